@@ -30,24 +30,26 @@ import argparse
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.coverage_simulation import RANKS, SHAPE
+from msshift_bench.arrays import Floats
 from msshift_bench.stats import (
     Claim,
+    Estimate,
     Figure,
-    GroupScores,
     Inference,
+    Part,
     Slope,
     Uncertainty,
     detectable_loss,
     fit_line,
     infer,
+    rel_loss,
     slope_inside_groups,
 )
-from msshift_bench.stats.average_loss import average_loss
 
-Floats = NDArray[np.float64]
+Sides = tuple[Floats, Floats]
+"""The mean scores of the in-domain models, and those of the one held out, ``[seeds, queries]``."""
 
 VALUES = np.append(1 / RANKS, 0.0)
 
@@ -83,7 +85,7 @@ class Truth:
 
 def simulate_group(
     loss: Floats | float, effects: Floats, queries: int, rng: np.random.Generator
-) -> GroupScores:
+) -> Sides:
     """Draw the scores of all models on one group's queries.
 
     Args:
@@ -101,7 +103,7 @@ def simulate_group(
     chances = ndtr(-scores) / FOUND
     chances[:, -1] /= np.maximum(1 - loss, 1e-9)
     ranked = VALUES[np.searchsorted(SHAPE, chances)]
-    return GroupScores(ranked[:, :-1], ranked[:, -1])
+    return ranked[:, :-1].mean(axis=1), ranked[:, -1]
 
 
 @dataclass(frozen=True)
@@ -114,17 +116,15 @@ class RunSets:
         another: the scores on the group that is predicted.
     """
 
-    scores: dict[str, GroupScores]
+    scores: dict[str, Sides]
     indicator: dict[str, Floats]
-    another: GroupScores
+    another: Sides
 
     def relative(self) -> dict[str, Floats]:
         """Return group -> losses in units of Avg In, ``[seeds, queries]``."""
-        found = {}
-        for group, one in self.scores.items():
-            inside = one.inside.mean(axis=1)
-            found[group] = (inside - one.out) / inside.mean()
-        return found
+        return {
+            group: (inside - out) / inside.mean() for group, (inside, out) in self.scores.items()
+        }
 
 
 def simulate(truth: Truth, queries: int, seeds: int, rng: np.random.Generator) -> RunSets:
@@ -151,10 +151,11 @@ def _loss(truth: Truth, similarity: float, rng: np.random.Generator) -> float:
     return 0.15 + truth.slope * centred + truth.scatter * rng.standard_normal()
 
 
-def rel_loss(scores: GroupScores) -> float:
+def loss_of(scores: Sides) -> Estimate:
     """Return the Rel Loss of a group."""
-    avg_in = float(scores.inside.mean())
-    return (avg_in - float(scores.out.mean())) / avg_in
+    estimate = rel_loss(*(Estimate.mean(side, "a", "g") for side in scores))
+    assert estimate is not None
+    return estimate
 
 
 def known(slope: Slope) -> Figure:
@@ -185,13 +186,13 @@ def count_links(
     counts = dict.fromkeys(_COLUMNS, 0)
     for _ in range(trials):
         drawn = simulate(truth, queries, seeds, rng)
-        line = fit_line(SIMILARITIES, [rel_loss(one) for one in drawn.scores.values()])
+        line = fit_line(SIMILARITIES, [loss_of(sides).value for sides in drawn.scores.values()])
         slope = known(line.slope)
         counts["slope held"] += holds(slope, truth.slope)
         counts["slope rejected"] += slope.star
         low, high = line.interval(NEW, of_a_group=True)
-        counts["prediction held"] += bool(low <= rel_loss(drawn.another) <= high)
-        relative = {group: one.mean(axis=0) for group, one in drawn.relative().items()}
+        counts["prediction held"] += bool(low <= loss_of(drawn.another).value <= high)
+        relative = {group: losses.mean(axis=0) for group, losses in drawn.relative().items()}
         inside = slope_inside_groups(relative, drawn.indicator)
         assert inside is not None
         counts["inner held"] += holds(known(inside), truth.inner)
@@ -212,21 +213,18 @@ def count_detected(
     def draw(loss: float) -> tuple[float | None, Uncertainty]:
         effects = seed_effect * rng.standard_normal((seeds, 5))
         scores = simulate_group(loss, effects, queries, rng)
-        found = average_loss({"g": scores}, figures=["rel_loss"])
-        uncertainty = found.contributions["rel_loss"].uncertainty()
+        estimate = loss_of(scores)
+        uncertainty = estimate.uncertainty()
         assert uncertainty is not None
-        assert found.point.rel_loss is not None
-        return uncertainty.p_value(found.point.rel_loss), uncertainty
+        return uncertainty.p_value(estimate.value), uncertainty
 
-    known = [draw(0.1)[1] for _ in range(200)]
-    seed_variances = [one.seed_variance for one in known if one.seed_variance is not None]
-    typical = Uncertainty(
-        float(np.mean([one.query_variance for one in known])),
-        known[0].query_df,
-        float(np.mean(seed_variances)) if seed_variances else None,
-        known[0].seed_df,
+    drawn = [draw(0.1)[1] for _ in range(200)]
+    queries_part, trained_part = (
+        Part(float(np.mean([part.scale**2 for part in parts])) ** 0.5, parts[0].df)
+        for parts in ([error.queries for error in drawn], [error.trained for error in drawn])
     )
-    planned = detectable_loss(typical, seeds)
+    typical = Uncertainty(queries_part, trained_part, seeds)
+    planned = detectable_loss(typical)
     assert planned is not None
     factors = np.array([0.8, 1.0, 1.2])
     found = np.array(

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from msshift_bench import evaluate_run_sets
-from msshift_bench.evaluation.loss_tables import loss_table
-from msshift_bench.output.rendering import to_rich
+from msshift_bench.evaluation import Settings, loss_table
+from msshift_bench.output import to_rich
 
 WIDTH = 80
 
@@ -24,10 +24,11 @@ WIDTH = 80
 def main() -> None:
     """Print the picture."""
     folder = Path(sys.argv[1])
-    report = evaluate_run_sets([folder / "runs"], folder / "msshift")
+    settings = Settings()
+    result = evaluate_run_sets([folder / "runs"], folder / "msshift", settings=settings)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), highlight=False)
-    for results in report.by_shift().values():
-        table = loss_table(results, report.settings.measures[0], brief=True)
+    for _, losses in result.figures.each("shift"):
+        table = loss_table(losses, settings.measures[0], settings, brief=True)
         console.print(table.title, style="bold")
         console.print(to_rich(table))
     # The stock picture fetches a font from a server; a reader's own will do.

@@ -277,7 +277,7 @@ def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
         shift=shift.name,
         system=scores.system,
         measure=measure.name,
-        group=shift.groups,
+        group=tuple(shift.groups),
         slice="",
     )
     known = [row.group for row in losses if row.value is not None]

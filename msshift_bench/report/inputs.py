@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -116,7 +116,7 @@ def read_inputs(
         is_trained = any(part.trained_per_group for part in scores)
         if links and is_trained and not shift.by_size:
             of_shift = _read_similarities(dataset, shift, kept, progress)
-            nearest[shift.name] = dict(_nearest_queries(of_shift))
+            nearest[shift.name] = _nearest_queries(of_shift)
             similarities += of_shift
     linked = _unlinked(dataset, links=links)
     if similarities:
@@ -188,17 +188,17 @@ def _read_similarities(
     return similarities
 
 
-def _nearest_queries(
-    similarities: Iterable[GroupSimilarity],
-) -> Iterator[tuple[str, NearestQuery]]:
-    """Yield each test query with its nearest training query, of one shift."""
-    for similarity in similarities:
-        values = similarity.per_query
-        if similarity.indicator == "nearest-query" and values is not None:
-            for query_id, text, cosine in zip(
-                values.query_ids, values.nearest.texts, values.values, strict=True
-            ):
-                yield query_id, (text, float(cosine))
+def _nearest_queries(similarities: Iterable[GroupSimilarity]) -> dict[str, NearestQuery]:
+    """Return each test query of a shift -> its nearest training query."""
+    values = [row.per_query for row in similarities if row.indicator == "nearest-query"]
+    return {
+        query_id: (text, float(cosine))
+        for part in values
+        if part is not None
+        for query_id, text, cosine in zip(
+            part.query_ids, part.nearest.texts, part.values, strict=True
+        )
+    }
 
 
 def _link(

@@ -238,7 +238,7 @@ def _intervals(inputs: Inputs, result: Result, name: str) -> Picture:
         "Rel Loss of the test queries in each interval, with 95% intervals "
         f"({what_intervals_count(losses)}). Test queries per interval: {'; '.join(sizes)}. "
         f"{' '.join(verdicts)}",
-        f"Lines with intervals over intervals, a panel per shift. {' '.join(verdicts)}",
+        f"Lines with error bars over intervals, a panel per shift. {' '.join(verdicts)}",
         figures.where(figure=("similarity", "rel_loss")),
         _draw_by_interval(inputs, parts, losses, draw),
     )

@@ -82,25 +82,24 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
         ax.set(ylabel=shift.title, xlabel="Rel Loss (%)" if place == len(panels) - 1 else "")
     rows = Figures([row for _, losses in panels for row in losses])
     sizes = "; ".join(f"{shift.title}: {say_sizes(losses)}" for shift, losses in panels)
-    caption = (
+    seeds = rows.names("seeds")
+    level, correction = say_level(inputs.settings.confidence), inputs.settings.correction
+    caption = [
         f"Rel Loss in {inputs.measure.mean_name}, in per cent of Avg In; right of 0 the model that "
-        "never saw the group is worse. "
-    )
-    if any(row.interval for row in rows):
-        level = say_level(inputs.settings.confidence)
-        caption += f"Lines are {level} intervals, cut where they reach far. "
-    if 1 in rows.names("seeds"):
-        caption += "White markers rest on one seed: their intervals count queries only. "
-    if max(rows.names("seeds")) > 1:
-        caption += (
-            f"* marks a loss that is significant (p at most {SIGNIFICANT}, "
-            f"{inputs.settings.correction}-corrected over groups). "
-        )
+        "never saw the group is worse.",
+        f"Lines are {level} intervals, cut where they reach far."
+        if any(row.interval for row in rows)
+        else "",
+        "White markers rest on one seed: their intervals count queries only." if 1 in seeds else "",
+        f"* marks a loss that is significant (p at most {SIGNIFICANT}, {correction}-corrected over "
+        "groups)."
+        if max(seeds) > 1
+        else "",
+        f"Test queries: {sizes}.",
+    ]
     worst = ". ".join(text for shift, losses in panels for text in _worst_losses(shift, losses))
     alternative = f"Dots with intervals, one row per group. {worst}."
-    return Picture(
-        "rel-loss", title, f"{caption}Test queries: {sizes}.", alternative, rows, drawing
-    )
+    return Picture("rel-loss", title, " ".join(filter(None, caption)), alternative, rows, drawing)
 
 
 def _worst_losses(shift: Shift, losses: Figures) -> Iterator[str]:
@@ -225,17 +224,17 @@ def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str])
 def _matrix_caption(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> str:
     scale = " x 100" if inputs.measure.percent else ""
     level = say_level(inputs.settings.confidence)
-    caption = f"{shift.title}, {inputs.measure.mean_name}{scale} with {level} intervals. "
-    if system:
-        caption += (
-            f"Rows are the models trained {shift.training_of('a group')}, columns the group whose "
-            "test queries count; framed cells are zero-shot. Darker: further below the group's Avg "
-            "In. "
-        )
-        losses = inputs.figures(shift, "rel_loss").where(system=system)
-        caption += f"{count_seeds(losses[0].seeds).capitalize()}. " if losses else ""
-    if untrained:
-        caption += f"{', '.join(untrained)}: not trained, one run for all groups. "
+    losses = inputs.figures(shift, "rel_loss").where(system=system)
     (groups,) = (scores[0].groups for drawn, scores in inputs.shifts if drawn == shift)
     sizes = ", ".join(f"{group} {len(queries):,}" for group, queries in groups.items())
-    return f"{caption}Test queries: {sizes}."
+    caption = [
+        f"{shift.title}, {inputs.measure.mean_name}{scale} with {level} intervals.",
+        f"Rows are the models trained {shift.training_of('a group')}, columns the group whose test "
+        "queries count; framed cells are zero-shot. Darker: further below the group's Avg In."
+        if system
+        else "",
+        f"{count_seeds(losses[0].seeds).capitalize()}." if losses else "",
+        f"{', '.join(untrained)}: not trained, one run for all groups." if untrained else "",
+        f"Test queries: {sizes}.",
+    ]
+    return " ".join(filter(None, caption))

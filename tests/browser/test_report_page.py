@@ -51,13 +51,13 @@ def test_the_page_of_a_report_with_every_figure(
     open_page: Any, build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The files of figures are checked in tests/report; here they would take twice the time.
-    monkeypatch.setattr("msshift_bench.report.report_writer.PICTURE_FORMATS", ())
+    monkeypatch.setattr("msshift_bench.report.writing.PICTURE_FORMATS", ())
     data = build_once("mini:600", "topics", "length")
     write_runs_for_every_figure(tmp_path / "runs", data)
     written = write_report(tmp_path / "runs", tmp_path / "report", data, ["topics"])
     assert set(written.figures) == EVERY_FIGURE
     # One shift: no two groups share a query.
-    assert [one.title for one in written.left_out] == ["Test queries that groups share"]
+    assert [row.title for row in written.left_out] == ["Test queries that groups share"]
     page = open_page(written.page, width=1440)
     found = page.evaluate(WORDS)
     assert tuple(name for name, *_ in found) == written.figures

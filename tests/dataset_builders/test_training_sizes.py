@@ -10,7 +10,7 @@ import pytest
 from benchmarks.support.fabricated import write_runs
 from msshift_bench import irds
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import DataInfo, TrainingSets, is_balanced, read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import splits
@@ -20,10 +20,7 @@ from msshift_bench.dataset_builders.hydrate import hydrate_dataset
 from msshift_bench.dataset_builders.splits import SPLIT_SCALE_RULE
 from msshift_bench.dataset_builders.topic_checks import replay_topics
 from msshift_bench.errors import IntegrityError, UsageError
-from msshift_bench.evaluation.common_notes import data_notes
-from msshift_bench.evaluation.evaluator import Evaluator
-from msshift_bench.evaluation.run_set_report import Report
-from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation import Settings, data_notes, losses_of
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import REPOSITORY, Build, Command
 
@@ -135,14 +132,12 @@ def test_the_manifest_and_the_card_say_what_is_unbalanced(equal: Path, everythin
 
 def test_reports_say_how_many_queries_the_groups_train_with(equal: Path, everything: Path) -> None:
     for folder, balanced in ((equal, True), (everything, False)):
-        info = Evaluator.from_dataset("length", folder).data
+        info = open_dataset(folder).info
         counts = read_manifest(folder).shifts["length"]["rows"]
         queries = {group: placed["train"] for group, placed in counts.items()}
         assert info.training["length"] == TrainingSets(balanced, queries)
-        assert Report(info, Settings(), []).to_json()["data"]["training"]["length"] == {
-            "balanced": balanced,
-            "queries": queries,
-        }
+        content = losses_of([], info, Settings()).to_json()
+        assert content["data"]["training"]["length"] == {"balanced": balanced, "queries": queries}
         notes = [line for line in data_notes(info, ["length"]) if line.startswith("unbalanced: ")]
         assert len(notes) == (0 if balanced else 1)
         if not balanced:

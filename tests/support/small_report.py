@@ -32,7 +32,7 @@ def write_small_runs(folder: Path, data: Path) -> Path:
         write_runs(folder / "steady", data, shift, seeds=(1, 2))
         write_runs(folder / "single", data, shift)
         write_runs(folder / "lexical", data, shift, one=True)
-    _tie(folder / "lexical" / "length.run.gz")
+    tie_first(folder / "lexical" / "length.run.gz")
     return folder
 
 
@@ -43,7 +43,7 @@ def write_runs_for_every_figure(folder: Path, data: Path) -> Path:
     """
     write_runs(folder / "steady", data, "topics", seeds=(1, 2))
     write_runs(folder / "lexical", data, "topics", one=True)
-    _tie(folder / "lexical" / "topics.run.gz")
+    tie_first(folder / "lexical" / "topics.run.gz")
     save_tiny_models(folder.with_name("models"))
     (trained,) = (one for one in find_run_sets([folder]) if one.runs)
     for path in trained.runs[1].values():
@@ -51,7 +51,7 @@ def write_runs_for_every_figure(folder: Path, data: Path) -> Path:
     return folder
 
 
-def _tie(path: Path) -> None:
+def tie_first(path: Path) -> None:
     """Tie the first two passages of every query of a run."""
     lines = gzip.decompress(path.read_bytes()).decode().replace(" 2 98 ", " 2 99 ")
     path.write_bytes(gzip.compress(lines.encode(), mtime=0))

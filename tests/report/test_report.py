@@ -1,0 +1,443 @@
+"""The report: the numbers of its pictures, their words, and what is left out."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import html
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.support.fabricated import write_runs
+from msshift_bench.analysis import MEAN_OF_SYSTEMS, analyse_run_sets, say_link
+from msshift_bench.cli import app
+from msshift_bench.data import open_collection, open_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.importing import import_official
+from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
+from msshift_bench.evaluation import Result, Settings, evaluate_run_sets
+from msshift_bench.report import WrittenReport, write_report
+from msshift_bench.runs import find_run_sets, model_path
+from msshift_bench.stats import Figure, Figures
+from tests.conftest import Build
+from tests.support.official_checkout import write_checkout, write_mini_checkout
+from tests.support.run_files import write_test_set
+from tests.support.small_report import COLLECTION, SHIFTS, tie_first, write_small_runs
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+pytestmark = pytest.mark.slow
+
+SETTINGS = Settings("RR@10 nDCG@10")
+LINKS = "Losses against similarity: groups, distributions, intervals, box plots"
+FORMATS = "msshift_bench.report.writing.PICTURE_FORMATS"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_pictures() -> Iterator[None]:
+    """Write the page and the numbers, without a file of every format."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FORMATS, ())
+        yield
+
+
+class Small(NamedTuple):
+    """A report on the small runs, and what it was made of."""
+
+    written: WrittenReport
+    runs: Path
+    data: Path
+    result: Result
+
+
+@pytest.fixture(scope="module")
+def small(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Small:
+    data = build_once(COLLECTION, *SHIFTS, "topics")
+    folder = tmp_path_factory.mktemp("small")
+    runs = write_small_runs(folder / "runs", data)
+    written = write_report(runs, folder / "report", data, settings=SETTINGS)
+    return Small(written, runs, data, evaluate_run_sets(runs, data, settings=SETTINGS))
+
+
+def rows_of(written: WrittenReport, name: str, **wanted: str) -> list[dict[str, str]]:
+    """Return the rows of a picture's CSV file with these values."""
+    path = written.page.parent / "figures" / f"{name}.csv"
+    rows = list(csv.DictReader(path.read_text("utf-8").splitlines()))
+    return [row for row in rows if all(row[column] == value for column, value in wanted.items())]
+
+
+def words_of(written: WrittenReport, name: str) -> tuple[str, str]:
+    """Return the caption of a picture on the page, and what it says to those who do not see it."""
+    page = written.page.read_text("utf-8")
+    _, _, picture = page.partition(f'<figure class="drawn" id="{name}">')
+    (alternative,) = re.findall('aria-label="([^"]*)"', picture)[:1]
+    (caption,) = re.findall("<figcaption>(.*?)</figcaption>", picture, re.DOTALL)[:1]
+    return html.unescape(caption), html.unescape(alternative)
+
+
+def as_csv(result: Result, figures: Sequence[Figure]) -> str:
+    """Return figures of a result as its CSV file would have them."""
+    return dataclasses.replace(result, figures=Figures(figures)).to_csv()
+
+
+def same_rows(rows: list[dict[str, str]], result: Result, figures: Sequence[Figure]) -> bool:
+    """Return whether the rows of a CSV file are these figures of a result."""
+    return rows == list(csv.DictReader(as_csv(result, figures).splitlines()))
+
+
+def left_out(written: WrittenReport) -> dict[str, tuple[str, str]]:
+    """Return the title of what is not drawn -> why, and what would bring it."""
+    return {
+        title: (why, remedy)
+        for titles, why, remedy in written.left_out
+        for title in titles.split("; ")
+    }
+
+
+def test_every_picture_is_there_with_its_words(small: Small) -> None:
+    per_shift = ("in-out", "slices", "variance", "matrix-{}-steady", "queries-{}-single")
+    names = {
+        name.format(shift) if "{}" in name else f"{name}-{shift}"
+        for name in per_shift
+        for shift in SHIFTS
+    }
+    names |= {"rel-loss", "ties-length", "composition", "overlap", "topic-map"}
+    assert names <= set(small.written.figures)
+    for name in small.written.figures:
+        caption, alternative = words_of(small.written, name)
+        assert len(alternative) > 60, name
+        assert any(letter.isdigit() for letter in caption), f"{name}: no sample size"
+        assert caption.endswith("."), name
+        assert rows_of(small.written, name), name
+    assert "Lines are 95% intervals" in words_of(small.written, "rel-loss")[0]
+
+
+def test_the_numbers_of_a_picture_are_figures_of_the_result(small: Small) -> None:
+    figures = small.result.figures.where(measure="RR@10")
+    losses = figures.where(figure="rel_loss")
+    assert same_rows(rows_of(small.written, "rel-loss"), small.result, losses)
+    for shift in SHIFTS:
+        of_shift = figures.where(shift=shift)
+        sides = [row for row in of_shift.where(figure=("avg_in", "out")) if row.group != "mean"]
+        assert same_rows(rows_of(small.written, f"in-out-{shift}"), small.result, sides)
+        means = of_shift.where(figure="model_score", system=("steady", "lexical"))
+        assert same_rows(rows_of(small.written, f"matrix-{shift}-steady"), small.result, means)
+        for row in of_shift.where(figure="rel_loss", system="steady"):
+            names = {"system": "steady", "group": row.group}
+            (error,) = rows_of(small.written, f"variance-{shift}", figure="sd_from_seeds", **names)
+            assert row.seed_sd is not None
+            assert math.isclose(float(error["value"]) * math.sqrt(2), row.seed_sd, rel_tol=1e-9)
+    for name in small.written.tables:
+        _, shift, measure = name.replace("wh-words", "wh_words").split("-", 2)
+        table = small.written.page.parent / "tables" / f"{name}.csv"
+        expected = small.result.figures.where(
+            shift=shift.replace("_", "-"), measure=measure.replace("-at-", "@")
+        )
+        assert table.read_text("utf-8") == as_csv(small.result, expected)
+        assert "\\toprule" in table.with_suffix(".tex").read_text("utf-8")
+
+
+def test_slices_pool_the_groups(small: Small) -> None:
+    rows = rows_of(small.written, "slices-length", system="steady")
+    sizes = {row["slice"]: int(row["queries"]) for row in rows}
+    losses = {row["slice"]: float(row["value"]) for row in rows}
+    total = sizes.pop("all queries: all")
+    assert total == len(small.result.scores[-1].query_ids)
+    by_word = {name for name in sizes if name.startswith("question words: ")}
+    assert {name.partition(": ")[2] for name in by_word} <= {"wha", "how", "who", "others"}
+    # Each query has one label, so the slices make up all queries.
+    assert sum(sizes[name] for name in by_word) == total
+    mean = np.mean([losses[name] for name in by_word])
+    assert abs(mean - losses["all queries: all"]) < 0.3
+    assert sizes["held-out group (length): short"] == len(
+        open_dataset(small.data).rows("length-short", "test")
+    )
+
+
+def test_queries_are_those_that_change_most(small: Small) -> None:
+    name = "queries-length-single"
+    rows = rows_of(small.written, name)
+    assert len({row["query_id"] for row in rows}) == 12
+    (scores,) = (
+        part
+        for part in small.result.scores
+        if part.system == "single" and part.shift_name == "length"
+    )
+    changes = {}
+    for group, queries in scores.groups.items():
+        inside, out = scores.sides("RR@10", group, queries) or (np.zeros((1, 1)),) * 2
+        changes |= dict(zip(scores.ids_of(group), (inside - out)[0], strict=True))
+    hurt = list(dict.fromkeys(row["query_id"] for row in rows if row["kind"] == "hurt"))
+    assert [changes[query] for query in hurt] == sorted(changes.values(), reverse=True)[:6]
+    for row in rows:
+        place = scores.query_ids.index(row["query_id"])
+        score = scores.runs[row["held_out"], None].scores["RR@10"][place]
+        rank = float(row["rank"] or math.inf)
+        assert math.isclose(score, 0.0 if rank > 10 else 1 / rank)
+    texts = {row.query_id: row for row in open_dataset(small.data).rows("length", "queries")}
+    assert {row["query_id"]: row["text"] for row in rows} == {
+        row["query_id"]: texts[row["query_id"]].text for row in rows
+    }
+    training = {
+        row.text for row in open_dataset(small.data).rows(f"length-{rows[0]['group']}", "train")
+    }
+    assert rows[0]["nearest_training_query"] in training
+
+
+def test_ties_are_bounded_where_there_are_any(small: Small) -> None:
+    rows = rows_of(small.written, "ties-length")
+    assert {row["system"] for row in rows} == {"lexical"}
+    for group in ("short", "long"):
+        bounds = {row["figure"]: float(row["value"]) for row in rows if row["group"] == group}
+        assert bounds["tie_worst"] < bounds["tie_best"]
+        assert bounds["tie_worst"] <= bounds["model_score"] <= bounds["tie_best"]
+    assert "Question words: what ties could change" in left_out(small.written)
+
+
+def test_groups_add_up(small: Small) -> None:
+    rows = rows_of(small.written, "composition", shift="length", slice="train")
+    sizes = {row["group"]: int(float(row["value"])) for row in rows}
+    assert sizes == dict(open_dataset(small.data).info.training["length"].queries)
+    (shared,) = rows_of(small.written, "overlap", group="short", other_group="long")
+    assert shared["shared"] == "0"
+    pairs = {(row["group"], row["other_group"]): row for row in rows_of(small.written, "overlap")}
+    assert pairs["wha", "long"]["shared"] == pairs["long", "wha"]["shared"] != "0"
+
+
+def test_the_map_of_topics_keeps_topics_apart(small: Small) -> None:
+    rows = rows_of(small.written, "topic-map")
+    groups = np.array([row["group"] for row in rows])
+    topic_of = {
+        row.query_id: row.group for row in open_dataset(small.data).rows("topics", "queries")
+    }
+    assert [topic_of[row["query_id"]] for row in rows] == groups.tolist()
+    points = np.array([(float(row["x"]), float(row["y"])) for row in rows])
+    distances = np.linalg.norm(points[:, np.newaxis] - points, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    alike = groups[distances.argmin(axis=1)] == groups
+    by_chance = sum((groups == group).mean() ** 2 for group in set(groups))
+    assert alike.mean() > by_chance + 0.2
+    assert f"{len(rows):,} of " in words_of(small.written, "topic-map")[0]
+
+
+def test_links_are_drawn_with_their_verdicts(small: Small) -> None:
+    indicators = ["weighted-jaccard", "nearest-query"]
+    linked = analyse_run_sets(
+        small.runs, small.data, settings=Settings("RR@10"), indicators=indicators, encoder="terms"
+    )
+    for name in indicators:
+        caption, _ = words_of(small.written, f"link-{name}")
+        slopes = linked.figures.where(figure="slope", against=name, system=MEAN_OF_SYSTEMS)
+        verdicts = {say_link(slope) for slope in slopes}
+        assert verdicts
+        assert all(verdict in caption for verdict in verdicts)
+    drawn = linked.figures.where(against="nearest-query")
+    for picture, figures in (
+        ("distribution", ("distribution",)),
+        ("intervals", ("rel_loss",)),
+        ("boxes", ("median", "mean")),
+    ):
+        rows = rows_of(small.written, f"{picture}-nearest-query")
+        shown = [row for row in rows if row["figure"] in figures]
+        assert same_rows(shown, linked, drawn.where(figure=figures))
+    caption, _ = words_of(small.written, "intervals-nearest-query")
+    assert "(queries and seeds where a system has several seeds, else queries only)" in caption
+    why, remedy = left_out(small.written)["Losses by the model-based similarity R"]
+    assert "no system kept the models" in why
+    assert "--keep-model" in remedy
+
+
+def test_what_is_not_there_is_left_out_and_said(
+    small: Small, build_once: Build, tmp_path: Path
+) -> None:
+    data = build_once(COLLECTION, "length")
+    written = write_report(small.runs / "lexical", tmp_path, data, ["length"], links=False)
+    reasons = left_out(written)
+    why, remedy = reasons["Rel Loss by shift"]
+    assert why == "no system was trained without each group in turn"
+    assert "msshift baseline run" in remedy
+    assert reasons["Query length: Avg In against Out"][0] == why
+    assert "two seeds" in reasons["Query length: seeds against queries"][0]
+    assert "of 20 test queries or more" in reasons["Query length: losses by slice"][0]
+    assert reasons["Map of the topics"][1] == "build it with the topics: `msshift build topics`"
+    assert reasons[LINKS][1] == "`msshift report` without --no-links"
+    assert "for several shifts" in reasons["Test queries that groups share"][1]
+    assert written.figures == ("matrix-length", "ties-length", "composition")
+    linked = write_report(small.runs / "lexical", tmp_path, data, ["length"])
+    assert left_out(linked)[LINKS][0] == why
+    two_groups = write_report(small.runs / "single", tmp_path, data, ["length"])
+    assert "at least 3 groups" in left_out(two_groups)[LINKS][0]
+    texts = build_once(COLLECTION, "length", "topics", texts=False)
+    without_texts = write_report(small.runs / "single", tmp_path, texts, ["length"])
+    reasons = left_out(without_texts)
+    assert reasons[LINKS] == ("the data set holds no texts", "`msshift hydrate` puts them back")
+    assert reasons["Map of the topics"] == reasons[LINKS]
+    assert {row["text"] for row in rows_of(without_texts, "queries-length-single")} == {""}
+    page = without_texts.page.read_text("utf-8")
+    assert "(no text)" in page
+    assert "What would bring it: <code>msshift hydrate</code> puts them back." in page
+
+
+def test_models_that_do_not_differ_hurt_no_query(build_once: Build, tmp_path: Path) -> None:
+    data = build_once(COLLECTION, "length")
+    folder = write_runs(tmp_path / "runs" / "same", data, "length") / "length"
+    (folder / "long.run.gz").write_bytes((folder / "short.run.gz").read_bytes())
+    written = write_report(
+        folder.parent, tmp_path / "report", data, allow=["identical"], links=False
+    )
+    why, remedy = left_out(written)["Query length: queries that same loses and wins"]
+    assert why.startswith("no query's RR@10 differs between the models")
+    assert "RR@1000" in remedy
+    assert any("the same file, byte for byte" in doubt for doubt in written.doubts)
+    assert html.escape(written.doubts[-1], quote=False) in written.page.read_text("utf-8")
+
+
+def test_a_system_that_lacks_a_run_file_is_drawn_as_far_as_it_goes(
+    build_once: Build, tmp_path: Path
+) -> None:
+    data = build_once(COLLECTION, *SHIFTS, "topics")
+    # Systems of one name are told apart by their folders.
+    for place in ("paper", "mine"):
+        write_runs(tmp_path / place / "single", data, "wh-words", (1,) if place == "mine" else ())
+    (tmp_path / "paper" / "single" / "wh-words" / "how.run.gz").unlink()
+    settings = Settings("RR@10", confidence=0.975)
+    folders = [tmp_path / place for place in ("paper", "mine")]
+    written = write_report(
+        folders, tmp_path / "report", data, settings=settings, allow=["partial"], links=False
+    )
+    assert {"matrix-wh-words-paper-single", "queries-wh-words-mine-single"} <= set(written.figures)
+    groups = {row["group"] for row in rows_of(written, "queries-wh-words-paper-single")}
+    assert groups <= {"wha", "who"}
+    models = {row["model"] for row in rows_of(written, "matrix-wh-words-paper-single")}
+    assert models == {"wha", "who"}
+    _, alternative = words_of(written, "matrix-wh-words-paper-single")
+    assert "without how: -, -, -" in alternative
+    assert "Lines are 97.5% intervals" in words_of(written, "rel-loss")[0]
+    assert "paper/single (partial)" in written.page.read_text("utf-8")
+
+
+def test_training_sets_of_two_sizes_are_groups(tmp_path: Path) -> None:
+    mini = open_collection(COLLECTION)
+    tested = {f"t{query_id}": text for query_id, text in list(mini.queries)[::40]}
+    judged = {f"t{qrel.query_id}": qrel.doc_id for qrel in mini.qrels}
+    judged = {query_id: judged[query_id] for query_id in tested}
+    write_test_set(tmp_path / "tested", tested, judged)
+    options = {"restrain": {"test_sets": [tmp_path / "tested"], "sizes": [20, 60]}}
+    build_dataset(mini, ["restrain"], tmp_path / "data", options=options)
+    for size in (20, 60):
+        write_runs(tmp_path / "runs" / "dense", tmp_path / "data", f"restrain-{size}")
+    for path in (tmp_path / "runs").rglob("*.run.gz"):
+        tie_first(path)
+    written = write_report(tmp_path / "runs", tmp_path / "report", tmp_path / "data")
+    # Ties are those of the model that is far from the test queries.
+    rows = rows_of(written, "ties-restrain-20")
+    assert {(row["model"], row["group"]) for row in rows} == {("extrapolation", "test")}
+    caption, alternative = words_of(written, "matrix-restrain-60-dense")
+    assert "Rows are the models trained on a group" in caption
+    assert re.search(r"on interpolation: [\d.]+; on extrapolation: [\d.]+", alternative)
+    assert len(rows_of(written, "overlap")) == 16
+    assert LINKS in left_out(written)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a release with training queries, whose topics nobody described."""
+    folder, collection = tmp_path_factory.mktemp("released"), open_collection("mini:500")
+    checkout = write_mini_checkout(folder / "checkout", collection)
+    import_official([checkout], folder / "msshift", collection=collection)
+    return folder / "msshift"
+
+
+def write_kept_runs(folder: Path, data: Path) -> Path:
+    """Write runs of topics beside folders for their models, in which there is no model."""
+    write_runs(folder / "dense", data, "topics")
+    (trained,) = find_run_sets([folder])
+    for path in trained.runs[None].values():
+        model_path(path).mkdir()
+    return folder
+
+
+def test_models_that_cannot_be_read_are_passed_over(released: Path, tmp_path: Path) -> None:
+    runs = write_kept_runs(tmp_path / "runs", released)
+    settings = Settings("RR@10 RR(rel=3)@10")
+    written = write_report(runs, tmp_path / "report", released, settings=settings)
+    # No passage has a grade of 3: links are those of the measure that is drawn.
+    assert {"link-weighted-jaccard", "intervals-nearest-query"} <= set(written.figures)
+    why, _ = left_out(written)["Losses by the model-based similarity R"]
+    assert why.startswith("the kept models are no bi-encoders")
+    # Topics that nobody described are described by their words.
+    _, alternative = words_of(written, "topic-map")
+    assert re.search(r"C0: \w+, \w+", alternative)
+
+
+def test_a_release_without_training_queries_is_linked_by_its_words(
+    released: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "tests-only").mkdir()
+    (tmp_path / "tests-only" / "EVAL").symlink_to(released.with_name("checkout") / "EVAL")
+    import_official([tmp_path / "tests-only"], tmp_path / "msshift")
+    runs = write_kept_runs(tmp_path / "runs", tmp_path / "msshift")
+    written = write_report(runs, tmp_path / "report", tmp_path / "msshift")
+    linked = [name for name in written.figures if name.startswith(("link", "intervals"))]
+    assert linked == ["link-weighted-jaccard"]
+    row = rows_of(written, "queries-topics-dense")[0]
+    assert (row["nearest_training_query"], row["cosine_with_it"]) == ("", "")
+
+
+def test_one_query_per_group_has_neither_intervals_nor_links(tmp_path: Path) -> None:
+    import_official([write_checkout(tmp_path / "checkout")], tmp_path / "msshift")
+    write_runs(tmp_path / "runs" / "dense", tmp_path / "msshift", "topics")
+    written = write_report(tmp_path / "runs", tmp_path / "report", tmp_path / "msshift")
+    why, remedy = left_out(written)[LINKS]
+    assert why.startswith("all 5 groups are equally similar (0.3333)")
+    assert remedy == "take another indicator, or a shift with other groups"
+    caption, _ = words_of(written, "rel-loss")
+    assert "Lines are" not in caption
+    assert "Query topics: C0 1, C1 1, C2 1, C3 1, C4 1" in caption
+    assert {row["low"] for row in rows_of(written, "rel-loss")} == {""}
+
+
+def test_files_of_every_format_and_the_command(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from msshift_bench.report import writing
+
+    monkeypatch.setattr(FORMATS, ("svg", "png", "pdf"))
+    certainty = [section for section in writing.SECTIONS if section[0] == "certainty"]
+    monkeypatch.setattr(writing, "SECTIONS", certainty)
+    out = tmp_path / "report"
+    command = ["report", str(small.runs / "lexical"), "--data", str(small.data), "--shift"]
+    command += ["length", "--no-links", "--out", str(out)]
+    printed = CliRunner().invoke(app, command)
+    assert printed.exit_code == 0, printed.output
+    assert printed.stdout.startswith(
+        f"open {out / 'report.html'}\n  1 figures in {out / 'figures'}: .svg"
+    )
+    title = "Query length: seeds against queries"
+    assert f"left out: {title}: no Rel Loss rests on two seeds" in printed.stderr
+    for ending, begin in ((".svg", b"<?xml"), (".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        assert (out / "figures" / f"ties-length{ending}").read_bytes().startswith(begin)
+    listed = json.loads(CliRunner().invoke(app, [*command, "--format", "json"]).stdout)
+    assert (listed["page"], listed["figures"]) == (str(out / "report.html"), ["ties-length"])
+    assert [row["title"] for row in listed["left_out"]] == [title]
+    refused = CliRunner().invoke(app, [*command, "--format", "latex"])
+    assert isinstance(refused.exception, UnknownNameError)
+
+
+def test_a_report_replaces_reports_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="is not a report that was written before"):
+        write_report("runs", tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"a report needs the 'plots' extra: pip install"):
+        write_report("runs", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
