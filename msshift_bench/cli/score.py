@@ -68,6 +68,14 @@ def score(
 
     keep_freed_memory()
     printing.check()
+    of_scores = {
+        "--reference": reference,
+        "--without-leaked": without_leaked,
+        "--per-query": per_query,
+        "--output": printing.output,
+    }
+    for option in (name for name, value in of_scores.items() if check and value is not None):
+        raise UsageError(f"{option} and --check do not go together; leave one of them out")
     sources = [*runs, *([] if reference is None or reference in runs else [reference])]
     read = [qrels or locate(data), *([] if without_leaked is None else [without_leaked])]
     check_outputs(printing.output, per_query, runs=sources, inputs=read)

@@ -197,7 +197,7 @@ def test_runs_and_qrels_may_come_from_pipes(msshift_script: str, tmp_path: Path)
         ("score my.run", 2, "--test CONFIG, e.g. length-short, or --qrels FILE"),
         ("score runs --test length-short", 2, "evaluate the folder's run sets: msshift evaluate r"),
         ("score my.run --qrels qrels.txt --test length-short", 2, "give one of them"),
-        ("score my.run --qrels qrels.txt --by x", 2, "No such option: --by"),
+        ("score my.run --check --output x.json", 2, "--output and --check do not go together"),
         ("score my.run --qrels nowhere.txt", 3, "no qrels file nowhere.txt"),
         ("score nowhere.run --qrels qrels.txt", 3, "there is no file nowhere.run"),
         ("score my.run --qrels .", 2, "error: . is a folder, not a file\n"),
