@@ -320,7 +320,9 @@ def delta_table(
 
 
 def _delta_text(figure: Figure) -> str:
-    return show_delta(0.0 if figure.figure == "score" else figure.value, figure.interval)
+    if figure.figure == "score":
+        return show_delta(0.0)
+    return show_delta(figure.value, figure.interval)
 
 
 def show_delta(rel_loss: float | None, interval: tuple[float, float] | None = None) -> str:
@@ -333,7 +335,7 @@ def show_delta(rel_loss: float | None, interval: tuple[float, float] | None = No
     if rel_loss is None:
         return "-"
     shown = f"{_turned(rel_loss)}%"
-    if interval is None or not rel_loss:
+    if interval is None:
         return shown
     low, high = interval
     return f"{shown} [{_turned(high)}, {_turned(low)}]"
