@@ -62,7 +62,7 @@ def demo(
     no_report = _why_no_report(out / "report")
     systems = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
     _check_installed(systems, out)
-    data, runs, report_file = out / "msshift", out / "runs", out / "report.json"
+    data, runs, figures = out / "msshift", out / "runs", out / "figures.json"
     opened = open_collection(collection)
     note(f"1/3 cutting the queries of {opened.name} into groups")
     with progress_bars() as progress:
@@ -74,7 +74,7 @@ def demo(
     note("3/3 evaluating")
     with progress_bars() as progress:
         result = evaluate_run_sets([runs], data, progress=in_line(progress, "evaluating"))
-    write_json(report_file, result.to_json())
+    write_json(figures, result.to_json())
     _show(result)
     if no_report is None:
         with progress_bars() as progress:
@@ -83,7 +83,7 @@ def demo(
     for path, what in (
         (data, f'the data set: datasets.load_dataset("msshift", "topics-C2") in {out}'),
         (runs, f"the run sets: msshift evaluate {runs} --data {data} shows intervals"),
-        (report_file, "everything that it says, as JSON"),
+        (figures, "every figure, as JSON"),
     ):
         print(f"{path}  {what}")
     if no_report is None:

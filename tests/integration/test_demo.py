@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from msshift_bench.baselines.registry import BASELINES
 from msshift_bench.cli import demo
 from msshift_bench.errors import MissingExtraError
 from msshift_bench.report import writing
+from tests.support.figures import read_figures
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 
@@ -79,5 +79,5 @@ def test_the_demo_of_all_systems_goes_on_from_the_short_one(
     assert all(
         f"{system}, {title}" in page.read_text() for system in SYSTEMS[1:] for title in TITLES
     )
-    report = json.loads((tmp_path / "report.json").read_bytes())
-    assert len(report["systems"]) == len(SHIFTS) * len(SYSTEMS)
+    figures = read_figures((tmp_path / "figures.json").read_text())
+    assert len({(row.shift, row.system) for row in figures}) == len(SHIFTS) * len(SYSTEMS)

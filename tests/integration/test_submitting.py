@@ -15,8 +15,15 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import RunError, SubmissionError, UsageError
+from msshift_bench.evaluation import figure_text
 from msshift_bench.leaderboard.description import BOARDS
-from msshift_bench.leaderboard.entries import entries_folder, load_entries, open_entry, read_head
+from msshift_bench.leaderboard.entries import (
+    entries_folder,
+    key_of,
+    load_entries,
+    open_entry,
+    read_head,
+)
 from msshift_bench.leaderboard.gate import check_entries, check_entry, write_rescored
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.leaderboard.training import read_ids
@@ -202,11 +209,11 @@ def test_results_for_the_hub(here: Path, msshift: Command) -> None:
     line = (hub / ".eval_results" / "msshift.yaml").read_text().removeprefix("- ")
     result = json.loads(line)
     entry = open_entry(here / "submission/entries" / PLACE)
-    means = {figure.key: figure for figure in entry.figures}
+    means = {key_of(figure): figure for figure in entry.figures}
     out = means["length", "RR@10", "mean", "out"]
     assert result["value"] == round(out.value, 4)
     assert result["dataset"] == {"id": "org/msshift", "task_id": "length-out"}
-    assert means["length", "RR@10", "mean", "rel_loss"].text in result["notes"]
+    assert figure_text(means["length", "RR@10", "mean", "rel_loss"]) in result["notes"]
     assert result["source"]["url"] == "https://example.org/code"
     write_system(here / "system.toml", length="undeclared")
     refused = msshift(*words)
@@ -368,7 +375,7 @@ def test_a_submission_on_restrain_reaches_its_board(
         submit_system(runs, system, tmp_path / "submission", data)
     board_takes({shift: (data_digest(shift, tmp_path / "msshift"),)})
     entry = submit_system(runs, system, tmp_path / "submission", data)
-    means = {figure.key[2:]: figure for figure in entry.figures if figure.measure == "RR@10"}
+    means = {(row.group, row.figure): row for row in entry.figures if row.measure == "RR@10"}
     inside, out = means["mean", "avg_in"].value, means["mean", "out"].value
     assert means["test", "on interpolation"].value == inside
     assert means["test", "on extrapolation"].value == out
