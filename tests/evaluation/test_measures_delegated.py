@@ -116,9 +116,9 @@ def test_a_measure_is_tried_before_anything_is_read(name: str, said: str) -> Non
 def test_all_wrong_measures_are_named_at_once() -> None:
     with pytest.raises(UsageError) as caught:
         Settings("RBP(p=0.8) RR@10 nDCGG R@0 AP(rel=0)")
-    head, *said = str(caught.value).splitlines()
+    head, *lines = str(caught.value).splitlines()
     assert head == "4 measures are wrong:"
-    assert [line.partition(":")[0] for line in said] == [
+    assert [line.partition(":")[0] for line in lines] == [
         "  ir_measures cannot compute RBP(p=0.8)",
         "  unknown measure 'nDCGG'",
         "  unknown measure 'R@0'",
