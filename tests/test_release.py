@@ -193,7 +193,7 @@ def test_a_wheel_that_lacks_something_is_found(tmp_path: Path) -> None:
     assert "the wheel is of version 0.0.9" in wrong
     assert "no entry point [pyterrier.dataset_provider]" in wrong
     assert "NOTICE is not in the wheel" in wrong
-    assert "msshift_bench/leaderboard.description.toml is not in the wheel" in wrong
+    assert "msshift_bench/leaderboard/boards.toml is not in the wheel" in wrong
     assert "msshift_bench/notes.txt should not be in it" in wrong
     assert wrong[-1] == (
         "README.md: the link docs/data.md leads nowhere on the page of the package"

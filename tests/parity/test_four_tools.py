@@ -103,7 +103,7 @@ def words_of(answers: Answers) -> str:
 
 
 def findings(qrels: str, run: str) -> str:
-    """Return what ``msshift validate RUN --qrels QRELS`` finds."""
+    """Return what ``msshift score RUN --check --qrels QRELS`` finds."""
     found = validate_run(run, Judgements.from_qrels(read_qrels(qrels)))
     return "\n".join(f"{one.severity}: {one}" for one in (*found.errors, *found.warnings))
 
@@ -181,7 +181,7 @@ def test_every_table_is_what_the_tools_give(seen: Seen) -> None:
         line for piece in pieces for line in piece.splitlines() if line.startswith("| ")
     ]
     assert (
-        f'msshift evaluate demo.run --qrels demo.qrels --measures "{" ".join(MEASURES)}"\n'
+        f'msshift score demo.run --qrels demo.qrels --measures "{" ".join(MEASURES)}"\n'
     ) == COMMAND
     for package in ("ir_measures", "pytrec-eval-terrier", "ranx"):
         assert f"{package} {version(package)}" in " ".join(PAGE.split())
