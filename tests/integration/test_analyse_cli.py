@@ -43,7 +43,7 @@ def test_run_sets_are_analysed_and_their_link_predicts(msshift: Command, work: P
     refused = msshift("analyse", "runs", *queries)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "and the link was fitted to 3 groups of 0." in refused.stderr
-    foretold = msshift("analyse", "runs", *queries, "--extrapolate", "--json")
+    foretold = msshift("analyse", "runs", *queries, "--extrapolate", "--format", "json")
     assert foretold.returncode == 0, foretold.stderr
     figures = json.loads(foretold.stdout)["figures"]
     assert [row["system"] for row in figures if row["figure"] == "foretold"] == ["dense"]
