@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from benchmarks.support.synthetic_entries import many_entries
-from msshift_bench.evaluation.figures import MEAN
 from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.leaderboard.entries import entries_folder, load_entries
 from msshift_bench.leaderboard.site import board_tables, build_site
+from msshift_bench.stats import MEAN
 from tests.browser.pages import WIDTHS, board, fits, names, shown
 
 pytestmark = pytest.mark.browser
