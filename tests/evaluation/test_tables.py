@@ -178,37 +178,26 @@ PUBLISHED: dict[str, Any] = json.loads(
     )
 )
 
-TABLE_6 = {
-    "14k": {
-        "BM25": (1, 1),
-        "Reranker": (-5, -1),
-        "ColBERT": (-2, 7),
-        "SPLADE": (-18, -7),
-        "DR": (-14, -7),
-    },
-    "45k": {"Reranker": (-2, -1), "ColBERT": (-2, 3), "SPLADE": (-17, -8), "DR": (-14, -8)},
-    "200k": {"Reranker": (-1, 1), "ColBERT": (-2, 3), "SPLADE": (-5, -5), "DR": (-11, -9)},
-}
-TABLE_7 = {
-    "BM25": (-1, 0),
-    "Reranker": (-6, -1),
-    "ColBERT": (-9, -3),
-    "SPLADE": (-13, -6),
-    "DR": (-12, -7),
-}
-"""The columns Delta of both measures, in percent."""
+DELTAS = {
+    "6 14k": {"BM25": (1, 1), "Reranker": (-5, -1), "ColBERT": (-2, 7), "SPLADE": (-18, -7),
+              "DR": (-14, -7)},
+    "6 45k": {"Reranker": (-2, -1), "ColBERT": (-2, 3), "SPLADE": (-17, -8), "DR": (-14, -8)},
+    "6 200k": {"Reranker": (-1, 1), "ColBERT": (-2, 3), "SPLADE": (-5, -5), "DR": (-11, -9)},
+    "7": {"BM25": (-1, 0), "Reranker": (-6, -1), "ColBERT": (-9, -3), "SPLADE": (-13, -6),
+          "DR": (-12, -7)},
+}  # fmt: skip
+"""Table -> system -> its columns Delta of both measures, in percent."""
 
 
 def printed() -> Iterator[tuple[str, float, float, int]]:
     """Yield every cell of Tables 6 to 9 that has a Delta: where, Inter., Extra., Delta."""
-    of_table_6 = PUBLISHED["restrain_trec_dl_19_20"]
-    for table, deltas, cells in (
-        *((f"6 {size}", rows, of_table_6[size]) for size, rows in TABLE_6.items()),
-        ("7", TABLE_7, PUBLISHED["resttest_msmarco_dev"]),
-    ):
+    cells = {f"6 {size}": rows for size, rows in PUBLISHED["restrain_trec_dl_19_20"].items()}
+    cells["7"] = PUBLISHED["resttest_msmarco_dev"]
+    for table, deltas in DELTAS.items():
         for system, pair in deltas.items():
             for place, delta in enumerate(pair):
-                yield f"{table} {system}", *cells[system][2 * place : 2 * place + 2], delta
+                row = cells[table][system]
+                yield f"{table} {system}", *row[2 * place : 2 * place + 2], delta
     for model, parts in PUBLISHED["table_8_training_methods"].items():
         if model != "columns":
             for measures in parts.values():
