@@ -113,8 +113,14 @@ def align_scores(
             rows += [row._replace(test=name) for row in correlations]
     figures = Figures([*rows, *printed])
     notes = [*_notes(figures), *(Note(remark, "data") for remark in remarks)]
-    layout = partial(alignment_sections, source=source)
-    return Result("alignment", figures, {"source": source}, DataInfo(), notes, layout)
+    return Result(
+        "alignment",
+        figures,
+        {"source": source},
+        DataInfo(),
+        notes,
+        partial(alignment_sections, source=source),
+    )
 
 
 def _column(figures: Figures, **names: str) -> Floats:

@@ -168,8 +168,10 @@ def link_losses(
         linked += of_link
         notes += verdict
     if not linked:
-        sizes = points.where(figure="similarity").each("shift")
-        counts = ", ".join(f"{shift} has {len(rows.names('group'))}" for (shift,), rows in sizes)
+        counts = ", ".join(
+            f"{shift} has {len(rows.names('group'))}"
+            for (shift,), rows in points.where(figure="similarity").each("shift")
+        )
         raise DataError(
             f"a link takes at least {FEWEST_GROUPS} groups, and {counts or 'there are none'}; "
             "analyse a shift with more groups, or several shifts at once"

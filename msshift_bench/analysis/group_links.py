@@ -137,10 +137,9 @@ def find_links(figures: Figures) -> list[Link]:
         DataError: if a system or an indicator lacks a group that another has, or has two figures
             on one, or a similarity is not finite.
     """
-    losses = figures.where(figure="rel_loss", against="")
     similarities = figures.where(figure="similarity", slice=GROUP_SPLITS)
     links = []
-    for (measure,), of_measure in losses.each("measure"):
+    for (measure,), of_measure in figures.where(figure="rel_loss", against="").each("measure"):
         for _, values in similarities.each("against", "slice"):
             lost = of_measure.where(shift=tuple(values.names("shift")))
             shifts = lost.names("shift")

@@ -143,7 +143,6 @@ def _query_section(figures: Figures, about: dict[str, str]) -> Section:
 
 
 def _plan_section(figures: Figures, measure: str) -> Section:
-    planned = figures.where(figure="detectable_with_seeds").names("seeds")
     columns = [
         Head(("queries",), {"figure": "detectable"}, QUERIES),
         Head(("seeds",), {"figure": "detectable"}, SEEDS),
@@ -152,7 +151,7 @@ def _plan_section(figures: Figures, measure: str) -> Section:
     ]
     columns += [
         Head((f"{seeds} seeds",), {"figure": "detectable_with_seeds", "seeds": seeds}, REL_LOSS)
-        for seeds in planned
+        for seeds in figures.where(figure="detectable_with_seeds").names("seeds")
     ]
     table = pivot(
         figures,
