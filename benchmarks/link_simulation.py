@@ -153,7 +153,8 @@ def _loss(truth: Truth, similarity: float, rng: np.random.Generator) -> float:
 
 def loss_of(scores: Sides) -> Estimate:
     """Return the Rel Loss of a group."""
-    estimate = rel_loss(*(Estimate.mean(side, "a", "g") for side in scores))
+    inside, out = (Estimate.mean(side, "a", "g") for side in scores)
+    estimate = rel_loss(inside, out)
     assert estimate is not None
     return estimate
 

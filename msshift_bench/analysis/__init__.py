@@ -22,7 +22,6 @@ from msshift_bench.analysis.paper_tables import (
     align_published,
     analyse_published,
     load_published,
-    published_tables,
 )
 from msshift_bench.analysis.predicting import predict_losses
 from msshift_bench.analysis.query_links import BOX, link_queries, what_intervals_count
@@ -43,7 +42,6 @@ __all__ = [
     "load_published",
     "plot_alignment",
     "predict_losses",
-    "published_tables",
     "read_model_scores",
     "say_link",
     "what_intervals_count",

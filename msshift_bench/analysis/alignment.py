@@ -113,8 +113,14 @@ def align_scores(
             rows += [row._replace(test=name) for row in correlations]
     figures = Figures([*rows, *printed])
     notes = [*_notes(figures), *(Note(remark, "data") for remark in remarks)]
-    layout = partial(alignment_sections, source=source)
-    return Result("alignment", figures, {"source": source}, DataInfo(), notes, layout)
+    return Result(
+        "alignment",
+        figures,
+        {"source": source},
+        DataInfo(),
+        notes,
+        partial(alignment_sections, source=source),
+    )
 
 
 def _column(figures: Figures, **names: str) -> Floats:
@@ -135,10 +141,10 @@ def _notes(figures: Figures) -> Iterator[Note]:
     printed = figures.where(figure="printed_spearman", against="interpolation")
     if printed:
         about = {"figure": "printed_spearman"}
-        higher = sum(row.number > 0 for row in printed)
         yield Note(
-            f"extrapolation has the higher Spearman correlation on {higher} of {len(printed)} test "
-            "sets, which rank the same models and so are no independent witnesses",
+            "extrapolation has the higher Spearman correlation on "
+            f"{sum(row.number > 0 for row in printed)} of {len(printed)} test sets, which rank the "
+            "same models and so are no independent witnesses",
             "data",
             about,
         )
@@ -182,37 +188,33 @@ def compare_correlations(
         UnknownNameError: for another kind.
     """
     n = len(outside)
-    row = Figure(kind, slice=f"{n} models")
-    rows = [row._replace(group=regime) for regime in _REGIMES]
-    rows.append(rows[1]._replace(against="interpolation"))
     regimes = interpolation, extrapolation
-    values = [float(correlate_ranks(kind, regime, outside)) for regime in regimes]
-    if any(map(math.isnan, values)):
-        known = [None if math.isnan(value) else value for value in values]
-        return [row._replace(value=value) for row, value in zip(rows, [*known, None], strict=True)]
+    inter, extra = (float(correlate_ranks(kind, regime, outside)) for regime in regimes)
+    row = Figure(kind, slice=f"{n} models")
+    rows = [
+        row._replace(group="interpolation", value=_known(inter)),
+        row._replace(group="extrapolation", value=_known(extra)),
+        row._replace(group="extrapolation", against="interpolation", value=_known(extra - inter)),
+    ]
+    if rows[2].value is None:
+        return rows
     drawn = np.random.default_rng(n).integers(0, n, (_SAMPLES, n))
     parts = np.split(drawn, _SAMPLES // _AT_ONCE)
     samples = [
         np.concatenate([correlate_ranks(kind, regime[part], outside[part]) for part in parts])
         for regime in regimes
     ]
-    p = _permutation_p(kind, *regimes, outside)
-    return [
-        *(_with_ends(*each) for each in zip(rows, values, samples, strict=False)),
-        _with_ends(rows[2], values[1] - values[0], samples[1] - samples[0])._replace(p=p),
-    ]
+    rows[2] = rows[2]._replace(p=_permutation_p(kind, *regimes, outside))
+    for place, sample in enumerate([*samples, samples[1] - samples[0]]):
+        if rows[place].against or abs(rows[place].number) <= 1 - _CLOSE:
+            # Samples in which all models have one score have no correlation.
+            low, high = np.nanpercentile(sample, [2.5, 97.5]).tolist()
+            rows[place] = rows[place]._replace(low=low, high=high)
+    return rows
 
 
-def _with_ends(row: Figure, value: float, samples: Floats) -> Figure:
-    """Return a figure with its value and the 95% interval of its samples.
-
-    Samples in which all models have one score have no correlation.
-    """
-    row = row._replace(value=value)
-    if not row.against and abs(value) > 1 - _CLOSE:
-        return row
-    low, high = np.nanpercentile(samples, [2.5, 97.5])
-    return row._replace(low=float(low), high=float(high))
+def _known(correlation: float) -> float | None:
+    return None if math.isnan(correlation) else correlation
 
 
 def _permutation_p(
@@ -304,15 +306,20 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
                 axes.set_axisbelow(True)
                 axes.plot(x, y, "o", color=colour, markersize=4)
                 for model, *point in zip(scores.names("system"), x, y, strict=True):
-                    name = shorten(model, _LETTERS)
                     axes.annotate(
-                        name, point, (3, 3), textcoords="offset points", fontsize=6, color=PALE_INK
+                        shorten(model, _LETTERS),
+                        point,
+                        (3, 3),
+                        textcoords="offset points",
+                        fontsize=6,
+                        color=PALE_INK,
                     )
                 axes.set_xlabel(regime)
                 value = figures.where(figure="spearman", test=test, group=regime)[0].value
                 axes.set_title("" if value is None else f"Spearman {value:.2f}", loc="left")
-        title = "Alignment with scores elsewhere"
-        drawn = picture_bytes(picture, picture_format, title, density=_PIXELS_PER_INCH)
+        drawn = picture_bytes(
+            picture, picture_format, "Alignment with scores elsewhere", density=_PIXELS_PER_INCH
+        )
     with write_atomically(Path(path)) as file:
         file.write(drawn)
     return Path(path)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from msshift_bench.analysis.query_links import (
 )
 from msshift_bench.analysis.tables import analysis_sections
 from msshift_bench.arrays import Floats
-from msshift_bench.data import DataInfo
+from msshift_bench.data import DataInfo, Dataset
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import (
     Measure,
@@ -26,6 +26,7 @@ from msshift_bench.evaluation import (
     Result,
     Scores,
     Settings,
+    by_shift,
     estimates_of,
     evaluate_run_sets,
     parse_measure,
@@ -47,13 +48,9 @@ from msshift_bench.stats import (
     detectable_loss,
 )
 
-if TYPE_CHECKING:
-    from msshift_bench.data import Dataset
-
 __all__ = ["analyse_report", "analyse_run_sets", "link_losses"]
 
 _PLANNED_SEEDS = (2, 3, 5, 10)
-_SHOWN = 3
 _POINT: Mapping[str, Any] = {
     "p": None, "star": False, "family": "", "seed_sd": None, "seed_share": None,
 }  # fmt: skip
@@ -171,8 +168,10 @@ def link_losses(
         linked += of_link
         notes += verdict
     if not linked:
-        sizes = points.where(figure="similarity").each("shift")
-        counts = ", ".join(f"{shift} has {len(rows.names('group'))}" for (shift,), rows in sizes)
+        counts = ", ".join(
+            f"{shift} has {len(rows.names('group'))}"
+            for (shift,), rows in points.where(figure="similarity").each("shift")
+        )
         raise DataError(
             f"a link takes at least {FEWEST_GROUPS} groups, and {counts or 'there are none'}; "
             "analyse a shift with more groups, or several shifts at once"
@@ -217,10 +216,7 @@ def analyse_report(
             "which counts 0 for queries that a run lacks"
         )
     measures = [parse_measure(name) for name in report.settings["measures"]]
-    trained: dict[str, list[Scores]] = {}
-    for scores in report.scores:
-        if scores.trained_per_group:
-            trained.setdefault(scores.shift_name, []).append(scores)
+    trained = by_shift([scores for scores in report.scores if scores.trained_per_group])
     if not trained:
         raise DataError(
             "no system was trained once per held-out group, so that there is no loss to explain; "
@@ -322,7 +318,7 @@ def _in_order(similarity: QuerySimilarity, group: str, query_ids: Sequence[str])
     values = np.array([known.get(query_id, math.nan) for query_id in query_ids], np.float64)
     lacking = [query_ids[int(place)] for place in np.flatnonzero(~np.isfinite(values))]
     if lacking:
-        shown = ", ".join(lacking[:_SHOWN]) + (", ..." if len(lacking) > _SHOWN else "")
+        shown = ", ".join(lacking[:3]) + ", ..." * (len(lacking) > 3)
         raise DataError(
             f"{similarity.indicator} has no value for {len(lacking):,} of the {len(query_ids):,} "
             f"test queries of {group} ({shown}); compute it for the test queries of this data set"

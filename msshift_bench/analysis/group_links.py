@@ -17,7 +17,7 @@ import numpy as np
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import Note
-from msshift_bench.output import say_p
+from msshift_bench.output import say_p, show_percent_interval
 from msshift_bench.similarity import GROUP_SPLITS
 from msshift_bench.stats import (
     FEWEST_GROUPS,
@@ -137,10 +137,9 @@ def find_links(figures: Figures) -> list[Link]:
         DataError: if a system or an indicator lacks a group that another has, or has two figures
             on one, or a similarity is not finite.
     """
-    losses = figures.where(figure="rel_loss", against="")
     similarities = figures.where(figure="similarity", slice=GROUP_SPLITS)
     links = []
-    for (measure,), of_measure in losses.each("measure"):
+    for (measure,), of_measure in figures.where(figure="rel_loss", against="").each("measure"):
         for _, values in similarities.each("against", "slice"):
             lost = of_measure.where(shift=tuple(values.names("shift")))
             shifts = lost.names("shift")
@@ -258,10 +257,9 @@ def say_slope(slope: Figure, no_p: str) -> str:
         slope: the slope.
         no_p: what is said if it has no p-value.
     """
-    low, high = slope.interval or (math.nan, math.nan)
     return (
         f"{100 * slope.number:+z.1f} points of Rel Loss per 1 of {slope.against}, 95% "
-        f"interval [{100 * low:z.1f}, {100 * high:z.1f}], "
+        f"interval {show_percent_interval(slope.interval)}, "
         + (no_p if slope.p is None else say_p(slope.p))
     )
 
@@ -304,9 +302,10 @@ def _say_order(spearman: Figure, groups: int) -> str:
     value = "is not defined" if spearman.value is None else f"{spearman.value:.2f}"
     test = "" if spearman.p is None else f", {say_p(spearman.p)}"
     smallest = 2 / math.factorial(groups)
-    evidence = f"rank correlation (Spearman) {value}{test}; a perfect order of {groups} groups has "
-    evidence += f"p = {smallest:.2g}"
-    return evidence + ", so that none can be shown" if smallest > SIGNIFICANT else evidence
+    return (
+        f"rank correlation (Spearman) {value}{test}; a perfect order of {groups} groups has "
+        f"p = {smallest:.2g}" + ", so that none can be shown" * (smallest > SIGNIFICANT)
+    )
 
 
 def _degrees(df: int) -> str:

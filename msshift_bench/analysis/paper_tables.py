@@ -18,15 +18,9 @@ from msshift_bench.evaluation import Result
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import RANK_CORRELATIONS, Figure
 
-__all__ = ["align_published", "analyse_published", "load_published", "published_tables"]
+__all__ = ["align_published", "analyse_published", "load_published"]
 
 _FOLDER = files(__package__) / "published"
-
-
-def published_tables() -> tuple[str, ...]:
-    """Return the names that `load_published` takes."""
-    names = (entry.name for entry in _FOLDER.iterdir())
-    return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
 
 
 def load_published(name: str) -> dict[str, Any]:
@@ -35,9 +29,10 @@ def load_published(name: str) -> dict[str, Any]:
     Raises:
         UnknownNameError: if there are no such tables.
     """
-    if name not in published_tables():
-        raise UnknownNameError("published tables", name, published_tables())
-    tables: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text("utf-8"))
+    known = {entry.name.removesuffix(".json"): entry for entry in _FOLDER.iterdir()}
+    if name not in known:
+        raise UnknownNameError("published tables", name, sorted(known))
+    tables: dict[str, Any] = json.loads(known[name].read_text("utf-8"))
     return tables
 
 

@@ -83,36 +83,30 @@ def predict_losses(
             low, high = map(float, line.interval(value, of_a_group=of_a_group))
             row = shared._replace(figure=figure, system=system, value=float(line.at(value)))
             rows.append(row._replace(low=low, high=high))
-    about = {"figure": "foretold"}
-    notes = [
-        Note(
-            f"by the link over {len(link.groups)} groups of {link.shift}, fitted from {fitted}",
-            about=about,
-        ),
-        Note(
-            "the prediction interval holds the loss of one more group in 95% of cases, if it "
-            "scatters about the line as these groups do",
-            about=about,
-        ),
-    ]
+    policy = (
+        f"by the link over {len(link.groups)} groups of {link.shift}, fitted from {fitted}",
+        "the prediction interval holds the loss of one more group in 95% of cases, if it scatters "
+        "about the line as these groups do",
+    )
+    doubts = []
     slope = analysis.figures.where(**link.about, system=link.tested)[0]
     if not slope.star:
-        notes.append(Note(f"{say_link(slope)} The prediction then says little.", "doubt", about))
+        doubts.append(f"{say_link(slope)} The prediction then says little.")
     if not inside:
-        text = (
+        doubts.append(
             f"extrapolated: {value:.4g} lies beyond the fitted {fitted}; the intervals assume that "
             "the line goes on"
         )
-        notes.append(Note(text, "doubt", about))
-    losses = link.losses_in(analysis.figures)
-    sizes = [row.queries for row in losses if row.queries is not None]
+    sizes = [row.queries for row in link.losses_in(analysis.figures) if row.queries is not None]
     if sizes and not min(sizes) / _ALIKE <= len(tested) <= max(sizes) * _ALIKE:
-        text = (
+        doubts.append(
             f"the link was fitted to test sets of {min(sizes):,} to {max(sizes):,} queries, and "
             f"this one has {len(tested):,}; indicators that count words depend on the number of "
             "queries, and small sets scatter more"
         )
-        notes.append(Note(text, "doubt", about))
+    about = {"figure": "foretold"}
+    notes = [Note(text, "policy", about) for text in policy]
+    notes += [Note(text, "doubt", about) for text in doubts]
     return replace(
         analysis,
         figures=Figures([*analysis.figures, *rows]),

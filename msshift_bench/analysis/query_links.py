@@ -114,8 +114,8 @@ def _claims(
         masks = {group: place == number for group, place in places.items()}
         inside = np.concatenate([values[group][mask] for group, mask in masks.items()])
         row = shared._replace(slice=f"{low:.6g} to {high:.6g}", queries=len(inside))
-        mean = float(inside.mean())
-        yield Claim(row._replace(figure="similarity", value=mean, low=low, high=high))
+        similarity = row._replace(figure="similarity", value=float(inside.mean()))
+        yield Claim(similarity._replace(low=low, high=high))
         for part in scores:
             of_system = row._replace(system=part.system, seeds=len(part.seeds))
             counted = {group: part.groups[group][mask] for group, mask in masks.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msshift_bench.analysis.group_links import ALL_GROUPS, Link, find_links
 from msshift_bench.evaluation import Section
@@ -29,8 +29,7 @@ LINE_FIGURES = ("groups", "slope", "r_squared", *RANK_CORRELATIONS)
 
 
 def _slope(figure: Figure) -> str:
-    low, high = figure.interval or (0.0, 0.0)
-    return f"{100 * figure.number:z.1f} [{100 * low:z.1f}, {100 * high:z.1f}]"
+    return f"{100 * figure.number:z.1f} {show_percent_interval(figure.interval)}"
 
 
 def _number(figure: Figure) -> str:
@@ -73,10 +72,8 @@ def analysis_sections(figures: Figures) -> Iterator[Section]:
     for (measure, shift, indicator), _ in intervals.each("measure", "shift", "against"):
         about = {"measure": measure, "shift": shift, "against": indicator}
         yield _query_section(of_queries.where(**about), about)
-    plans = figures.where(figure=("detectable", "detectable_with_seeds"))
-    for (measure,), of_measure in plans.each("measure"):
-        losses = figures.where(figure="rel_loss", measure=measure, against="")
-        yield _plan_section(Figures([*of_measure, *losses]), measure)
+    for measure in figures.where(figure="detectable").names("measure"):
+        yield _plan_section(figures.where(measure=measure, against=""), measure)
     if figures.where(figure="foretold"):
         yield _foretold_section(figures.where(test=NEW_QUERIES))
 
@@ -124,12 +121,12 @@ def _query_section(figures: Figures, about: dict[str, str]) -> Section:
         below = "" if part is parts[-1] else "below "
         rows.append(Head((f"{low:.4g} to {below}{high:.4g}",), {"slice": part.slice}))
     title = f"{shift}: Rel Loss in {measure} by {indicator} of the query"
-    losses = [
+    columns = [Head(("queries",), {"figure": "similarity"}, QUERIES)]
+    columns += [
         Head((system,), {"figure": "rel_loss", "system": system}, LOSS_WITH_ENDS)
         for system in systems
     ]
-    queries = Head(("queries",), {"figure": "similarity"}, QUERIES)
-    bins = pivot(figures, title, (indicator,), rows, [queries, *losses])
+    bins = pivot(figures, title, (indicator,), rows, columns)
     tests = pivot(
         figures,
         f"{shift}: change of Rel Loss in {measure} per 1 of {indicator}, inside the groups",
@@ -146,7 +143,6 @@ def _query_section(figures: Figures, about: dict[str, str]) -> Section:
 
 
 def _plan_section(figures: Figures, measure: str) -> Section:
-    planned = figures.where(figure="detectable_with_seeds").names("seeds")
     columns = [
         Head(("queries",), {"figure": "detectable"}, QUERIES),
         Head(("seeds",), {"figure": "detectable"}, SEEDS),
@@ -155,7 +151,7 @@ def _plan_section(figures: Figures, measure: str) -> Section:
     ]
     columns += [
         Head((f"{seeds} seeds",), {"figure": "detectable_with_seeds", "seeds": seeds}, REL_LOSS)
-        for seeds in planned
+        for seeds in figures.where(figure="detectable_with_seeds").names("seeds")
     ]
     table = pivot(
         figures,
@@ -192,18 +188,22 @@ def alignment_sections(figures: Figures, source: str) -> Iterator[Section]:
         figures: those of `align_scores`.
         source: what was aligned, in words.
     """
-    measured = figures.where(figure="spearman")
-    title = f"{source}: correlation with scores elsewhere, over {measured[0].slice}"
+    measured = f"{source}: correlation with scores elsewhere, over"
     p_value = Head(("p",), {"against": "interpolation"}, P_VALUE)
-    rows = _rows_of(measured, RANK_CORRELATIONS)
-    table = pivot(figures, title, ("outside", ""), rows, [*_CORRELATED, p_value])
-    yield Section([table], {"figure": "spearman"})
-    printed = figures.where(figure="printed_spearman")
-    if printed:
-        title = f"Correlations as printed, each over {printed[0].slice}"
-        rows = _rows_of(printed, [f"printed_{kind}" for kind in RANK_CORRELATIONS])
-        table = pivot(figures, title, ("outside", ""), rows, _CORRELATED)
-        yield Section([table], {"figure": "printed_spearman"})
+    for prefix, title, columns in (
+        ("", measured, [*_CORRELATED, p_value]),
+        ("printed_", "Correlations as printed, each over", _CORRELATED),
+    ):
+        spearman = figures.where(figure=f"{prefix}spearman")
+        if spearman:
+            title = f"{title} {spearman[0].slice}"
+            rows = [
+                Head((name, kind.capitalize()), {"test": test, "figure": f"{prefix}{kind}"})
+                for test in spearman.names("test")
+                for name, kind in zip((test, ""), RANK_CORRELATIONS, strict=True)
+            ]
+            table = pivot(figures, title, ("outside", ""), rows, columns)
+            yield Section([table], {"figure": f"{prefix}spearman"})
 
 
 _CORRELATED = [
@@ -211,17 +211,3 @@ _CORRELATED = [
     Head(("extrapolation",), {"group": "extrapolation", "against": ""}, CORRELATION),
     Head(("difference",), {"against": "interpolation"}, CORRELATION),
 ]
-
-
-def _rows_of(correlations: Figures, names: Sequence[str]) -> list[Head]:
-    """Return a row for each kind of correlation with each test set, which the first of them names.
-
-    Args:
-        correlations: those of one kind.
-        names: the figures of all kinds, in the order of `RANK_CORRELATIONS`.
-    """
-    return [
-        Head((test if place == 0 else "", kind.capitalize()), {"test": test, "figure": name})
-        for test in correlations.names("test")
-        for place, (kind, name) in enumerate(zip(RANK_CORRELATIONS, names, strict=True))
-    ]

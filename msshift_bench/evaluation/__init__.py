@@ -16,6 +16,7 @@ from msshift_bench.evaluation.claims import (
     matrix_claims,
 )
 from msshift_bench.evaluation.evaluating import (
+    by_shift,
     compare_run_sets,
     differences_of,
     evaluate_run_sets,
@@ -61,6 +62,7 @@ __all__ = [
     "Scores",
     "Section",
     "Settings",
+    "by_shift",
     "compare_run_sets",
     "data_notes",
     "differences_of",

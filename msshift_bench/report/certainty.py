@@ -9,6 +9,7 @@ import numpy as np
 from msshift_bench.evaluation import FOR_ALL, Scores, estimates_of
 from msshift_bench.output import LINE, shorten
 from msshift_bench.report.drawing import (
+    ABOVE,
     LETTERS,
     WHOLE,
     NotDrawn,
@@ -31,9 +32,6 @@ __all__ = ["certainty_pictures"]
 
 _SOURCES = ("sd_from_queries", "sd_from_seeds")
 """The figures of what queries, and seeds of training, add to the standard error of a Rel Loss."""
-
-_ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2, "frameon": False}
-"""Where a legend stands."""
 
 
 def certainty_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
@@ -68,7 +66,7 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
     rule_between(ax, [name in WHOLE for name in names])
     name_rows(ax, list(names))
     ax.set(xlim=(0, None), xlabel="standard error of Rel Loss (percentage points)")
-    ax.legend(**_ABOVE)
+    ax.legend(ncols=2, **ABOVE)
     shares = [row.seed_share for row in rows.where(figure="sd_from_seeds")]
     mostly_seeds = sum(share is not None and share > 0.5 for share in shares)
     return Picture(
@@ -137,7 +135,7 @@ def _ties(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | N
     name_rows(ax, list(shift.tested))
     unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
     ax.set_xlabel(f"change of Out, or of an untrained system ({unit})")
-    ax.legend(**_ABOVE)
+    ax.legend(ncols=2, **ABOVE)
     rankings = [
         run.tied[queries]
         for part in scores

@@ -18,6 +18,7 @@ from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.output import INK, PALE_INK, SHADES, looks_of
 from msshift_bench.records import OTHERS, Row
 from msshift_bench.report.drawing import (
+    ABOVE,
     MIDDLE,
     GridCell,
     NotDrawn,
@@ -192,7 +193,7 @@ def _composition(groups: Sequence[_Group]) -> Picture:
     name_rows(ax, [group.name for group in groups])
     ax.set(xlim=(0, None), xlabel="queries")
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
+    ax.legend(ncols=4, **ABOVE)
     abouts = "; ".join(
         f"{title}: " + ", ".join(f"{group.name} ({group.about})" for group in of_shift)
         for title, of_shift in by_shift.items()

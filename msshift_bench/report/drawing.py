@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 __all__ = [
+    "ABOVE",
     "GridCell",
     "LETTERS",
     "MIDDLE",
@@ -61,6 +62,9 @@ LETTERS = 30
 
 MIDDLE: dict[str, Any] = {"ha": "center", "va": "center"}
 """Where a text stands at its place."""
+
+ABOVE: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
+"""Where a legend stands above its axes."""
 
 _BEYOND = 50.0
 """Percentage points that the axis of losses may reach beyond the outermost one: two seeds make wide
@@ -265,8 +269,7 @@ def draw_losses(
         ax.axhline(row - 0.5, color=LINE, lw=0.6, zorder=0)
     name_rows(ax, list(rows.values()))
     if legend:
-        columns = min(2, len(systems))
-        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, frameon=False)
+        ax.legend(ncols=min(2, len(systems)), **ABOVE)
 
 
 def _limits(losses: Figures) -> tuple[float, float]:

@@ -120,9 +120,13 @@ class Uncertainty:
 class Estimate:
     """A value, and what seeds and queries contribute to it.
 
-    Sums, differences, multiples and ratios of estimates are estimates: with ``inside =
-    Estimate.mean(saw, "bi-encoder", "short")`` and ``out``, of the model that did not see the
-    group, likewise, a Rel Loss is ``(inside - out) / inside``.
+    Sums, differences, multiples and ratios of estimates are estimates::
+
+        >>> scores = np.array([[1.0, 0.5, 0.0, 0.5], [0.5, 0.5, 0.0, 1.0]])
+        >>> inside = Estimate.mean(scores + 0.1, "bi-encoder", "short")
+        >>> out = Estimate.mean(scores, "bi-encoder", "short")
+        >>> (inside - out) / inside
+        <Estimate: 0.1667, bi-encoder on short>
 
     Attributes:
         value: the value; NaN for the mean of no query.

@@ -101,8 +101,11 @@ class Claim(NamedTuple):
 class Figures(Sequence[Figure]):
     """Figures in the order in which tables show them.
 
-    ``figures.where(figure="out", group="C0")[0].value`` is one number; ``names("group")`` lists the
-    groups.
+    Their names find them::
+
+        >>> rows = [Figure("out", group="C0", value=0.3), Figure("avg_in", group="C0", value=0.4)]
+        >>> Figures(rows).where(figure="out")[0].value
+        0.3
     """
 
     rows: Sequence[Figure]

@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from msshift_bench.analysis import MEAN_OF_SYSTEMS, QueryLosses, link_queries
+from msshift_bench.analysis import MEAN_OF_SYSTEMS, link_queries
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError
-from msshift_bench.stats import Figure, Figures, GroupScores
+from msshift_bench.evaluation import Scores, parse_measure
+from msshift_bench.stats import Figures
+from tests.support.made_scores import made_scores
 
+RR = parse_measure("RR@10")
+GROUPS = ("C0", "C1", "C2", "C3", "C4")
 SLOPES = (-0.30, -0.28, -0.31, -0.29)
 X = np.linspace(0, 1, 40)
 CANNOT = (
-    "These data cannot show a link between model-based and what single queries of wh-words lose in "
+    "These data cannot show a link between model-based and what single queries of topics lose in "
     "RR@10."
 )
 
 
-def losses_of(system: str, scores: Mapping[str, GroupScores], sign: int = 1) -> QueryLosses:
-    named = Figure("", shift="wh-words", system=system, measure="RR@10")
-    return QueryLosses(named, sign, scores)
+def scores_of(slopes: Sequence[float], system: str = "dense", measure: str = "RR@10") -> Scores:
+    """Return a system whose losses change at these slopes over X in C0, C1, ..., by one seed."""
+    cubes = {}
+    for place, (group, slope) in enumerate(zip(GROUPS, slopes, strict=False)):
+        cubes[group] = np.ones((1, len(GROUPS), len(X)))
+        cubes[group][:, place] = 0.5 - slope * X
+    return made_scores(system, cubes, shift="topics", measure=measure)
 
 
 def linked(
     slopes: Sequence[float], alike: Sequence[str] = (), bins: int = 2
 ) -> tuple[Figures, list[str]]:
-    """Link losses that change at these slopes in C0, C1, ...; queries of `alike` do not differ."""
-    inside = np.ones((1, 1, len(X)))
-    scores = {
-        f"C{n}": GroupScores(inside, 0.5 - slope * X[np.newaxis]) for n, slope in enumerate(slopes)
+    """Link losses that change at these slopes; queries of the groups `alike` do not differ."""
+    scores = scores_of(slopes)
+    values: dict[str, Floats] = {
+        group: np.full(len(X), 0.5) if group in alike else X for group in scores.groups
     }
-    values: dict[str, Floats] = {g: np.full(len(X), 0.5) if g in alike else X for g in scores}
-    figures, notes = link_queries("model-based", [losses_of("dense", scores)], values, bins=bins)
+    figures, notes = link_queries("model-based", [scores], RR, values, bins=bins)
     return figures, [note.text for note in notes]
 
 
@@ -42,7 +49,7 @@ def linked(
 def test_slopes_that_agree_show_a_link(sign: int, way: str, slope: str) -> None:
     figures, (verdict, evidence, *_, scales) = linked([sign * one for one in SLOPES])
     assert verdict == (
-        "These data show a link between model-based and what single queries of wh-words lose in "
+        "These data show a link between model-based and what single queries of topics lose in "
         f"RR@10: the higher it is, the {way} is lost."
     )
     # By hand: the slopes' mean is 0.295, their standard error 0.0129 / 2, and t(3) 3.182.
@@ -77,23 +84,19 @@ def test_more_intervals_than_values_leave_none_of_them_empty(bins: int) -> None:
 
 def test_what_has_no_intervals_or_no_loss_is_refused() -> None:
     with pytest.raises(
-        DataError, match=r"of wh-words have the same model-based \(0\.5\), .* take an"
+        DataError, match=r"of topics have the same model-based \(0\.5\), .* take an"
     ):
-        linked(SLOPES, alike=("C0", "C1", "C2", "C3"))
-    nothing = GroupScores(np.zeros((1, 1, 2)), np.zeros((1, 2)))
-    losses = losses_of("dense", {"C0": nothing})
+        linked(SLOPES, alike=GROUPS)
+    nothing = made_scores("dense", {"C0": np.zeros((1, 5, 2))}, shift="topics")
     with pytest.raises(DataError, match=r"dense scores 0 in RR@10 on C0, .* leave the system out"):
-        link_queries("model-based", [losses], {"C0": np.array([0.1, 0.2])})
+        link_queries("model-based", [nothing], RR, {"C0": np.array([0.1, 0.2])})
 
 
 def test_the_verdict_rests_on_the_mean_of_the_systems() -> None:
-    inside = np.ones((1, 1, len(X)))
-    values = dict.fromkeys(("C0", "C1", "C2"), X)
-    losses = [
-        losses_of(name, {g: GroupScores(inside, 0.5 + slope * X[np.newaxis]) for g in values}, -1)
-        for name, slope in (("one", 0.1), ("two", 0.3))
-    ]
-    figures, notes = link_queries("model-based", losses, values)
+    # Lower is better: where Out rises with X, more is lost.
+    systems = [scores_of([-slope] * 3, f"{slope}", "ASL@100") for slope in (0.1, 0.3)]
+    values = dict.fromkeys(GROUPS[:3], X)
+    figures, notes = link_queries("model-based", systems, parse_measure("ASL@100"), values)
     slopes = {row.system: row.value for row in figures.where(figure="slope_inside_groups")}
-    assert slopes == pytest.approx({"one": 0.1, "two": 0.3, MEAN_OF_SYSTEMS: 0.2})
+    assert slopes == pytest.approx({"0.1": 0.1, "0.3": 0.3, MEAN_OF_SYSTEMS: 0.2})
     assert notes[1].text.startswith("slope inside the groups, the mean of 2 systems: +20.0 points")

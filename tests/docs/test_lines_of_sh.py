@@ -84,12 +84,6 @@ def test_every_block_is_run_or_stands_here_with_a_reason() -> None:
         assert not re.search(r"(?m)^(    |\t)(msshift|scripts/|python|\$) ", text), page
 
 
-def test_no_docstring_has_an_example_that_nothing_runs() -> None:
-    folders = ("msshift_bench", "baselines", "dataset_builders", "leaderboard")
-    files = [file for folder in folders for file in (REPOSITORY / folder).rglob("*.py")]
-    assert [file for file in files if ">>>" in file.read_text("utf-8")] == []
-
-
 def lines_of_sh() -> Iterator[tuple[str, str]]:
     """Yield ``(page, line)`` of every block of sh."""
     for page in PAGES:

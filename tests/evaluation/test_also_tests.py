@@ -102,13 +102,13 @@ def test_a_missing_model_is_said(runs: Path) -> None:
 
 
 def test_the_drop_against_a_model_trained_on_everything(runs: Path) -> None:
-    whole = 1 / np.array([1, 1, 2, 1])
+    of_all = 1 / np.array([1, 1, 2, 1])
     write(runs / "mine-all", "../length", (1, 1, 2, 1))
     result = evaluate(runs)
     drop = first(result, figure="drop")
     assert (drop.system, drop.against, drop.queries, drop.seeds) == ("mine", "mine-all", 4, 2)
     mean = np.mean([1 / np.array(ranks) for ranks in RANKS.values()])
-    assert drop.value == pytest.approx((whole.mean() - mean) / whole.mean())
+    assert drop.value == pytest.approx((of_all.mean() - mean) / of_all.mean())
     (table,) = result.tables()
     last = [cell.text for cell in table.rows[-1]]
     assert last[:2] == ["", "drop from mine-all"]
@@ -118,8 +118,8 @@ def test_the_drop_against_a_model_trained_on_everything(runs: Path) -> None:
     # Of one seed, Student's interval of the ratio of two means, over paired queries.
     only_seed_1(runs)
     models = np.mean([1 / np.array(RANKS[group, 1]) for group in ("short", "long")], axis=0)
-    ratio = models.mean() / whole.mean()
-    terms = (ratio * whole - models) / whole.mean()
+    ratio = models.mean() / of_all.mean()
+    terms = (ratio * of_all - models) / of_all.mean()
     expected = scipy.stats.t.interval(0.95, 3, 1 - ratio, scipy.stats.sem(terms))
     assert first(evaluate(runs), figure="drop").interval == pytest.approx(expected)
 
@@ -127,10 +127,10 @@ def test_the_drop_against_a_model_trained_on_everything(runs: Path) -> None:
 def test_what_is_not_for_these_tables_is_refused(runs: Path) -> None:
     with pytest.raises(UsageError, match="NumRet is a sum over queries, not a mean"):
         evaluate(runs, measures="NumRet")
-    others = {"dl": runs.with_name("dl"), "typed": runs.with_name("typed.tsv")}
-    others["typed"].write_text("q1\thwo\ttypo\n")
+    mixed = {"dl": runs.with_name("dl"), "typed": runs.with_name("typed.tsv")}
+    mixed["typed"].write_text("q1\thwo\ttypo\n")
     with pytest.raises(UsageError, match="typed holds variants of queries and dl does not"):
-        evaluate_also_tests(runs, others)
+        evaluate_also_tests(runs, mixed)
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["one system", "a drop"])

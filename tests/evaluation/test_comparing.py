@@ -66,7 +66,7 @@ def test_the_system_that_loses_less_is_found() -> None:
     alone = [result.figures.where(system=name, against="", figure="rel_loss") for name in "ab"]
     assert row.value == pytest.approx(alone[0][2].number - alone[1][2].number)
     of_groups = [difference(result, "a", "b", group=group) for group in GROUPS]
-    assert row.value == pytest.approx(np.mean([one.number for one in of_groups]))
+    assert row.value == pytest.approx(np.mean([part.number for part in of_groups]))
     assert row.interval is not None
     assert row.interval[0] < row.number < row.interval[1] < 0
     assert row.p is not None

@@ -66,9 +66,9 @@ FORMATS = {"text": "txt", "markdown": "md", "latex": "tex"}
 TABLES = [
     *((name, "text") for name in CALLS),
     *(
-        (name, other)
+        (name, table_format)
         for name in ("losses-pooled", "pairs-lower")
-        for other in ("markdown", "latex")
+        for table_format in ("markdown", "latex")
     ),
 ]
 """The calls and formats whose output is compared."""

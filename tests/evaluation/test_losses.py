@@ -152,7 +152,7 @@ def test_a_shift_is_averaged_by_group_or_by_query(averaged: str) -> None:
     assert figures.names("group") == ["mean" if averaged == "macro" else "all queries"]
     if averaged == "macro":
         of_groups = [losses(*pair, sample=group) for group, pair in drawn.items()]
-        expected = {name: average(one[name] for one in of_groups) for name in of_groups[0]}
+        expected = {name: average(part[name] for part in of_groups) for name in of_groups[0]}
     else:
         together = [np.concatenate(side, axis=1) for side in zip(*drawn.values(), strict=True)]
         expected = losses(*together)
@@ -185,7 +185,7 @@ def test_resttest_is_averaged_over_its_queries() -> None:
 
 
 def test_settings_are_checked() -> None:
-    assert [str(one) for one in Settings(("MRR@10", "rr@10")).measures] == ["RR@10"]
+    assert [str(measure) for measure in Settings(("MRR@10", "rr@10")).measures] == ["RR@10"]
     assert Settings("nDCG@10, rr@10") == Settings((parse_measure("nDCG@10"), "RR@10"))
     for wrong, message in (
         ({"measures": ("RRR@10",)}, "measure 'RRR@10'"),

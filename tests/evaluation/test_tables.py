@@ -36,7 +36,7 @@ def losses_in(result: Result, **view: bool) -> list[Table]:
     return [table for section in result.layout(result.figures, **view) for table in section.tables]
 
 
-def said(result: Result) -> str:
+def notes_of(result: Result) -> str:
     return "\n".join(note.text for note in result.notes)
 
 
@@ -63,7 +63,7 @@ def test_tables_in_every_format(runs: Path) -> None:
     assert losses_in(result, matrices=True) == [table, matrix]
     assert "| without short | **37.5** | 75.0 |" in to_markdown(matrix)
     for expected in ("edition rebuilt", "ties (trec)", "missing queries (zero)", "short 2, long 2"):
-        assert expected in said(result)
+        assert expected in notes_of(result)
 
 
 def test_the_best_of_several_systems_is_marked(runs: Path) -> None:
@@ -87,7 +87,7 @@ def test_one_seed_counts_queries_only_wherever_its_interval_stands() -> None:
     ]  # fmt: skip
     assert "$^{*}$" not in to_latex(table)
     assert r"95\% interval, queries only" in to_latex(table)
-    assert "brittle: one seed: intervals and p count queries only" in said(single)
+    assert "brittle: one seed: intervals and p count queries only" in notes_of(single)
     table = several.tables()[0]
     assert [row[1].text for row in table.rows[3:]] == [
         "95% interval", "sd of 3 seeds", "variance from seeds", "p (holm)",
@@ -102,10 +102,10 @@ def test_notes_say_what_makes_an_interval_wide_and_what_would_halve_it() -> None
     result = scored_report("brittle", 0.3, shifts=["length"], seeds=(1, 2))
     (row,) = result.figures.where(figure="rel_loss", group="mean", measure="RR@10")
     assert row.seed_share is not None
-    assert "two seeds make an interval that is mostly uninformative" in said(result)
+    assert "two seeds make an interval that is mostly uninformative" in notes_of(result)
     share = f"{100 * row.seed_share:.0f}% of the variance of its average Rel Loss comes from"
-    assert share in said(result)
-    assert "no number of seeds would halve its interval" in said(result)
+    assert share in notes_of(result)
+    assert "no number of seeds would halve its interval" in notes_of(result)
 
 
 # ---- slices: how many queries they have, and no percentage of too few ------------------------
@@ -153,7 +153,7 @@ def sliced(request: pytest.FixtureRequest) -> Result:
 def test_a_slice_shows_its_queries_and_no_percentage_of_few(
     sliced: Result, label: str, counts: list[str], shown: list[bool]
 ) -> None:
-    (table,) = (one for one in sliced.tables() if one.title.endswith(f", only {label}"))
+    (table,) = (table for table in sliced.tables() if table.title.endswith(f", only {label}"))
     rows = {row[1].text or row[0].text: [cell.text for cell in row[2:]] for row in table.rows}
     assert next(iter(rows.items())) == ("queries", counts)
     assert rows["Out"][0] != "-"
@@ -166,7 +166,7 @@ def test_a_slice_shows_its_queries_and_no_percentage_of_few(
     for texts in percentages:
         assert all(text in ("-", "") or may for text, may in zip(texts, shown, strict=True)), texts
     assert sliced.tables()[0].rows[0][0].text != "queries"
-    assert "slices: no Rel Loss of fewer than 20 queries" in said(sliced)
+    assert "slices: no Rel Loss of fewer than 20 queries" in notes_of(sliced)
     assert sliced.figures.first(figure="rel_loss", slice="few", group="long").value is not None  # type: ignore[union-attr]
 
 
@@ -178,37 +178,26 @@ PUBLISHED: dict[str, Any] = json.loads(
     )
 )
 
-TABLE_6 = {
-    "14k": {
-        "BM25": (1, 1),
-        "Reranker": (-5, -1),
-        "ColBERT": (-2, 7),
-        "SPLADE": (-18, -7),
-        "DR": (-14, -7),
-    },
-    "45k": {"Reranker": (-2, -1), "ColBERT": (-2, 3), "SPLADE": (-17, -8), "DR": (-14, -8)},
-    "200k": {"Reranker": (-1, 1), "ColBERT": (-2, 3), "SPLADE": (-5, -5), "DR": (-11, -9)},
-}
-TABLE_7 = {
-    "BM25": (-1, 0),
-    "Reranker": (-6, -1),
-    "ColBERT": (-9, -3),
-    "SPLADE": (-13, -6),
-    "DR": (-12, -7),
-}
-"""The columns Delta of both measures, in percent."""
+DELTAS = {
+    "6 14k": {"BM25": (1, 1), "Reranker": (-5, -1), "ColBERT": (-2, 7), "SPLADE": (-18, -7),
+              "DR": (-14, -7)},
+    "6 45k": {"Reranker": (-2, -1), "ColBERT": (-2, 3), "SPLADE": (-17, -8), "DR": (-14, -8)},
+    "6 200k": {"Reranker": (-1, 1), "ColBERT": (-2, 3), "SPLADE": (-5, -5), "DR": (-11, -9)},
+    "7": {"BM25": (-1, 0), "Reranker": (-6, -1), "ColBERT": (-9, -3), "SPLADE": (-13, -6),
+          "DR": (-12, -7)},
+}  # fmt: skip
+"""Table -> system -> its columns Delta of both measures, in percent."""
 
 
 def printed() -> Iterator[tuple[str, float, float, int]]:
     """Yield every cell of Tables 6 to 9 that has a Delta: where, Inter., Extra., Delta."""
-    of_table_6 = PUBLISHED["restrain_trec_dl_19_20"]
-    for table, deltas, cells in (
-        *((f"6 {size}", rows, of_table_6[size]) for size, rows in TABLE_6.items()),
-        ("7", TABLE_7, PUBLISHED["resttest_msmarco_dev"]),
-    ):
+    cells = {f"6 {size}": rows for size, rows in PUBLISHED["restrain_trec_dl_19_20"].items()}
+    cells["7"] = PUBLISHED["resttest_msmarco_dev"]
+    for table, deltas in DELTAS.items():
         for system, pair in deltas.items():
             for place, delta in enumerate(pair):
-                yield f"{table} {system}", *cells[system][2 * place : 2 * place + 2], delta
+                row = cells[table][system]
+                yield f"{table} {system}", *row[2 * place : 2 * place + 2], delta
     for model, parts in PUBLISHED["table_8_training_methods"].items():
         if model != "columns":
             for measures in parts.values():
@@ -235,7 +224,9 @@ def test_deltas_have_the_layout_of_table_7() -> None:
         scored_report(name, 0.2, shifts=["resttest"], settings=settings, **options)
         for name, options in (("bm25", {"per_group": False}), ("dense", {"seeds": (1, 2)}))
     ]
-    together = losses_of([part for one in systems for part in one.scores], DataInfo(), settings)
+    together = losses_of(
+        [scores for result in systems for scores in result.scores], DataInfo(), settings
+    )
     (section,) = together.layout(together.figures, delta=True)
     (table,) = section.tables
     header = ("system", "MRR@10 Inter.", "Extra.", "Delta", "nDCG@10 Inter.", "Extra.", "Delta")
@@ -256,7 +247,9 @@ def test_deltas_have_the_layout_of_table_7() -> None:
 
 def test_sizes_of_a_shift_share_a_table_and_lower_is_turned(runs: Path) -> None:
     sized = [scored_report("dense", 0.2, shifts=[f"restrain-{size}"]) for size in ("45k", "14k")]
-    together = losses_of([part for one in sized for part in one.scores], DataInfo(), SETTINGS)
+    together = losses_of(
+        [scores for result in sized for scores in result.scores], DataInfo(), SETTINGS
+    )
     first, second = together.layout(together.figures, delta=True)
     assert (len(first.tables), len(second.tables)) == (1, 0)
     assert first.tables[0].header[:2] == ("#Q", "system")

@@ -16,7 +16,6 @@ from msshift_bench.errors import DataError, NotFoundError, RunError, UsageError
 from msshift_bench.evaluation import Result, Settings, evaluate_also_tests
 from msshift_bench.records import Row
 from msshift_bench.shifts import SHIFTS
-from msshift_bench.stats import Figure
 from tests.conftest import Build, Command
 from tests.support.made_scores import losses
 
@@ -60,19 +59,16 @@ def runs(rows: list[Row], tmp_path: Path) -> Path:
 def evaluate(runs: Path, data: Path, rows: list[Row], tmp_path: Path) -> Evaluate:
     """A function that evaluates the runs on a file of variants."""
     texts = {"a": "{}x", "b": "{}"}
-    made = [Variant(r.query_id, texts[m].format(r.text), m) for r in reversed(rows) for m in "ba"]
-    write_variants(tmp_path / "typed.tsv", [*made, Variant("nowhere", "another query", "a")])
+    variants = [
+        Variant(r.query_id, texts[m].format(r.text), m) for r in reversed(rows) for m in "ba"
+    ]
+    write_variants(tmp_path / "typed.tsv", [*variants, Variant("nowhere", "another query", "a")])
 
     def run(*allow: str, name: str = "typed", data: Path = data, **settings: Any) -> Result:
         also = {name: tmp_path / "typed.tsv"}
         return evaluate_also_tests(runs, also, data, settings=Settings(**settings), allow=allow)
 
     return run
-
-
-def only(result: Result, **names: Any) -> Figure:
-    (row,) = result.figures.where(**names)
-    return row
 
 
 def test_losses_by_model_method_and_group(
@@ -84,7 +80,7 @@ def test_losses_by_model_method_and_group(
         ("short", ""), ("long", ""), ("mean", ""), ("mean", "b"), ("mean", "a"),
     ]  # fmt: skip
     of_short = sum(row.group == "short" for row in rows)
-    # 1 as it is for the others' queries and 1/2 for its own; a variant by "a" halves both.
+    # 1 as it is for the others' queries and 1/2 for its own; a variant by "a" halves rankings.
     as_is = (of_short / 2 + len(rows) - of_short) / len(rows)
     values = {row.figure: row for row in result.figures.where(model="short")}
     assert values["as_is"].value == pytest.approx(as_is)
@@ -102,8 +98,8 @@ def test_losses_by_model_method_and_group(
     assert row.interval == pytest.approx(uncertainty.interval(0.25, 0.95))
 
     for group in ("short", "long", "mean"):
-        found = {row.figure: row.value for row in result.figures.where(group=group)}
-        assert found == {
+        values = {row.figure: row.value for row in result.figures.where(group=group)}
+        assert values == {
             "loss_by_change_in": pytest.approx(0.25), "loss_by_change_out": pytest.approx(0.25),
             "out_minus_in": pytest.approx(0), "rel_loss": pytest.approx(0.5),
             "rel_loss_changed": pytest.approx(0.5),
@@ -130,17 +126,20 @@ def test_a_difference_between_in_and_out_is_what_the_shift_adds(
         write_run(runs / f"dense/also/typed/length/{group}.run", typed)
     result = evaluate(missing=missing, confidence=0.975)
     for group in ("short", "long", "mean"):
-        found = {row.figure: row.number for row in result.figures.where(group=group)}
-        assert (found["loss_by_change_in"], found["loss_by_change_out"]) == (0, pytest.approx(0.25))
-        assert found["rel_loss_changed"] == pytest.approx(1 - 0.5 * 0.75)
-        assert (1 - found["rel_loss_changed"]) / (1 - found["rel_loss"]) == pytest.approx(
-            (1 - found["loss_by_change_out"]) / (1 - found["loss_by_change_in"])
+        values = {row.figure: row.number for row in result.figures.where(group=group)}
+        assert (values["loss_by_change_in"], values["loss_by_change_out"]) == (
+            0,
+            pytest.approx(0.25),
+        )
+        assert values["rel_loss_changed"] == pytest.approx(1 - 0.5 * 0.75)
+        assert (1 - values["rel_loss_changed"]) / (1 - values["rel_loss"]) == pytest.approx(
+            (1 - values["loss_by_change_out"]) / (1 - values["loss_by_change_in"])
         )
     by_model, by_method, compound = result.tables()
     assert all("97.5%" in table.header for table in (by_model, by_method, compound))
-    own = {group: sum(row.group == group for row in rows) for group in ("short", "long")}
+    sizes = {group: sum(row.group == group for row in rows) for group in ("short", "long")}
     assert [[cell.text for cell in row[1:6]] for row in compound.rows] == [
-        *([group, str(count), "0.0%", "25.0%", "25.0%"] for group, count in own.items()),
+        *([group, str(count), "0.0%", "25.0%", "25.0%"] for group, count in sizes.items()),
         ["mean", str(len(rows)), "0.0%", "25.0%", "25.0%"],
     ]
     assert [row[1].text for row in by_model.rows] == ["short", "long", "mean"]
@@ -161,8 +160,8 @@ def test_a_folder_holds_queries_and_variants_in_one_run(
     half = rows[::2]
     write_variants(folder / "variants.tsv", [Variant(r.query_id, "typed", "a") for r in half])
     for group in ("short", "long"):
-        both = [ranked(r, group, "") for r in rows] + [ranked(r, group, "a") for r in half]
-        write_run(runs / f"dense/also/dl19/length/{group}.run.gz", both)
+        rankings = [ranked(r, group, "") for r in rows] + [ranked(r, group, "a") for r in half]
+        write_run(runs / f"dense/also/dl19/length/{group}.run.gz", rankings)
     ask = ("evaluate", "runs", "--also-test", "dl19=dl19", "--format", "json")
     done = msshift(*ask, "--output", "out.json")
     assert done.returncode == 0, done.stderr

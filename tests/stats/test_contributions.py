@@ -180,10 +180,10 @@ def test_a_difference_of_ratios_has_about_the_interval_of_the_jackknife() -> Non
     estimate = added_by_shift(inside, out)
     left_out = []
     for query in range(400):
-        kept = np.delete(np.arange(400), query)
-        factors = np.linspace(0.5, 1.0, 400)[kept]
+        rest = np.delete(np.arange(400), query)
+        factors = np.linspace(0.5, 1.0, 400)[rest]
         parts = [1 - (s * f).mean() / s.mean() for s, f in (
-            (inside[0, kept], factors), (out[0, kept], factors**2))]  # fmt: skip
+            (inside[0, rest], factors), (out[0, rest], factors**2))]  # fmt: skip
         left_out.append(parts[1] - parts[0])
     error = np.sqrt(399 / 400 * np.sum((np.array(left_out) - np.mean(left_out)) ** 2))
     assert np.ptp(ends(estimate)) / 2 == pytest.approx(1.966 * error, rel=0.02)
@@ -191,22 +191,22 @@ def test_a_difference_of_ratios_has_about_the_interval_of_the_jackknife() -> Non
 
 def test_queries_that_are_left_out_count_as_their_property() -> None:
     rng = np.random.default_rng(7)
-    kept = np.arange(300) % 3 > 0
-    inside = rng.random((1, 300)) + 0.2 * ~kept
+    chosen = np.arange(300) % 3 > 0
+    inside = rng.random((1, 300)) + 0.2 * ~chosen
     out = inside + rng.normal(0, 0.1, (1, 300)) - 0.1
     of_all, of_kept = (
         [Estimate.mean(scores, "a", "short", mask) for scores in (inside, out)]
-        for mask in (None, kept)
+        for mask in (None, chosen)
     )
     assert [term.value for term in of_kept] == pytest.approx(
-        [scores[:, kept].mean() for scores in (inside, out)]
+        [scores[:, chosen].mean() for scores in (inside, out)]
     )
     changes = [of_all[0] - of_kept[0], rel_loss(*of_all) - rel_loss(*of_kept)]  # type: ignore[operator]
     drawn = []
     for _ in range(1500):
         rows = rng.integers(0, 300, 300)
         (all_in, all_out), (kept_in, kept_out) = (
-            (inside[0, chosen].mean(), out[0, chosen].mean()) for chosen in (rows, rows[kept[rows]])
+            (inside[0, part].mean(), out[0, part].mean()) for part in (rows, rows[chosen[rows]])
         )
         drawn.append((all_in - kept_in, kept_out / kept_in - all_out / all_in))
     for change, values in zip(changes, np.array(drawn).T, strict=True):
@@ -219,10 +219,10 @@ def test_queries_that_are_left_out_count_as_their_property() -> None:
 
 def test_samples_of_other_queries_are_independent() -> None:
     groups = [losses(*sides(n, 1, 300, loss=0.2), sample=str(n)) for n in range(5)]
-    whole = average(group["loss"] for group in groups)
+    mean = average(group["loss"] for group in groups)
     widths = [np.ptp(ends(group["loss"])) for group in groups]
-    assert np.ptp(ends(whole)) == pytest.approx(np.sqrt(np.sum(np.square(widths))) / 5, rel=0.01)
-    assert known(whole).queries.df == 5 * 299
+    assert np.ptp(ends(mean)) == pytest.approx(np.sqrt(np.sum(np.square(widths))) / 5, rel=0.01)
+    assert known(mean).queries.df == 5 * 299
 
 
 # ---- what seeds add -------------------------------------------------------------------------
@@ -267,8 +267,8 @@ def test_seeds_whose_effects_on_two_groups_cancel_leave_the_mean_sure() -> None:
         losses(np.repeat(row[None], 3, 0), 0.8 * row * (1 + sign * effect), sample=sample)
         for row, sign, sample in zip(queries, (1, -1), ("short", "long"), strict=True)
     ]
-    whole = average(group["rel_loss"] for group in groups)
-    assert np.ptp(ends(whole)) < 0.1 * min(np.ptp(ends(group["rel_loss"])) for group in groups)
+    mean = average(group["rel_loss"] for group in groups)
+    assert np.ptp(ends(mean)) < 0.1 * min(np.ptp(ends(group["rel_loss"])) for group in groups)
 
 
 def test_a_difference_has_what_the_differences_of_its_seeds_have() -> None:

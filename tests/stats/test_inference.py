@@ -81,7 +81,7 @@ def test_what_counts_queries_only_is_a_family_of_its_own_without_stars() -> None
 def test_the_spread_over_seeds_by_hand() -> None:
     inside = np.array([[0.8, 0.4], [0.6, 0.2]])
     out = np.array([[0.3, 0.3], [0.2, 0.2]])
-    named = {name: Claim(Figure(name), one) for name, one in losses(inside, out).items()}
+    named = {name: Claim(Figure(name), estimate) for name, estimate in losses(inside, out).items()}
     spread = {row.figure: row.seed_sd for row in infer(named.values(), Inference())}
     assert spread["avg_in"] == pytest.approx(np.std([0.6, 0.4], ddof=1))
     assert spread["out"] == pytest.approx(np.std([0.3, 0.2], ddof=1))

@@ -6,16 +6,15 @@ import json
 import math
 import re
 import statistics
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from statsmodels.stats.power import TTestPower
 
 from msshift_bench.errors import UsageError
+from msshift_bench.evaluation import read_per_query
 from msshift_bench.stats import (
     PUBLISHED_LOSS,
     Estimate,
@@ -94,29 +93,22 @@ def test_the_page_has_the_figures_of_today() -> None:
 
 
 def relative_deviations(system: str) -> Iterator[float]:
-    """Yield how much losses vary over queries, in units of Avg In: per shift, seed and group."""
+    """Yield how much losses vary over queries, in units of Avg In: per shift, group and seed."""
     path = REPOSITORY / "leaderboard" / "entries" / "mini" / system / "v1" / "scores.parquet"
-    table = pq.ParquetFile(path).read()
-    names = ("measure", "shift", "seed", "group", "held_out", "query_id", "score")
-    scores: dict[Any, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
-    for row in zip(*(table[name].to_pylist() for name in names), strict=True):
-        measure, *cell, held_out, query_id, score = row
-        if measure == "RR@10":
-            scores[tuple(cell)][held_out][query_id] = score
-    for (*_, group), models in scores.items():
-        queries = sorted(models[group])
-        by_model = {name: np.array([found[q] for q in queries]) for name, found in models.items()}
-        out = by_model.pop(group)
-        inside = np.mean(list(by_model.values()), axis=0)
-        lost = (inside - out) - (1 - out.mean() / inside.mean()) * inside
-        yield float(lost.std(ddof=1) / inside.mean())
+    for scores in read_per_query(path, ("RR@10", "nDCG@10", "R@100")).values():
+        for group, queries in scores.groups.items():
+            pair = scores.sides("RR@10", group, queries)
+            assert pair is not None
+            for inside, out in zip(*pair, strict=True):
+                lost = out.mean() / inside.mean() * inside - out
+                yield float(lost.std(ddof=1) / inside.mean())
 
 
 def test_the_page_says_how_much_the_losses_on_mini_vary() -> None:
     systems = ("bi-encoder", "colbert", "monobert", "splade")
-    found = [value for system in systems for value in relative_deviations(system)]
-    low, high, median, count = min(found), max(found), statistics.median(found), len(found)
-    expected = f"{low:.2f} to {high:.2f} in RR@10, with a median of {median:.2f} ({count} models"
+    values = [value for system in systems for value in relative_deviations(system)]
+    median = f"a median of {statistics.median(values):.2f} ({len(values)} models"
+    expected = f"{min(values):.2f} to {max(values):.2f} in RR@10, with {median}"
     assert expected in re.sub(r"\s+", " ", PAGE)
 
 

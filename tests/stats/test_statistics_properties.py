@@ -30,7 +30,9 @@ def drawn_sides(draw: st.DrawFn, max_seeds: int = 1) -> Sides:
 
 def figures(sides: Sides, sign: int = 1) -> dict[str, Figure]:
     """Return the figures of one group, each tested by itself."""
-    claims = [Claim(Figure(name), one, name) for name, one in losses(*sides, sign).items()]
+    claims = [
+        Claim(Figure(name), estimate, name) for name, estimate in losses(*sides, sign).items()
+    ]
     return {row.figure: row for row in infer(claims, Inference())}
 
 
