@@ -440,6 +440,11 @@ def differences_of(
     not_compared = []
     for name, of_shift in by_shift(scores).items():
         complete = {part.system: part for part in of_shift if not part.missing_files}
+        not_compared += [
+            f"{name}: {part.system} is left out, because run files of it are missing"
+            for part in of_shift
+            if part.missing_files
+        ]
         if reference is not None and reference not in complete:
             not_compared.append(f"{name}: not compared, because {reference} has no runs for it")
         elif len(complete) < 2:

@@ -167,7 +167,8 @@ def loss_notes(
         tested = f"p: {settings.correction}-corrected across groups; * at most {SIGNIFICANT}, with "
         tested += "two seeds or more"
         notes.append(Note(tested, about={**about, "view": "groups"}))
-        if any(part.trained_per_group and len(part.seeds) > 1 for part in scores):
+        losses = [named for named, _, _ in claims if named.figure == "rel_loss"]
+        if any((named.seeds or 1) > 1 for named in losses):
             counted = f"intervals and p: {QUERIES_AND_SEEDS}, as random effects"
             notes.append(Note(counted, about=about))
         notes += [Note(line, about=about) for line in certain]

@@ -148,6 +148,18 @@ def test_csv_is_one_long_table_of_numbers_and_notes_go_to_stderr(
     assert "holm-corrected over the pairs with bm25" in done.stderr
 
 
+def test_a_system_whose_runs_are_not_complete_is_left_out(msshift: Command, work: Path) -> None:
+    shutil.copytree(work / "runs", work / "part")
+    (work / "part" / "dense" / "length" / "short.run.gz").unlink()
+    arguments = ("compare", "part", "--shift", "length")
+    assert "go on without it (--allow partial)" in msshift(*arguments).stderr
+    done = msshift(*arguments, "--allow", "partial")
+    assert done.returncode == 0, done.stderr
+    assert "bm25 - splade" in done.stdout
+    assert "dense -" not in done.stdout
+    assert "warning: length: dense is left out, because run files of it are missing" in done.stderr
+
+
 def test_systems_of_one_name_are_told_apart(msshift: Command, work: Path) -> None:
     write_runs(work / "paper" / "bm25", work / "msshift", one=True)
     done = msshift("compare", "runs/bm25", "paper/bm25", "--shift", "length")
