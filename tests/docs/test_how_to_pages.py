@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import re
 from pathlib import Path
 
@@ -41,14 +43,19 @@ def test_runs_are_evaluated_step_by_step(tmp_path: Path) -> None:
     assert len(ran) == 12
     assert (tmp_path / "losses.svg").is_file()
     assert "\nrel_loss,,length,words,,RR@10,short," in (tmp_path / "figures.csv").read_text()
-    columns = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \| ", _columns(), re.M)))
-    assert columns == list(Figure._fields)
 
 
-def _columns() -> str:
-    """Return the page's table of the columns of figures."""
+def test_every_column_and_every_figure_is_explained() -> None:
     _, _, section = page("evaluate-runs.md").partition("## The figures as data")
-    return section.partition("What does not apply")[0]
+    tables = section.partition("\n| figure |")
+    columns, figures = (
+        re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)))
+        for text in tables[::2]
+    )
+    assert columns == list(Figure._fields)
+    golden = REPOSITORY / "tests" / "evaluation" / "golden" / "figures.csv.gz"
+    with gzip.open(golden, "rt", encoding="utf-8") as file:
+        assert {row["figure"] for row in csv.DictReader(file)} == set(figures)
 
 
 def test_a_collection_is_cut_step_by_step(tmp_path: Path) -> None:
