@@ -51,7 +51,7 @@ def test_a_data_frame_holds_the_very_figures(data: Path, runs: Path) -> None:
     for name in ("queries", "seeds"):
         assert frame[name].dtype == "Int64"
     bm25 = frame[(frame.system == "bm25") & (frame.model == "")]
-    assert set(bm25.figure) == {"score"}
+    assert set(bm25.figure) == {"score", "missing"}
     assert bm25.seeds.isna().all()
     table = result.to_arrow()
     assert table.to_pylist()[0] == result.figures[0]._asdict()
