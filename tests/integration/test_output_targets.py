@@ -76,7 +76,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         (f"{TWO} --output runs/dense/length/short.run.json", "short.run.json is read, and would"),
         (EXPORT.format("msshift/README.md"), "msshift/README.md is in .*msshift, which is read"),
         (f"{EXPORT.format('own/collection.tsv')} --text", "collection.tsv is read, and would be"),
-        (f"{NEAR} unseen-words --output msshift/manifest.json", "manifest.json is in .*which is r"),
+        (f"{NEAR} unseen-words --output msshift/length/queries.parquet", "is in .*, which is r"),
         (f"{LINKS} --output runs/dense/length/short.run.json", "short.run.json is read, and would"),
         (f"{LINKS} --output runs/dense/x.json --models runs/dense", "is in runs/dense, which is r"),
         (f"{VARIANTS} --out msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
