@@ -48,22 +48,22 @@ def take(column: pa.BinaryArray, rows: Ints) -> pa.BinaryArray:
 
 
 def flags(column: pa.BooleanArray) -> NDArray[np.bool_]:
-    """Return a column of truth values; Arrow's own `to_numpy` takes 0.2 s to import pandas."""
-    return np.frombuffer(pc.cast(column, pa.uint8()).buffers()[1] or b"", np.bool_, len(column))
+    """Return a computed column of truth values; Arrow's `to_numpy` takes 0.2 s to import pandas."""
+    bits = np.frombuffer(column.buffers()[1] or b"", np.uint8)
+    return np.unpackbits(bits, count=len(column), bitorder="little").view(np.bool_)
 
 
 def odd_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[str, Ints]:
     """Return finding -> the rows of ids that show its sign, for some findings of `ODD_IDS`."""
-    text, starts, lengths = _content(ids)
-    content, odd = np.frombuffer(text, np.uint8), {}
+    _, offset_buffer, data = ids.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, len(ids) + 1, 4 * ids.offset)
+    content = np.frombuffer(data, np.uint8) if data else np.zeros(1, np.uint8)  # to look at
+    odd: dict[str, Ints] = {}
     for code in codes:
         pattern, _ = ODD_IDS[code]
-        if code == "id-leading-zeros":
-            rows = np.flatnonzero(content[starts] == ord("0"))
-        elif b"." in text:
-            rows = np.flatnonzero(content[starts + lengths - 2] == ord("."))
-        else:
-            rows = np.empty(0, np.int64)
+        leading = code == "id-leading-zeros"
+        at, sign = (offsets[:-1], b"0") if leading else (offsets[1:] - 2, b".")
+        rows = np.flatnonzero(content.take(at, mode="clip") == ord(sign))
         is_odd = [pattern.fullmatch(ids[row].as_py()) is not None for row in rows.tolist()]
         odd[code] = rows[is_odd]
     return odd

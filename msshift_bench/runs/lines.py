@@ -83,10 +83,8 @@ class Lines(NamedTuple):
 
     def starts(self) -> Ints:
         """The row that each query begins in; a query that comes back begins anew."""
-        begins = np.ones(self.size, np.bool_)
-        differs = pc.not_equal(self.queries[1:], self.queries[:-1])
-        begins[1:] = flags(differs)
-        return np.flatnonzero(begins)
+        differs = flags(pc.not_equal(self.queries[1:], self.queries[:-1]))
+        return np.concatenate((np.zeros(1, np.int64), np.flatnonzero(differs) + 1))
 
     def cut(self, rows: slice) -> Lines:
         """Some neighbouring lines."""
@@ -202,13 +200,17 @@ def parse_fast(text: bytes, run_format: str) -> Lines | None:
 
 def _count_gaps(text: bytes) -> int:
     """Return how many bytes are white space; 0 if two are side by side, or one is the first."""
-    total, after_gap = 0, True
-    for piece in slices(len(text), _SCANNED_BYTES):
-        gaps = np.frombuffer(memoryview(text)[piece], np.uint8) <= _SPACE
-        if (after_gap and gaps[0]) or np.logical_and(gaps[1:], gaps[:-1]).any():
+    whole = np.frombuffer(text, np.uint8)
+    gaps, both = np.empty(_SCANNED_BYTES + 1, np.bool_), np.empty(_SCANNED_BYTES, np.bool_)
+    total, gaps[0] = 0, True
+    for piece in slices(len(whole), _SCANNED_BYTES):
+        part = whole[piece]
+        here, before = gaps[1 : len(part) + 1], gaps[: len(part)]
+        np.less_equal(part, _SPACE, out=here)
+        if np.logical_and(here, before, out=both[: len(part)]).any():
             return 0
-        total += int(np.count_nonzero(gaps))
-        after_gap = bool(gaps[-1])
+        total += int(np.count_nonzero(here))
+        gaps[0] = here[-1]
     return total
 
 

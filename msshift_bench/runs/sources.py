@@ -174,12 +174,15 @@ class TextRun:
         place, errors_before = place_of(file, 1), findings.errors
         try:
             with open_stream(self._path) as stream:
-                for text, parsed in map_in_threads(self._parse, self._blocks(stream), MOST_THREADS):
-                    if parsed is None:
-                        yield parse_each(text, place, self._format, findings)
+                for parsed in map_in_threads(self._parse, self._blocks(stream), MOST_THREADS):
+                    if isinstance(parsed, bytes):
+                        yield parse_each(parsed, place, self._format, findings)
+                        place += parsed.count(b"\n")
                     else:
-                        yield parsed._replace(places=parsed.places + place)
-                    place += text.count(b"\n")
+                        places, begin = parsed.places, place
+                        place += parsed.size
+                        places += begin
+                        yield parsed
         except NotTextError:
             return
         except DamagedInputError as error:
@@ -187,8 +190,9 @@ class TextRun:
         if place == place_of(file, 1) and findings.errors == errors_before:
             findings.add("empty-file", place_of(file, 0), "the file holds no line")
 
-    def _parse(self, text: bytes) -> tuple[bytes, Lines | None]:
-        return text, parse_fast(text, self._format)
+    def _parse(self, text: bytes) -> Lines | bytes:
+        """Return a text's lines, numbered from 0, or the text, to be read line by line."""
+        return parse_fast(text, self._format) or text
 
     def _blocks(self, stream: Any) -> Iterator[bytes]:
         """Yield the text in blocks; the first gives the format and the run tag."""
