@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset, read_extra_tests
 from msshift_bench.errors import DataError, NotFoundError, RunError, UsageError
-from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, missing_doubts
+from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, doubts_of
 from msshift_bench.evaluation.claims import change_claims, compound_claims, extra_claims
 from msshift_bench.evaluation.evaluating import identical_doubts
 from msshift_bench.evaluation.notes import change_notes, extra_notes
@@ -177,7 +177,7 @@ def _score(run_set: RunSet, test_set: TestSet, settings: Settings, checks: Check
     (scores,) = score_files([(run_set, test_set)], settings)
     checks.check_scores(scores, every_group=False)
     name = f"{run_set.system} on {test_set.name} ({run_set.shift.name})"
-    checks.doubts += missing_doubts(scores, name)
+    checks.doubts += doubts_of(scores, name)
     checks.doubts += identical_doubts(scores.runs.values())
     checks.doubts += [
         f"{name}: no run without {group}" + ("" if seed is None else f", seed {seed}")

@@ -16,7 +16,7 @@ from msshift_bench.evaluation.scores import ScoredRun, Scores, first_ids, looks_
 from msshift_bench.runs import RunReport, RunSet, Sidecar
 from msshift_bench.shifts import Shift
 
-__all__ = ["ALLOWANCES", "COMPARED_RUNS", "Checks", "identical_runs", "missing_doubts"]
+__all__ = ["ALLOWANCES", "COMPARED_RUNS", "Checks", "doubts_of", "identical_runs"]
 
 ALLOWANCES: Mapping[str, str] = MappingProxyType(
     {
@@ -337,13 +337,28 @@ def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, Score
             yield first, run
 
 
-def missing_doubts(scores: Scores, name: str) -> list[str]:
-    """Return a doubt if runs lack more than `FEW_MISSING` of a group's test queries.
+def doubts_of(scores: Scores, name: str) -> list[str]:
+    """Return doubts about run files: queries that they lack, and sidecars of other files.
 
     Args:
         scores: the scores of one system.
-        name: how the doubt calls it.
+        name: how the doubts call it.
     """
+    runs = list(scores.runs.values())
+    sidecars = [Sidecar.of(Path(run.report.name)) for run in runs]
+    return [
+        *_missing_doubts(scores, name),
+        *(
+            f"{sidecar.path} was written for another file than {sidecar.run}, by its SHA-256: it "
+            "does not say what made this run"
+            for sidecar, run in zip(sidecars, runs, strict=True)
+            if sidecar.run_sha256 not in ("", run.report.digest)
+        ),
+    ]
+
+
+def _missing_doubts(scores: Scores, name: str) -> list[str]:
+    """Return a doubt if runs lack more than `FEW_MISSING` of a group's test queries."""
     runs = list(scores.runs.values())
     lacked = {
         group: max((int(run.missing[queries].sum()) for run in runs), default=0)

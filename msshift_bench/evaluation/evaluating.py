@@ -16,8 +16,8 @@ from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.evaluation.checks import (
     COMPARED_RUNS,
     Checks,
+    doubts_of,
     identical_runs,
-    missing_doubts,
 )
 from msshift_bench.evaluation.claims import (
     ALL_QUERIES,
@@ -153,10 +153,10 @@ def score_run_sets(
 
 
 def run_doubts(scores: Sequence[Scores]) -> list[str]:
-    """Return the doubts about run sets: missing queries, and files under two systems or models."""
+    """Return the doubts about run sets: see `doubts_of`; and files under two systems or models."""
     doubts = []
     for part in scores:
-        doubts += missing_doubts(part, f"{part.system}/{part.shift_name}")
+        doubts += doubts_of(part, f"{part.system}/{part.shift_name}")
     for of_shift in by_shift(scores).values():
         doubts += identical_doubts(run for part in of_shift for run in part.runs.values())
     return doubts
@@ -458,13 +458,9 @@ def differences_of(
                 of_measure = infer(claims, settings)
                 rows += [*of_measure, *(_ranks(of_measure) if reference is None else ())]
     if not averages:
-        present = "; ".join(
-            f"{name}: {', '.join(part.system for part in of_shift)}"
-            for name, of_shift in by_shift(scores).items()
-        )
         raise UsageError(
-            "nothing to compare: it takes two systems with complete run sets for the same shift, "
-            f"and there are: {present}"
+            "nothing to compare: it takes two systems with complete run sets for the same shift; "
+            + "; ".join(not_compared)
         )
     figures = Figures(rows)
     lines = comparison_notes(data, settings, figures, averages.values(), reference)

@@ -300,7 +300,11 @@ def run_notes(
     lines.append(
         f"{say_level(settings.confidence)} intervals: {QUERIES_ONLY}, of this one run (Student's t)"
     )
-    if len(figures.names("against")) > 1:
+    differences = [figure for figure in figures if figure.against]
+    if differences and settings.missing == "skip":
+        counted = max(figure.queries or 0 for figure in differences)
+        lines.append(f"differences: on the {counted} queries that all runs hold")
+    if differences:
         lines.append(
             f"p: {settings.correction}-corrected over the runs, by measure; no star, as "
             "these are these very runs"

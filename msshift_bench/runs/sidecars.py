@@ -23,6 +23,7 @@ class Sidecar:
         run: the run file.
         path: the sidecar, which may not exist.
         is_sound: false if it is no JSON object, or was changed; it then says nothing.
+        run_sha256: the digest of the run file that it was written beside; "" if it does not say.
         data: the content digest of the data set; "" if it does not say.
         passages: the digest of the passages that were searched; "" if it does not say.
         shift: the name of the shift; "" if it does not say.
@@ -39,6 +40,7 @@ class Sidecar:
     run: Path
     path: Path
     is_sound: bool = True
+    run_sha256: str = ""
     data: str = ""
     passages: str = ""
     shift: str = ""
@@ -74,6 +76,7 @@ class Sidecar:
         return cls(
             run,
             path,
+            run_sha256=text("run_sha256"),
             data=text("data_digest"),
             passages=text("passages", "sha256"),
             shift=text("shift"),

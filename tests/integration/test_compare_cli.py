@@ -199,6 +199,7 @@ def test_single_runs_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
         done = msshift(*arguments, "--missing", missing, "--format", "json")
         (lead,) = read_figures(done.stdout).where(against="worse.run")
         assert (lead.value, lead.queries) == (pytest.approx(value), queries)
+        assert ("differences: on the 7 queries that all runs hold" in done.stdout) == (queries < 8)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,10 @@ def test_single_runs_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
     [
         ("compare runs --reference bm24", "unknown reference 'bm24': did you mean 'bm25'?"),
         ("compare runs/bm25", "it takes two systems with complete run sets for the same shift"),
-        ("compare runs --shift wh-words --reference dense", "and there are: wh-words: dense"),
+        (
+            "compare runs --shift wh-words --reference dense",
+            "wh-words: not compared, because only dense",
+        ),
         ("compare runs --format xls", "unknown format 'xls'"),
         ("score a.run --reference a.run --qrels qrels.txt", "nothing to compare: it takes two ru"),
         ("score a.run a.run --qrels qrels.txt", "a.run is given twice"),
