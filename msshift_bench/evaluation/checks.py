@@ -13,7 +13,7 @@ from types import MappingProxyType
 from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.errors import Finding, RunError, UnknownNameError
 from msshift_bench.evaluation.scores import ScoredRun, Scores, first_ids, looks_like
-from msshift_bench.runs import RunReport, RunSet, Sidecar
+from msshift_bench.runs import RunReport, RunSet, Sidecar, read_run
 from msshift_bench.shifts import Shift
 
 __all__ = ["ALLOWANCES", "COMPARED_RUNS", "Checks", "doubts_of", "identical_runs"]
@@ -268,7 +268,7 @@ class Checks:
         findings = [
             Finding(
                 "identical-runs",
-                f"is the same file, byte for byte, as {first.report.name}; "
+                f"holds the same rankings as {first.report.name}; "
                 f"{_trained(models[id(first)], scores.shift)} and "
                 f"{_trained(models[id(second)], scores.shift)} gave it",
                 second.report.name,
@@ -329,12 +329,29 @@ def _unanswered(run: ScoredRun, group: str, ids: Sequence[str]) -> Finding:
 
 
 def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
-    """Yield pairs of runs with the same bytes, the earlier first."""
-    earlier: dict[str, ScoredRun] = {}
+    """Yield pairs of runs that hold the same rankings, the earlier first.
+
+    However they were compressed, and whatever their run tags: runs that score alike are read again.
+    """
+    seen: dict[tuple[object, ...], list[ScoredRun]] = {}
     for run in runs:
-        first = earlier.setdefault(run.report.digest, run)
-        if run.report.digest and first is not run:
+        figures = [scores.tobytes() for scores in run.scores.values()]
+        alike = seen.setdefault((run.report.lines, run.report.queries, *figures), [])
+        first = next((other for other in alike if _is_same(run.report, other.report)), None)
+        if first is None:
+            alike.append(run)
+        else:
             yield first, run
+
+
+def _is_same(run: RunReport, other: RunReport) -> bool:
+    """Whether two runs are the same file, or two files with the same rankings."""
+    if not run.digest or not other.digest:
+        return False
+    if run.digest == other.digest:
+        return True
+    files = [Path(report.name) for report in (run, other)]
+    return all(file.is_file() for file in files) and read_run(files[0]) == read_run(files[1])
 
 
 def doubts_of(scores: Scores, name: str) -> list[str]:

@@ -163,9 +163,9 @@ def run_doubts(scores: Sequence[Scores]) -> list[str]:
 
 
 def identical_doubts(runs: Iterable[ScoredRun]) -> list[str]:
-    """Return a doubt for each run that is the same file as an earlier one."""
+    """Return a doubt for each run that holds the same rankings as an earlier one."""
     return [
-        f"{second.report.name} is the same file, byte for byte, as {first.report.name}"
+        f"{second.report.name} holds the same rankings as {first.report.name}"
         for first, second in identical_runs(runs)
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import shutil
@@ -101,9 +102,16 @@ def test_a_missing_run_is_refused_or_allowed(models: Path) -> None:
 def test_one_file_under_two_models_or_seeds_is_refused(models: Path) -> None:
     shutil.copy(models / "short.run", models / "long.run")
     message = refused(models, "identical-runs")
-    assert f"long.run: is the same file, byte for byte, as {models / 'short.run'}" in message
+    assert f"long.run: holds the same rankings as {models / 'short.run'}" in message
     assert "the model trained without short" in message
     assert "--allow identical" in message
+    # So it is if it was compressed, or has another tag.
+    (models / "long.run").unlink()
+    with gzip.open(models / "long.run.gz", "wt") as file:
+        file.write((models / "short.run").read_text().replace("tag", "other"))
+    assert "long.run.gz: holds the same rankings" in refused(models, "identical-runs")
+    (models / "long.run.gz").unlink()
+    shutil.copy(models / "short.run", models / "long.run")
     assert check(models, "identical") == []
     # Both were tuned, and to the same parameters: they may well be alike.
     for group in ("short", "long"):
