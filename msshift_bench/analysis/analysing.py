@@ -164,7 +164,7 @@ def link_losses(
     linked: list[Figure] = []
     notes: list[Note] = []
     for link in find_links(points):
-        of_link, verdict = link_groups(link, link.losses_in(points).names("seeds"))
+        of_link, verdict = link_groups(link, link.losses_in(points))
         linked += of_link
         notes += verdict
     if not linked:

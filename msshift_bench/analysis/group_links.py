@@ -9,7 +9,7 @@ on the mean of the systems.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +41,7 @@ __all__ = [
     "find_links",
     "link_groups",
     "say_link",
+    "say_one_seed",
     "say_slope",
 ]
 
@@ -196,12 +197,12 @@ def _by_group(figures: Figures, name: str) -> dict[tuple[str, str], float]:
     return values
 
 
-def link_groups(link: Link, seeds: Iterable[int | None]) -> tuple[Figures, list[Note]]:
+def link_groups(link: Link, losses: Figures) -> tuple[Figures, list[Note]]:
     """Fit and test a link.
 
     Args:
         link: the points.
-        seeds: the numbers of seeds that the losses rest on.
+        losses: the losses of its points, with the numbers of seeds that they rest on.
 
     Returns:
         The line and the rank correlations of every system, and of their mean; and the verdict.
@@ -212,7 +213,7 @@ def link_groups(link: Link, seeds: Iterable[int | None]) -> tuple[Figures, list[
         DataError: if all groups are equally similar.
     """
     figures = infer(_claims(link), Inference())
-    return figures, _notes(link, figures, seeds)
+    return figures, _notes(link, figures, losses)
 
 
 def _claims(link: Link) -> Iterator[Claim]:
@@ -264,7 +265,20 @@ def say_slope(slope: Figure, no_p: str) -> str:
     )
 
 
-def _notes(link: Link, figures: Figures, seeds: Iterable[int | None]) -> list[Note]:
+def say_one_seed(losses: Figures) -> str:
+    """Return that models have one seed, and whose if others have more; "" if none has.
+
+    Args:
+        losses: losses of one shift or several, with the numbers of seeds that they rest on.
+    """
+    shifts, single = losses.names("shift"), losses.where(seeds=1)
+    if len(single) == len(losses):
+        return "one seed per model" if single else ""
+    names = [f"{row.system} on {row.shift}" if len(shifts) > 1 else row.system for row in single]
+    return f"one seed per model of {', '.join(dict.fromkeys(names))}" if names else ""
+
+
+def _notes(link: Link, figures: Figures, losses: Figures) -> list[Note]:
     """Return the verdict, and the evidence that it rests on."""
     of_tested = figures.where(system=link.tested)
     slope, spearman = of_tested.where(figure=("slope", "spearman"))
@@ -289,9 +303,10 @@ def _notes(link: Link, figures: Figures, seeds: Iterable[int | None]) -> list[No
             f"{systems} systems on the same {groups} groups are {groups} points, not "
             f"{systems * groups}"
         )
-    if 1 in seeds:
+    one_seed = say_one_seed(losses)
+    if one_seed:
         lines.append(
-            "one seed per model: what another seed would change is part of the scatter about the "
+            f"{one_seed}: what another seed would change is part of the scatter about the "
             "line, and cannot be told from it"
         )
     return [Note(line, "data", link.about) for line in lines]

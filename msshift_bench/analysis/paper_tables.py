@@ -7,7 +7,7 @@ tests compare with them; they are never mixed with figures measured here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -44,14 +44,29 @@ the paper has those of both shifts. Short and long queries are compared with eac
 both groups of `length` have one similarity."""
 
 
-def analyse_published() -> Result:
+def analyse_published(
+    shifts: Sequence[str] = (), indicators: Sequence[str] = (), measures: Sequence[str] = ()
+) -> Result:
     """Link the Rel Losses in Tables 2 and 3 of MS-Shift (ECIR 2023) to weighted Jaccard.
 
     The paper draws these points (Figure 3), and gives neither a line nor a correlation. The losses
     have no intervals, because the paper names neither seeds nor the scores of queries.
+
+    Args:
+        shifts: only these; all that the paper prints, if empty, like the others.
+        indicators: the indicators.
+        measures: the measures.
+
+    Raises:
+        UnknownNameError: for a name of which the paper prints nothing.
     """
     losses, similarities = load_published("ms_shift_v2"), load_published("ms_shift_similarity")
     of_groups = {group: shift for _, shift in _SCOPES for group in SHIFTS[shift].groups}
+    printed = list(dict.fromkeys(of_groups.values()))
+    _check_printed("shift", shifts, printed)
+    _check_printed("indicator", indicators, [similarities["indicator"]])
+    _check_printed("measure", measures, [_MEASURE])
+    shifts = shifts or printed
     figures = [
         Figure(
             "rel_loss",
@@ -62,7 +77,7 @@ def analyse_published() -> Result:
             value=row["rel_loss_pct"] / 100,
         )
         for row in (*losses["topics"], *losses["wh_and_length"])
-        if row["group"] in of_groups
+        if of_groups.get(row["group"]) in shifts
     ]
     figures += [
         Figure(
@@ -74,18 +89,26 @@ def analyse_published() -> Result:
             value=similarities[split][group],
         )
         for split, shift in _SCOPES
+        if shift in shifts
         for group in SHIFTS[shift].groups
     ]
+    remarks = (
+        "published losses carry no intervals: they rest on one training each, and count as they "
+        "are printed",
+        "all queries: training and test queries, as the authors counted them; test queries: the "
+        "released test sets, where C0 and C3 change places",
+    )
     return link_losses(
         figures,
         "published figures of MS-Shift (ECIR 2023), Tables 2 and 3",
-        remarks=(
-            "published losses carry no intervals: they rest on one training each, and count as "
-            "they are printed",
-            "all queries: training and test queries, as the authors counted them; test queries: "
-            "the released test sets, where C0 and C3 change places",
-        ),
+        remarks=remarks if "topics" in shifts else remarks[:1],
     )
+
+
+def _check_printed(kind: str, names: Iterable[str], printed: Sequence[str]) -> None:
+    for name in names:
+        if name not in printed:
+            raise UnknownNameError(f"{kind} of the published losses", name, printed)
 
 
 _OUTSIDE = "MS MARCO dev, buckets held out"

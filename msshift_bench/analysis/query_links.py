@@ -17,6 +17,7 @@ from msshift_bench.analysis.group_links import (
     ALL_GROUPS,
     MEAN_OF_SYSTEMS,
     say_link,
+    say_one_seed,
     say_slope,
 )
 from msshift_bench.arrays import Floats
@@ -205,9 +206,10 @@ def _notes(figures: Figures) -> list[Note]:
             f"degrees of freedom: the slopes of {count} groups)",
             f"{queries:,} queries of {count} groups are {count} witnesses",
         ]
-        if 1 in figures.names("seeds"):
+        one_seed = say_one_seed(figures.where(figure="rel_loss"))
+        if one_seed:
             lines.append(
-                "one seed per model: the intervals of losses count queries only; the test counts "
+                f"{one_seed}: the intervals of these losses count queries only; the test counts "
                 "what differs from model to model, which a seed is part of"
             )
     if find_indicator(shared.against).needs == "model":

@@ -185,8 +185,9 @@ def fill_in(context: Any) -> Iterator[None]:
         if (key := key_of(parameter)) in file.values
         and context.get_parameter_source(parameter.name).name == "DEFAULT"
     }
-    # Single runs are scored on one test set, and files of queries compared, whatever the shift.
-    if context.params.get("test") or context.params.get("qrels"):
+    # Single runs are scored on one test set, files of queries compared, and published figures
+    # analysed, whatever the shift.
+    if any(context.params.get(name) for name in ("test", "qrels", "published")):
         keys.pop("shifts", None)
     taken = {key: name for key, name in {**keys, "cache": None}.items() if _is_taken(key, file)}
     if taken and is_first():

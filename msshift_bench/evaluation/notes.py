@@ -123,10 +123,7 @@ def _system_counts(scores: Scores) -> str:
     else:
         facts.append("not trained per group")
     if scores.missing_files and scores.shift is not None:
-        lacking = ", ".join(
-            group + ("" if seed is None else f" (seed {seed})")
-            for seed, group in scores.missing_files
-        )
+        lacking = ", ".join(scores.missing_runs)
         facts.append(f"no run of the model trained {scores.shift.training_of(lacking)}")
     return f"{', '.join(facts)}; {run_counts(runs)}"
 
@@ -380,6 +377,6 @@ def left_out_notes(figures: Figures, source: str) -> list[str]:
     shown = ", ".join(f"{group} {gone} of {all_}" for (_, group), (gone, all_) in counts.items())
     return [
         f"test queries that leaked, by {source}: {shown}",
-        "difference: all test queries minus those that did not leak; intervals and p count what "
-        "the loss tables count, other test queries and other seeds",
+        "difference: all test queries minus those that did not leak; intervals and p count "
+        + _what_counts(figures),
     ]

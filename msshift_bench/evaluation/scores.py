@@ -270,6 +270,14 @@ class Scores:
         return [m for m in self.models if all((m, seed) in self.runs for seed in self.seeds)]
 
     @property
+    def missing_runs(self) -> list[str]:
+        """The missing run files in words: the held-out group, with the seed if there is one."""
+        return [
+            group + ("" if seed is None else f" (seed {seed})")
+            for seed, group in self.missing_files
+        ]
+
+    @property
     def trained_per_group(self) -> bool:
         """Whether there is a model that was trained without a group."""
         return self.models != [FOR_ALL]

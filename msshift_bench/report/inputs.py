@@ -18,7 +18,15 @@ from msshift_bench.shifts import SHIFTS, Shift
 from msshift_bench.similarity import GroupSimilarity, group_similarity
 from msshift_bench.stats import Figures
 
-__all__ = ["MODEL_BASED", "RANK_MEASURE", "Inputs", "NearestQuery", "read_inputs", "with_ranks"]
+__all__ = [
+    "MODEL_BASED",
+    "RANK_MEASURE",
+    "Inputs",
+    "NearestQuery",
+    "read_inputs",
+    "why_no_loss",
+    "with_ranks",
+]
 
 RANK_MEASURE = "RR"
 """The measure whose inverse is the rank of the first relevant passage."""
@@ -131,6 +139,22 @@ def read_inputs(
         nearest,
         linked,
         has_models,
+    )
+
+
+def why_no_loss(scores: Iterable[Scores]) -> tuple[str, str]:
+    """Return why systems have no Rel Loss, and what would bring one."""
+    lacking = [
+        f"{part.system} on {part.shift_name} lacks {', '.join(part.missing_runs)}"
+        for part in scores
+        if part.trained_per_group and part.missing_files
+    ]
+    if lacking:
+        return f"runs are missing: {'; '.join(lacking)}", "add these run files"
+    return (
+        "no system was trained without each group in turn",
+        "run one, e.g. `msshift baseline run bi-encoder`, or lay out runs of your own as "
+        "`<system>/<shift>/<held-out group>.run`",
     )
 
 

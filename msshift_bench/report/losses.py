@@ -35,7 +35,7 @@ from msshift_bench.report.drawing import (
     say_system,
     spread,
 )
-from msshift_bench.report.inputs import Inputs
+from msshift_bench.report.inputs import Inputs, why_no_loss
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import SIGNIFICANT, Figure, Figures
 
@@ -44,14 +44,12 @@ __all__ = ["loss_pictures"]
 _DARKEST = 0.25
 """The loss, as a share of Avg In, that has the darkest shade, unless a system loses more."""
 
-_UNTRAINED = "no system was trained without each group in turn"
-
 
 def loss_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     """Draw what every system loses, then what it scores, shift by shift."""
     yield _rel_loss(inputs)
-    for shift, _ in inputs.shifts:
-        yield _in_out(inputs, shift)
+    for shift, scores in inputs.shifts:
+        yield _in_out(inputs, shift, scores)
     for shift, scores in inputs.shifts:
         yield from _matrices(inputs, shift, scores)
 
@@ -64,9 +62,7 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
     if not panels:
         return NotDrawn(
             title,
-            _UNTRAINED,
-            "run one, e.g. `msshift baseline run bi-encoder`, or lay out runs of your own as "
-            "`<system>/<shift>/<held-out group>.run`",
+            *why_no_loss(part for _, scores in inputs.shifts for part in scores),
         )
     heights = [
         (len(shift.tested) + 1) * (0.15 * len(losses.names("system")) + 0.12) + 0.5
@@ -116,14 +112,14 @@ def _worst_losses(shift: Shift, losses: Figures) -> Iterator[str]:
             )
 
 
-def _in_out(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
+def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | NotDrawn:
     """Draw Out of every system and group over its Avg In."""
     title, measure = f"{shift.title}: Avg In against Out", inputs.measure
     rows = Figures(
         [row for row in inputs.figures(shift, "avg_in", "out") if row.group not in WHOLE]
     )
     if not rows:
-        return NotDrawn(title, _UNTRAINED, "run one, e.g. `msshift baseline run bi-encoder`")
+        return NotDrawn(title, *why_no_loss(scores))
     scale = 100 if measure.percent else 1
     systems = list(rows.each("system"))
     drawing = blank_drawing(3.9 + 0.17 * len(systems))

@@ -29,7 +29,7 @@ from msshift_bench.report.drawing import (
     file_name,
     rule_between,
 )
-from msshift_bench.report.inputs import RANK_MEASURE, Inputs, NearestQuery
+from msshift_bench.report.inputs import RANK_MEASURE, Inputs, NearestQuery, why_no_loss
 from msshift_bench.shifts import SHIFTS, Shift
 from msshift_bench.stats import Claim, Figures, infer
 
@@ -67,8 +67,7 @@ def _slices(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Picture 
         return NotDrawn(
             title,
             f"no slice of {FEWEST_IN_SLICE} test queries or more has a loss",
-            "run a system that is trained without each group in turn, e.g. "
-            "`msshift baseline run bi-encoder`",
+            why_no_loss(trained)[1],
         )
     by = [name.split(": ")[0] for name in losses.names("slice")]
     rows = {row.slice: f"{row.slice.split(': ')[1]} (n = {row.queries:,})" for row in losses}

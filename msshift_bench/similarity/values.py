@@ -281,8 +281,12 @@ def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
     """Check that an indicator takes the options that were given, and has those that it needs."""
     for name, value in options.items():
         if value is not None and name not in (*indicator.options, "progress"):
-            takes = " and ".join(indicator.options) or "no option"
-            raise UsageError(f"{indicator.name} takes {takes}, and not {name}; leave it out")
+            takers = ", ".join(row.name for row in INDICATORS.values() if name in row.options)
+            option = name if name == "tokenizer" else f"{name} (--{name})"
+            raise UsageError(
+                f"{indicator.name} does not take {option}, which is for {takers}; leave it out, or "
+                "name another indicator"
+            )
     if indicator.needs == "model" and options.get("models") is None:
         raise UsageError(
             f"{indicator.name} needs the bi-encoders that were trained without each group: give "

@@ -180,6 +180,15 @@ def test_one_seed_is_said(data: Path, tmp_path: Path) -> None:
     assert table.header[-1] == "detects"
 
 
+def test_of_several_systems_those_with_one_seed_are_named(data: Path, tmp_path: Path) -> None:
+    write_runs(tmp_path / "dense", data, "wh-words", seeds=(1, 2))
+    write_runs(tmp_path / "splade", data, "wh-words")
+    found = analyse_run_sets(tmp_path, data, settings=Settings(measures=("RR@10",)))
+    evidence = [note.text for note in found.notes if note.text.startswith("one seed per model")]
+    assert len(evidence) == 3
+    assert all(text.startswith("one seed per model of splade: ") for text in evidence)
+
+
 def spoil(similarities: list[GroupSimilarity], what: str) -> list[GroupSimilarity]:
     first, *others = [one for one in similarities if one.indicator == "unseen-words"]
     if what == "group":

@@ -67,6 +67,15 @@ def test_the_papers_figures_are_analysed_and_foretell(msshift: Command, work: Pa
     assert "fitted to 8 groups of 0.2261 to 0.4268" in far.stderr
 
 
+def test_of_the_papers_figures_some_are_chosen(msshift: Command, work: Path) -> None:
+    (work / "msshift.toml").write_text('shifts = ["length"]\n')
+    chosen = ("--shift", "wh-words", "--measures", "RR@10", "--format", "json")
+    done = msshift("analyse", "--published", "losses", *chosen)
+    assert done.returncode == 0, done.stderr
+    assert {row["shift"] for row in json.loads(done.stdout)["figures"]} == {"wh-words"}
+    assert msshift("analyse", "--published", "losses").stdout.count("topics and wh-words") > 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -77,6 +86,17 @@ def test_the_papers_figures_are_analysed_and_foretell(msshift: Command, work: Pa
         ("analyse runs --models runs", 2, "takes the option models; model-based would"),
         ("analyse runs --output msshift/a.json", 2, "msshift"),
         ("analyse runs --train train.tsv", 2, "--train and --test name the files of training and"),
+        ("analyse runs --extrapolate", 2, "--extrapolate is for predictions; add --train and"),
+        ("analyse --published losses --shift length", 2, "valid are topics, wh-words"),
+        ("analyse --published losses --measures x", 2, "losses 'x': valid are RR@10"),
+        ("analyse --published losses --indicator x", 2, "losses 'x': valid are weighted-jaccard"),
+        (
+            "analyse --published losses --bins 9 --split all --models runs --allow partial",
+            2,
+            "--bins, --split, --models, --allow and --published losses do not go together",
+        ),
+        ("analyse --published alignment --bins 6", 2, "--bins and an alignment of models' scores"),
+        ("analyse train.tsv --shift topics", 2, "--shift and an alignment of models' scores"),
     ],
 )
 def test_what_is_refused(

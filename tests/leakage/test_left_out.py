@@ -102,6 +102,7 @@ def test_single_runs_without_leaked_queries(
         "--measures", "RR@10 NumRet",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert "intervals and p count queries only" in " ".join(done.stdout.split())
     assert "not leaked" in done.stdout
 
 

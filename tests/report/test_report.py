@@ -324,6 +324,21 @@ def test_a_system_that_lacks_a_run_file_is_drawn_as_far_as_it_goes(
     assert "paper/single (partial)" in written.page.read_text("utf-8")
 
 
+def test_runs_that_are_missing_are_named(build_once: Build, tmp_path: Path) -> None:
+    data = build_once(COLLECTION, *SHIFTS, "topics")
+    write_runs(tmp_path / "runs" / "single", data, "wh-words", (1,))
+    for path in (tmp_path / "runs").rglob("*how.run.gz"):
+        path.unlink()
+    for path in (tmp_path / "runs").rglob("*who.run.gz"):
+        path.unlink()
+    written = write_report(
+        tmp_path / "runs", tmp_path / "report", data, allow=["partial"], links=False
+    )
+    why, remedy = left_out(written)["Rel Loss by shift"]
+    assert why == "runs are missing: single on wh-words lacks how (seed 1), who (seed 1)"
+    assert remedy == "add these run files"
+
+
 def test_training_sets_of_two_sizes_are_groups(tmp_path: Path) -> None:
     mini = open_collection(COLLECTION)
     tested = {f"t{query_id}": text for query_id, text in list(mini.queries)[::40]}

@@ -95,7 +95,11 @@ def test_the_command_finds_the_nearest_query_of_a_file(msshift: Command, tmp_pat
         ((*files, "--output", "x.parquet"), "has no values per query"),
         ((*files, "--output", "x.csv"), "valid are .parquet, .json"),
         ((*files, "--train", "test.tsv"), "one file of training queries"),
-        ((*files, "--encoder", "terms"), "takes tokenizer, and not encoder"),
+        ((*files, "--encoder", "terms"), "does not take encoder (--encoder), which is for mean-c"),
+        (
+            (*files, "--models", "runs"),
+            "not take models (--models), which is for model-based;",
+        ),
         ((*files, "--indicator", "model-based"), "--models"),
     ):
         refused = msshift(*wrong)
