@@ -25,6 +25,7 @@ from msshift_bench.annotation.labels import (
 )
 from msshift_bench.annotation.sheets import (
     SHEET_ENDINGS,
+    check_sheet,
     read_annotations,
     write_sheet,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "Question",
     "SimilarityLabels",
     "Verdict",
+    "check_sheet",
     "read_annotations",
     "similar_pairs",
     "similarity_labels",

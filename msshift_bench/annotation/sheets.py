@@ -42,7 +42,7 @@ from msshift_bench.errors import (
 from msshift_bench.output import csv_text
 from msshift_bench.plumbing import csv_rows, jsonl_records, write_atomically
 
-__all__ = ["COLUMNS", "SHEET_ENDINGS", "read_annotations", "write_sheet"]
+__all__ = ["COLUMNS", "SHEET_ENDINGS", "check_sheet", "read_annotations", "write_sheet"]
 
 SHEET_ENDINGS = (".csv", ".json")
 COLUMNS = (*Pair._fields, "annotator")
@@ -86,11 +86,10 @@ def write_sheet(
 
     Raises:
         UnknownNameError: if its name has no such ending.
-        UsageError: if there is no pair.
+        UsageError: if there is no pair, or the file exists and is no sheet without a verdict.
     """
     path = Path(out)
-    if path.suffix.lower() not in SHEET_ENDINGS:
-        raise UnknownNameError("ending of a sheet", path.suffix, SHEET_ENDINGS)
+    check_sheet(path)
     if not pairs:
         raise UsageError("there is no pair to judge")
     places = {test_id: n for n, test_id in enumerate(dict.fromkeys(pair.test_id for pair in pairs))}
@@ -104,6 +103,26 @@ def write_sheet(
         text = csv_text(header, [(*pair, annotator, *empty) for pair in rows])
     with write_atomically(path) as file:
         file.write(text.encode())
+
+
+def check_sheet(path: Path) -> None:
+    """Check that a sheet may be written here: what annotators filled in is never replaced.
+
+    Raises:
+        UnknownNameError: if its name has no ending of `SHEET_ENDINGS`.
+        UsageError: if the file exists and is no sheet, or one that holds verdicts.
+    """
+    if path.suffix.lower() not in SHEET_ENDINGS:
+        raise UnknownNameError("ending of a sheet", path.suffix, SHEET_ENDINGS)
+    if not path.is_file():
+        return
+    findings = FindingLog()
+    questions, rows = _open(path, findings)
+    names = _names(questions)
+    filled = sum(any(row.get(name) for name in names) for _, _, row in rows)
+    if filled or len(findings):
+        holds = "is no sheet to fill in" if len(findings) else f"holds verdicts on {filled:,} pairs"
+        raise UsageError(f"{path} {holds}, and would be lost; give another name, or move it away")
 
 
 def _hash(pair: Pair) -> bytes:

@@ -21,6 +21,7 @@ __all__ = ["register"]
 
 
 def agree(
+    context: typer.Context,
     sheets: Annotated[
         list[Path],
         typer.Argument(
@@ -85,8 +86,8 @@ def agree(
             _write_disputed(annotations, disputed)
         options.Printing(format=table_format).show(review)
         return
-    if subsets or plot is not None:
-        raise UsageError("--subset and --plot are for sheets of leakage, which ask for label")
+    taken = ("sheets", "disputed", "table_format")
+    options.refuse_others(context, taken, "sheets that ask for entity and intent")
     if disputed is not None:
         _write_disputed(annotations, disputed)
     print_result(similarity_labels(annotations), table_format)

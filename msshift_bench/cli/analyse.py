@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,7 +129,7 @@ def analyse(
     if published == "alignment" or any(Path(run).is_file() for run in runs or ()):
         if queries:
             raise UsageError("--train and --test are for losses; an alignment foretells none")
-        _refuse_others(context, (*_ALWAYS, "plot"), "an alignment of models' scores")
+        options.refuse_others(context, (*_ALWAYS, "plot"), "an alignment of models' scores")
         check_outputs(printing.output, plot, inputs=map(Path, runs or ()))
         printing.show(_align(runs or [], plot))
         return
@@ -143,9 +142,9 @@ def analyse(
     by_encoder: Any = {} if encoder is None else {"encoder": encoder}
     by_models: Any = {} if models is None else {"models": models}
     if published is not None:
-        _refuse_others(context, (*_ALWAYS, *_CHOICES), "--published losses")
+        options.refuse_others(context, (*_ALWAYS, *_CHOICES), "--published losses")
         check_outputs(printing.output, inputs=queries)
-        named = measures.replace(",", " ").split() if _is_typed(context, "measures") else ()
+        named = measures.replace(",", " ").split() if options.is_typed(context, "measures") else ()
         analysis = analyse_published(shift or (), indicator or (), named)
     else:
         read = [locate(data), *queries, *by_models.values()]
@@ -167,24 +166,6 @@ def analyse(
     if train is not None and test is not None:
         analysis = predict_losses(analysis, train, test, extrapolate=extrapolate, **by_encoder)
     printing.show(analysis)
-
-
-def _is_typed(context: typer.Context, name: str) -> bool:
-    """Return whether an option was typed; values of `msshift.toml` were not."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
-
-
-def _refuse_others(context: typer.Context, taken: Collection[str], what: str) -> None:
-    """Check that no option was typed but those that are taken.
-
-    Raises:
-        UsageError: if one was.
-    """
-    others = [name for name in context.params if name not in taken and _is_typed(context, name)]
-    if others:
-        typed = ", ".join(f"--{name}" for name in others)
-        raise UsageError(f"{typed} and {what} do not go together; leave out {typed}")
 
 
 def _align(files: list[str], plot: Path | None) -> Result:

@@ -75,12 +75,19 @@ def annotate(
 
     Example: `msshift annotate --candidates found/ --out review.csv`
     """
-    from msshift_bench.annotation import LEAKAGE, SIMILARITY, similar_pairs, write_sheet
+    from msshift_bench.annotation import (
+        LEAKAGE,
+        SIMILARITY,
+        check_sheet,
+        similar_pairs,
+        write_sheet,
+    )
     from msshift_bench.encoders import EncoderSpec
     from msshift_bench.leakage import pairs_to_judge
     from msshift_bench.plumbing import progress_bars
 
     check_outputs(out, inputs=[path for path in (train, test, candidates) if path is not None])
+    check_sheet(out)
     if candidates is not None and train is None and test is None:
         if encoder is not None:
             raise UsageError("--encoder is for --train and --test; leave it out")

@@ -26,6 +26,7 @@ def _tiers() -> list[str]:
 
 
 def find(
+    context: typer.Context,
     train: Annotated[
         Path | None, typer.Option(help="The training queries: lines of query_id, tab, text.")
     ] = None,
@@ -108,15 +109,13 @@ def find(
 
     search: dict[str, Any] = {"encoder": encoder, "pooling": pooling, "threshold": threshold}
     if train is None and test is None:
-        if train_qrels or test_qrels or separate_ids or fail_on:
-            raise UsageError(
-                "--train-qrels, --test-qrels, --separate-ids and --fail-on are for two files of "
-                "queries, --train and --test"
-            )
+        taken = (*search, "data", "table_format")
+        options.refuse_others(context, taken, "the splits of a data set")
         _find_in_splits(data, table_format, search)
         return
     if train is None or test is None:
         raise UsageError("give both --train and --test, or none for the splits of --data")
+    options.refuse_others(context, context.params.keys() - {"data"}, "--train and --test")
     if (train_qrels is None) != (test_qrels is None):
         raise UsageError("shared passages need the qrels of both: --train-qrels and --test-qrels")
     qrels = None if train_qrels is None or test_qrels is None else (train_qrels, test_qrels)

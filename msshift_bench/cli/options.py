@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -323,3 +323,21 @@ class Printing:
             for tables, notes in result.sections(**view):
                 print_tables(tables, notes, self.format)
         warn(result.doubts)
+
+
+def is_typed(context: typer.Context, name: str) -> bool:
+    """Return whether an option was typed; values of `msshift.toml` were not."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def refuse_others(context: typer.Context, taken: Collection[str], what: str) -> None:
+    """Check that no option was typed but those that are taken.
+
+    Raises:
+        UsageError: if one was.
+    """
+    others = [name for name in context.params if name not in taken and is_typed(context, name)]
+    if others:
+        typed = ", ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise UsageError(f"{typed} and {what} do not go together; leave out {typed}")

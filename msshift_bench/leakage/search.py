@@ -28,7 +28,7 @@ from msshift_bench.encoders import (
     embed_queries,
     sign_vectors,
 )
-from msshift_bench.errors import UsageError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.leakage.found import (
     NEAR_TIER,
     PASSAGE_TIER,
@@ -62,6 +62,11 @@ _SAMPLE = 200_000
 
 _STEP = 64
 """Weights of words are whole numbers of 1/64, so that every sum is exact in any order."""
+
+_OTHER_QRELS = (
+    "the qrels of the {0} queries are of others: none of the {1:,} queries that they judge is "
+    "among the {2:,} {0} queries; give the qrels of these queries"
+)
 
 _Qrels = str | Path | Iterable[Qrel]
 
@@ -123,7 +128,7 @@ def find_leakage(
         test_id: [topic.text for topic in group]
         for test_id, group in groupby(topics, lambda topic: topic.test_id)
     }
-    shared = {} if qrels is None else _shared_passages(*qrels, texts_of)
+    shared, judged = ({}, set()) if qrels is None else _shared_passages(*qrels, texts_of)
     stream = TrainingStream(train, progress=progress)
     training = stream.checked({} if separate_ids else texts_of)
     test_texts = sorted({topic.text for topic in topics})
@@ -143,6 +148,10 @@ def find_leakage(
                 matches[text][train_id] = (_tier_of_words(text, train_text), None, train_text)
             if train_id in shared:
                 sharing[train_id] = train_text
+        if not judged.isdisjoint(query.query_id for query in block):
+            judged = set()
+    if judged:
+        raise DataError(_OTHER_QRELS.format("training", len(judged), len(stream)))
     for text, neighbours in zip(test_texts, near.found, strict=True):
         for distance, train_id, train_text in neighbours:
             matches[text].setdefault(train_id, (NEAR_TIER, min(1.0, -distance), train_text))
@@ -210,17 +219,25 @@ def _embed_tests(
 
 def _shared_passages(
     train_qrels: _Qrels, test_qrels: _Qrels, test_ids: Collection[str]
-) -> dict[str, list[str]]:
-    """Return train_id -> the test topics with which it shares a relevant passage."""
+) -> tuple[dict[str, list[str]], set[str]]:
+    """Return train_id -> the test topics with which it shares a relevant passage, and judged ids.
+
+    The judged ids are those of the training queries that have a relevant passage.
+    """
     topics_of: dict[str, set[str]] = {}
+    judged: set[str] = set()
     for test_id, doc_id in _relevant(test_qrels):
+        judged.add(test_id)
         if test_id in test_ids:
             topics_of.setdefault(doc_id, set()).add(test_id)
-    shared: dict[str, set[str]] = {}
+    if judged and not topics_of:
+        raise DataError(_OTHER_QRELS.format("test", len(judged), len(test_ids)))
+    judged, shared = set(), dict[str, set[str]]()
     for train_id, doc_id in _relevant(train_qrels):
+        judged.add(train_id)
         if doc_id in topics_of:
             shared.setdefault(train_id, set()).update(topics_of[doc_id])
-    return {train_id: sorted(sharing) for train_id, sharing in shared.items()}
+    return {train_id: sorted(sharing) for train_id, sharing in shared.items()}, judged
 
 
 def _relevant(qrels: _Qrels) -> Iterable[tuple[str, str]]:

@@ -157,9 +157,12 @@ def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
     alone = msshift("agree", "a.csv", "--format", "markdown")
     assert "| of test queries |" in alone.stdout
     assert "Cohen's kappa" not in alone.stdout
-    for option in (("--plot", "x.svg"), ("--subset", "a=b")):
+    for option in (("--plot", "x.svg"), ("--subset", "a=b"), ("--both", "type")):
         refused = msshift("agree", "a.csv", *option)
-        assert (refused.returncode, "for sheets of leakage" in refused.stderr) == (2, True)
+        assert (
+            refused.returncode,
+            f"{option[0]} and sheets that ask for entity" in refused.stderr,
+        ) == (2, True)
     assert "unknown format 'csv'" in msshift("agree", "a.csv", "--format", "csv").stderr
 
 
@@ -182,6 +185,7 @@ def test_what_label_studio_exports_is_what_a_table_says(tmp_path: Path) -> None:
     points = {(pair.test_id, pair.train_id): ["1", "2"] for pair in PAIRS}
     alike = tasks(tmp_path / "alike.json", [(7, points)], SIMILARITY)
     assert similarity_labels(read_annotations([alike])).queries["intent"]["3"] == 2
+    alike.unlink()
     tasks(alike, [(7, points | {B: ["1"]})], SIMILARITY)
     with pytest.raises(CollectionError, match=r"alike\.json, task \d: intent is empty"):
         read_annotations([alike])
@@ -324,6 +328,33 @@ def test_json_lines_are_read_as_they_were_published(tmp_path: Path) -> None:
         read_annotations([path])
     with pytest.raises(UsageError, match="both is 'neither'"):
         labels({}, both="neither")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json"])
+def test_no_sheet_takes_the_place_of_one_that_was_filled_in(
+    tmp_path: Path, msshift: Command, ending: str
+) -> None:
+    (tmp_path / "train.tsv").write_text("1\twhat is lyme\n2\twho was ada\n")
+    (tmp_path / "test.tsv").write_text("9\twhat is lyme disease\n")
+    sheet = tmp_path / f"sheet{ending}"
+    command = ("annotate", "--train", "train.tsv", "--test", "test.tsv", "--out", sheet.name)
+    assert msshift(*command).returncode == 0
+    assert msshift(*command).returncode == 0  # There was nothing to lose.
+    if ending == ".csv":
+        header, first, *others = sheet.read_text().splitlines()
+        sheet.write_text("\n".join([header, first.removesuffix(",,") + ",2,1", *others]))
+    else:
+        choice = {"from_name": "entity", "type": "choices", "value": {"choices": ["2"]}}
+        tasks = json.loads(sheet.read_text())
+        tasks[0]["annotations"] = [{"completed_by": 1, "result": [choice]}]
+        sheet.write_text(json.dumps(tasks))
+    filled = sheet.read_text()
+    done = msshift(*command)
+    assert done.returncode == 2
+    assert f"{sheet.name} holds verdicts on 1 pairs, and would be lost" in done.stderr
+    sheet.write_text("[1]" if ending == ".json" else "a poem\n")
+    assert "is no sheet to fill in, and would be lost" in msshift(*command).stderr
+    assert sheet.read_text() != filled
 
 
 def test_no_sheet_takes_the_place_of_the_queries(tmp_path: Path, msshift: Command) -> None:

@@ -173,6 +173,10 @@ def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="--separate-ids"):
         find_leakage(trained, topics)
     qrels = [Qrel("301", "d1", 2), Qrel("7", "d2", 1)], [Qrel("301", "d1", 1), Qrel("301", "d2", 0)]
+    for side, name in enumerate(("training", "test")):
+        others = [judged if n != side else [Qrel("5", "d1", 1)] for n, judged in enumerate(qrels)]
+        with pytest.raises(DataError, match=f"the qrels of the {name} queries are of others"):
+            find_leakage(trained, topics, separate_ids=True, qrels=(others[0], others[1]))
     found = find_leakage(trained, topics, separate_ids=True, qrels=qrels)
     assert [one[1:4] for one in found.pairs] == [
         ("301", "same-passage", None),
@@ -254,7 +258,10 @@ def test_the_command_writes_prints_and_fails_where_it_is_asked_to(
     assert msshift(*find, "--fail-on", "same-passage").returncode == 2
     assert "the qrels of both" in msshift(*find, "--train-qrels", "train.tsv").stderr
     assert "give both --train and --test" in msshift(*find[:-2]).stderr
-    assert "are for two files" in msshift(*find[:2], "--fail-on", "same-words").stderr
+    for options in (("--fail-on", "same-words"), ("--out", "x"), ("--nearest", "1")):
+        refused = msshift(*find[:2], *options)
+        assert f"{options[0]} and the splits of a data set do not go together" in refused.stderr
+    assert "--data and --train and --test do not go" in msshift(*find, "--data", "x").stderr
     assert "did you mean 'same-words'" in msshift(*find, "--fail-on", "same-word").stderr
     printed = json.loads(msshift(*find, "--format", "json").stdout)
     written = json.loads((tmp_path / "found" / "found.json").read_text())
