@@ -18,9 +18,13 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset, read_extra_tests
 from msshift_bench.errors import DataError, NotFoundError, RunError, UsageError
-from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, doubts_of
-from msshift_bench.evaluation.claims import change_claims, compound_claims, extra_claims
-from msshift_bench.evaluation.evaluating import identical_doubts
+from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, identical_doubts
+from msshift_bench.evaluation.claims import (
+    change_claims,
+    compound_claims,
+    drop_claims,
+    extra_claims,
+)
 from msshift_bench.evaluation.notes import change_notes, extra_notes
 from msshift_bench.evaluation.results import Note, Result
 from msshift_bench.evaluation.scores import FOR_ALL, Scores, answered_by_all, check_is_mean
@@ -105,29 +109,20 @@ def evaluate_also_tests(
         for part in of_set:
             everything = _trained_on_everything(part, of_set, folders)
             if everything is not None and len(part.complete_models) > 1:
-                compared = [*_run_files(everything), *_run_files(part)]
+                compared = [*everything.files, *part.files]
                 name = f"{everything.system} and {part.system} on {test_set.name}"
                 checks.check_passages([(name, compared)], COMPARED_RUNS)
             for measure in settings.measures:
-                claims += extra_claims(part, measure, _counted([part], settings), None)
+                claims += extra_claims(part, measure, _counted([part], settings))
                 if everything is not None:
                     queries = _counted([part, everything], settings)
-                    claims += [
-                        claim
-                        for claim in extra_claims(part, measure, queries, everything)
-                        if claim.named.figure == "drop"
-                    ]
+                    claims += drop_claims(part, measure, queries, everything)
         scores += of_set
     figures = infer(claims, settings)
     notes = [Note(line) for line in extra_notes(settings, figures)]
     notes += [Note(line, "doubt") for line in checks.doubts]
     layout = partial(extra_tables, settings=settings)
     return Result("extra tests", figures, settings.to_json(), DataInfo(), notes, layout, scores)
-
-
-def _run_files(scores: Scores) -> list[Path]:
-    """Return the run files that scores are of."""
-    return [Path(run.report.name) for run in scores.runs.values()]
 
 
 def _counted(scores: Sequence[Scores], settings: Settings) -> Ints:
@@ -177,7 +172,7 @@ def _score(run_set: RunSet, test_set: TestSet, settings: Settings, checks: Check
     (scores,) = score_files([(run_set, test_set)], settings)
     checks.check_scores(scores, every_group=False)
     name = f"{run_set.system} on {test_set.name} ({run_set.shift.name})"
-    checks.doubts += doubts_of(scores, name)
+    checks.doubts += checks.doubts_about(scores, name)
     checks.doubts += identical_doubts(scores.runs.values())
     checks.doubts += [
         f"{name}: no run without {group}" + ("" if seed is None else f", seed {seed}")

@@ -16,7 +16,7 @@ from msshift_bench.evaluation.scores import ScoredRun, Scores, first_ids, looks_
 from msshift_bench.runs import RunReport, RunSet, Sidecar, read_run
 from msshift_bench.shifts import Shift
 
-__all__ = ["ALLOWANCES", "COMPARED_RUNS", "Checks", "doubts_of", "identical_runs"]
+__all__ = ["ALLOWANCES", "COMPARED_RUNS", "Checks", "identical_doubts"]
 
 ALLOWANCES: Mapping[str, str] = MappingProxyType(
     {
@@ -275,7 +275,7 @@ class Checks:
                 fix="give each model's own run; if one model was trained without any group, give "
                 "one file, <system>/<shift>.run; --allow identical goes on",
             )
-            for first, second in identical_runs(scores.runs.values())
+            for first, second in _identical_runs(scores.runs.values())
             if not self._chose_alike(first, second)
         ]
         if findings:
@@ -285,6 +285,23 @@ class Checks:
         """Return whether sidecars say that both models were tuned, to the same parameters."""
         choices = [self.sidecar(Path(run.report.name)).tuned for run in (first, second)]
         return choices[0] is not None and choices[0] == choices[1]
+
+    def doubts_about(self, scores: Scores, name: str) -> list[str]:
+        """Return doubts about run files: queries that they lack, and sidecars of other files.
+
+        Args:
+            scores: the scores of one system.
+            name: how the doubts call it.
+        """
+        doubts = _missing_doubts(scores, name)
+        for run in scores.runs.values():
+            sidecar = self.sidecar(Path(run.report.name))
+            if sidecar.run_sha256 not in ("", run.report.digest):
+                doubts.append(
+                    f"{sidecar.path} was written for another file than {sidecar.run}, by its "
+                    "SHA-256: it does not say what made this run"
+                )
+        return doubts
 
     def misfits(self, run: str, report: RunReport, query_ids: Sequence[str]) -> list[Finding]:
         """Return why a run that is well-formed cannot be scored on a test set.
@@ -328,7 +345,7 @@ def _unanswered(run: ScoredRun, group: str, ids: Sequence[str]) -> Finding:
     )
 
 
-def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
+def _identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
     """Yield pairs of runs that hold the same rankings, the earlier first.
 
     However they were compressed, and whatever their run tags: runs that score alike are read again.
@@ -354,23 +371,11 @@ def _is_same(run: RunReport, other: RunReport) -> bool:
     return all(file.is_file() for file in files) and read_run(files[0]) == read_run(files[1])
 
 
-def doubts_of(scores: Scores, name: str) -> list[str]:
-    """Return doubts about run files: queries that they lack, and sidecars of other files.
-
-    Args:
-        scores: the scores of one system.
-        name: how the doubts call it.
-    """
-    runs = list(scores.runs.values())
-    sidecars = [Sidecar.of(Path(run.report.name)) for run in runs]
+def identical_doubts(runs: Iterable[ScoredRun]) -> list[str]:
+    """Return a doubt for each run that holds the same rankings as an earlier one."""
     return [
-        *_missing_doubts(scores, name),
-        *(
-            f"{sidecar.path} was written for another file than {sidecar.run}, by its SHA-256: it "
-            "does not say what made this run"
-            for sidecar, run in zip(sidecars, runs, strict=True)
-            if sidecar.run_sha256 not in ("", run.report.digest)
-        ),
+        f"{second.report.name} holds the same rankings as {first.report.name}"
+        for first, second in _identical_runs(runs)
     ]
 
 

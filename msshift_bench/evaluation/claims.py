@@ -31,6 +31,7 @@ __all__ = [
     "change_claims",
     "estimates_of",
     "compound_claims",
+    "drop_claims",
     "extra_claims",
     "left_out_claims",
     "loss_claims",
@@ -306,9 +307,7 @@ def run_claims(
     yield Claim(row, mean - term, measure.name)
 
 
-def extra_claims(
-    scores: Scores, measure: Measure, queries: Ints, everything: Scores | None = None
-) -> Iterator[Claim]:
+def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Claim]:
     """Yield the mean of every model on an extra test set, and the mean over the models.
 
     The models of a shift are not a sample: intervals count other queries and other seeds.
@@ -317,9 +316,6 @@ def extra_claims(
         scores: the system's scores on the test set.
         measure: the measure.
         queries: positions of the queries that count.
-        everything: the scores of the same system trained on everything, if there is one. Then also
-            what the mean over the models loses against it, on the queries of both; the one model
-            counts as it is.
     """
     named = _named(scores, measure)
     complete = scores.complete_models
@@ -332,12 +328,26 @@ def extra_claims(
         row = named._replace(figure="score", model=model, queries=values.shape[1])
         row = row._replace(seeds=None if model == FOR_ALL else len(values))
         yield Claim(row, Estimate.mean(values, training, scores.test))
-    if everything is None or MEAN not in chosen:
+
+
+def drop_claims(
+    scores: Scores, measure: Measure, queries: Ints, everything: Scores
+) -> Iterator[Claim]:
+    """Yield what the mean over a system's models loses against one trained on everything.
+
+    Args:
+        scores: the system's scores on an extra test set; with one complete model nothing is lost.
+        measure: the measure.
+        queries: positions of the queries of both that count.
+        everything: the scores of the same system trained on everything, which counts as it is.
+    """
+    complete = scores.complete_models
+    if len(complete) < 2:
         return
     whole = everything.of(measure.name, [FOR_ALL], queries)
     values = scores.of(measure.name, complete, queries)
     valued = np.isfinite(whole).all(axis=0) & np.isfinite(values).all(axis=0)
-    row = named._replace(figure="drop", model=MEAN, against=everything.system)
+    row = _named(scores, measure)._replace(figure="drop", model=MEAN, against=everything.system)
     row = row._replace(queries=int(valued.sum()), seeds=len(values))
     drop = rel_loss(
         Estimate.mean(whole[:, valued], FIXED, scores.test),

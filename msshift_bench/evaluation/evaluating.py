@@ -7,7 +7,7 @@ that leaked; `compare_run_sets` says which of several systems is better, and whi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +16,7 @@ from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.evaluation.checks import (
     COMPARED_RUNS,
     Checks,
-    doubts_of,
-    identical_runs,
+    identical_doubts,
 )
 from msshift_bench.evaluation.claims import (
     ALL_QUERIES,
@@ -37,7 +36,6 @@ from msshift_bench.evaluation.notes import (
 from msshift_bench.evaluation.results import Note, Result, Section
 from msshift_bench.evaluation.scores import (
     FOR_ALL,
-    ScoredRun,
     Scores,
     check_is_mean,
     check_labels,
@@ -64,10 +62,8 @@ __all__ = [
     "compare_run_sets",
     "differences_of",
     "evaluate_run_sets",
-    "identical_doubts",
     "losses_of",
     "read_scores",
-    "run_doubts",
     "score_run_sets",
 ]
 
@@ -152,22 +148,14 @@ def score_run_sets(
     return scores
 
 
-def run_doubts(scores: Sequence[Scores]) -> list[str]:
-    """Return the doubts about run sets: see `doubts_of`; and files under two systems or models."""
-    doubts = []
+def _run_doubts(scores: Sequence[Scores], checks: Checks) -> list[str]:
+    """Return what checks doubt, each once, and doubts about run sets and about two that are one."""
+    doubts = list(dict.fromkeys(checks.doubts))
     for part in scores:
-        doubts += doubts_of(part, f"{part.system}/{part.shift_name}")
+        doubts += checks.doubts_about(part, f"{part.system}/{part.shift_name}")
     for of_shift in by_shift(scores).values():
         doubts += identical_doubts(run for part in of_shift for run in part.runs.values())
     return doubts
-
-
-def identical_doubts(runs: Iterable[ScoredRun]) -> list[str]:
-    """Return a doubt for each run that holds the same rankings as an earlier one."""
-    return [
-        f"{second.report.name} holds the same rankings as {first.report.name}"
-        for first, second in identical_runs(runs)
-    ]
 
 
 def by_shift(scores: Sequence[Scores]) -> dict[str, list[Scores]]:
@@ -215,7 +203,7 @@ def evaluate_run_sets(
     """
     settings, checks = settings or Settings(), Checks(allow=allow)
     scores = read_scores(runs, data, shifts, settings, checks, progress)
-    doubts = [*checks.doubts, *run_doubts(scores)]
+    doubts = _run_doubts(scores, checks)
     if labels is not None:
         doubts += _label_doubts(scores, labels, settings)
     return losses_of(scores, checks.data, settings, labels=labels, without=without, doubts=doubts)
@@ -401,12 +389,12 @@ def compare_run_sets(
         known = {run_set.system for run_set in find_run_sets(folders) if run_set.folder == wanted}
         name = next(iter(known), name)
     scores = read_scores(folders, data, shifts, settings, checks, progress)
-    files: dict[str, list[Path]] = {}
-    for run_set in find_run_sets(folders):
-        if not shifts or run_set.shift.name in shifts:
-            files.setdefault(run_set.shift.name, []).extend(run_set.files)
+    files = {
+        shift: [file for part in of_shift for file in part.files]
+        for shift, of_shift in by_shift(scores).items()
+    }
     checks.check_passages(files.items(), COMPARED_RUNS)
-    doubts = [*dict.fromkeys(checks.doubts), *run_doubts(scores)]
+    doubts = _run_doubts(scores, checks)
     return differences_of(scores, checks.data, settings, reference=name, doubts=doubts)
 
 

@@ -255,6 +255,11 @@ class Scores:
         return "" if self.shift is None else self.shift.name
 
     @property
+    def files(self) -> list[Path]:
+        """The run files, as far as the runs are files."""
+        return [Path(run.report.name) for run in self.runs.values()]
+
+    @property
     def models(self) -> list[str]:
         """The models: the groups that they were trained without, or `FOR_ALL`."""
         return list(dict.fromkeys(model for model, _ in self.runs))

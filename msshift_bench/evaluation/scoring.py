@@ -13,7 +13,6 @@ from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.evaluation.checks import (
     COMPARED_RUNS,
     Checks,
-    doubts_of,
 )
 from msshift_bench.evaluation.claims import (
     LeftOut,
@@ -220,7 +219,7 @@ def score_runs(
     if without is not None:
         lines = left_out_notes(figures, without.source)
         notes += [Note(line, about={"view": "left out"}) for line in lines]
-    doubts = [*checks.doubts, *(line for s in scores for line in doubts_of(s, s.system))]
+    doubts = [*checks.doubts, *(line for s in scores for line in checks.doubts_about(s, s.system))]
     notes += [Note(line, "doubt") for line in doubts]
     layout = partial(_run_sections, settings=settings)
     return Result("scores", figures, settings.to_json(), judged.data, notes, layout, scores)

@@ -15,7 +15,6 @@ import pytest
 from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.errors import RunError, UnknownNameError
 from msshift_bench.evaluation import Checks, Scores, Settings, score_files, score_runs
-from msshift_bench.evaluation.checks import doubts_of
 from msshift_bench.runs import find_run_sets, write_run
 
 SHORT = [f"s{number:02}" for number in range(20)]
@@ -144,9 +143,9 @@ def test_a_sidecar_of_other_data_is_refused(models: Path) -> None:
 def test_a_sidecar_of_another_file_leaves_a_doubt(models: Path) -> None:
     run = models / "short.run"
     say(run, run_sha256=hashlib.sha256(run.read_bytes()).hexdigest())
-    assert doubts_of(scores_of(models), "dense") == []
+    assert Checks().doubts_about(scores_of(models), "dense") == []
     write(run, SHORT + LONG, 4.0)
-    assert doubts_of(scores_of(models), "dense") == [
+    assert Checks().doubts_about(scores_of(models), "dense") == [
         f"{run}.json was written for another file than {run}, by its SHA-256: it does not say "
         "what made this run"
     ]

@@ -30,7 +30,7 @@ def server() -> Iterator[None]:
         patch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         client = boto3.client("s3")
-        client.create_bucket(Bucket="work")
+        client.create_bucket(Bucket="shards")
         client.close()
         yield
     s3fs.S3FileSystem.clear_instance_cache()
@@ -40,7 +40,7 @@ def server() -> Iterator[None]:
 @pytest.fixture
 def bucket(server: None, request: pytest.FixtureRequest) -> str:
     """Return the URL of an empty folder of a bucket."""
-    return f"s3://work/{request.node.name}"
+    return f"s3://shards/{request.node.name}"
 
 
 def test_s3(bucket: str, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_misspelt_bucket_is_refused_and_not_made(server: None) -> None:
         assert not store.stands("a.npy")
         with pytest.raises(MissingError, match=r"s3://wrok/shards cannot be used: FileNotFound.*"):
             store.write("a.npy", np.arange(5))
-    assert s3fs.S3FileSystem().ls("") == ["work"]
+    assert s3fs.S3FileSystem().ls("") == ["shards"]
 
 
 def test_processes_write_to_s3(bucket: str, tmp_path: Path) -> None:
