@@ -26,7 +26,9 @@ def chromium() -> Iterator[Any]:
     executable = find_chromium()
     if executable is None:
         pytest.skip("needs Chromium: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=60_000)  # As below: an overloaded machine is slow, not wrong.
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)

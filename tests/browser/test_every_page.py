@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from benchmarks.support.synthetic_entries import hostile_entries
 from msshift_bench.leaderboard.site import build_site
@@ -21,7 +22,7 @@ def test_every_page_fits(open_page: Any, site: Path) -> None:
     page = open_page(site / "index.html")
     for path in pages:
         page.goto(path.as_uri())
-        assert page.locator("h1").count() == 1
+        expect(page.locator("h1")).to_have_count(1)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             assert fits(page), path
@@ -43,26 +44,26 @@ def test_a_toy_board_cannot_be_mistaken(open_page: Any, site: Path) -> None:
     accent = "getComputedStyle(document.documentElement).getPropertyValue('--accent')"
     assert toy.evaluate(accent) != real.evaluate(accent)
     assert "Not MS MARCO" in toy.locator(".warning").inner_text()
-    assert real.locator(".warning").count() == 0
+    expect(real.locator(".warning")).to_have_count(0)
 
 
 def test_a_systems_page_shows_what_it_rests_on(open_page: Any, site: Path) -> None:
     page = open_page(site / "mini" / "systems" / "twin.html")
-    assert page.locator("#topics table.heat").first.is_visible()
-    assert page.locator("#topics .held-out:visible").count() == 5
-    assert not page.get_by_text("effect d_z").first.is_visible()
+    expect(page.locator("#topics table.heat").first).to_be_visible()
+    expect(page.locator("#topics .held-out:visible")).to_have_count(5)
+    expect(page.get_by_text("effect d_z").first).not_to_be_visible()
     page.get_by_text("Effect sizes and missing counts").first.click()
-    assert page.get_by_text("effect d_z").first.is_visible()
+    expect(page.get_by_text("effect d_z").first).to_be_visible()
     page.locator("#topics details.measure summary").first.click()
-    assert page.locator("#topics .held-out:visible").count() == 10
+    expect(page.locator("#topics .held-out:visible")).to_have_count(10)
     page.get_by_text("Declared training queries").click()
-    assert page.get_by_text("without C0").last.is_visible()
+    expect(page.get_by_text("without C0").last).to_be_visible()
     page.get_by_text("Version 1, 2026-11-21").click()
-    assert page.get_by_text("Its authors give no commands").is_visible()
+    expect(page.get_by_text("Its authors give no commands")).to_be_visible()
     page.goto((site / "mini" / "systems" / "bm25.html").as_uri())
     assert page.locator("#reproduce ~ pre").inner_text() == "msshift build\nmake 'a & b'"
     page.get_by_role("link", name="Mini", exact=True).first.click()
-    assert page.locator("#systems").is_visible()
+    expect(page.locator("#systems")).to_be_visible()
 
 
 def test_a_strangers_script_does_not_run(open_page: Any, tmp_path: Path) -> None:
