@@ -334,14 +334,11 @@ def figures_of(scores: Scores) -> Iterator[Figure]:
     for measure in SETTINGS.measures:
         claims = [*loss_claims(scores, measure, counted, shift.average)]
         claims += matrix_claims(scores, measure, counted)
-        for row in infer(claims, SETTINGS):
+        # A system that joins the board must not change what is said of another: nothing is tested.
+        untested = (claim._replace(family=()) for claim in claims)
+        for row in infer(untested, SETTINGS):
             row = row._replace(group=MEAN if row.group == ALL_QUERIES else row.group, system="")
-            # Only a group's loss is tested, and only several seeds say something of others.
-            if row.group == MEAN or (row.seeds or 1) < 2:
-                row = row._replace(p=None, star=False)
-            bare = row._replace(
-                low=None, high=None, p=None, star=False, counts="", seed_sd=None, seed_share=None
-            )
+            bare = row._replace(low=None, high=None, counts="", seed_sd=None, seed_share=None)
             if row.figure == "score":
                 yield bare._replace(figure="out", seeds=1)
             elif row.figure == "model_score" and row.model != FOR_ALL:

@@ -29,7 +29,7 @@ from msshift_bench.leaderboard.entries import (
     read_head,
 )
 from msshift_bench.leaderboard.training import CLASSES, leaked_share
-from msshift_bench.output import page_environment, show_p, static_files
+from msshift_bench.output import page_environment, static_files
 from msshift_bench.plumbing import (
     Progress,
     check_contents,
@@ -158,7 +158,6 @@ def build_site(out: Path, *entries: Path, docs: str = "", progress: Progress = s
         leaked_share=leaked_share,
         parse_measure=parse_measure,
         shifts=SHIFTS,
-        show_p=show_p,
     )
 
     def write(path: str, template: str, board: Board, **values: Any) -> None:

@@ -24,7 +24,7 @@ from msshift_bench.analysis.paper_tables import (
     load_published,
 )
 from msshift_bench.analysis.predicting import predict_losses
-from msshift_bench.analysis.query_links import BOX, link_queries, what_intervals_count
+from msshift_bench.analysis.query_links import BOX, query_claims, what_intervals_count
 
 __all__ = [
     "ALL_GROUPS",
@@ -38,7 +38,7 @@ __all__ = [
     "analyse_run_sets",
     "find_links",
     "link_losses",
-    "link_queries",
+    "query_claims",
     "load_published",
     "plot_alignment",
     "predict_losses",

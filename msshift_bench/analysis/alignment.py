@@ -39,9 +39,12 @@ from msshift_bench.plumbing import csv_rows, decimal_numbers, write_atomically
 from msshift_bench.stats import (
     RANK_CORRELATIONS,
     SIGNIFICANT,
+    Claim,
     Figure,
     Figures,
+    Inference,
     correlate_ranks,
+    infer,
 )
 
 __all__ = ["align_scores", "compare_correlations", "plot_alignment", "read_model_scores"]
@@ -106,12 +109,15 @@ def align_scores(
         rows += [row._replace(group=name, value=of_model[name]) for name in _REGIMES]
         rows += [row._replace(test=name, value=of_model[name]) for name in outside]
     inter, extra = (_column(Figures(rows), group=name) for name in _REGIMES)
+    claims = [Claim(row) for row in rows]
     for name in outside:
         column = _column(Figures(rows), test=name)
         for kind in RANK_CORRELATIONS:
-            correlations = compare_correlations(kind, inter, extra, column)
-            rows += [row._replace(test=name) for row in correlations]
-    figures = Figures([*rows, *printed])
+            claims += [
+                claim._replace(named=claim.named._replace(test=name))
+                for claim in compare_correlations(kind, inter, extra, column)
+            ]
+    figures = Figures([*infer(claims, Inference()), *printed])
     notes = [*_notes(figures), *(Note(remark, "data") for remark in remarks)]
     return Result(
         "alignment",
@@ -135,7 +141,7 @@ def _notes(figures: Figures) -> Iterator[Note]:
         yield Note(_verdict(row), "data", about)
     yield Note(
         "[95% intervals] by bootstrap of the models, of which a perfect order has none; p: "
-        "permutation within the models, not corrected for several test sets",
+        "permutation within the models",
         about=about,
     )
     printed = figures.where(figure="printed_spearman", against="interpolation")
@@ -170,7 +176,7 @@ def _verdict(difference: Figure) -> str:
 
 def compare_correlations(
     kind: str, interpolation: Floats, extrapolation: Floats, outside: Floats
-) -> list[Figure]:
+) -> list[Claim]:
     """Compare how interpolation and extrapolation rank models with how a third score does.
 
     Args:
@@ -197,20 +203,20 @@ def compare_correlations(
         row._replace(group="extrapolation", against="interpolation", value=_known(extra - inter)),
     ]
     if rows[2].value is None:
-        return rows
+        return [Claim(row) for row in rows]
     drawn = np.random.default_rng(n).integers(0, n, (_SAMPLES, n))
     parts = np.split(drawn, _SAMPLES // _AT_ONCE)
     samples = [
         np.concatenate([correlate_ranks(kind, regime[part], outside[part]) for part in parts])
         for regime in regimes
     ]
-    rows[2] = rows[2]._replace(p=_permutation_p(kind, *regimes, outside))
     for place, sample in enumerate([*samples, samples[1] - samples[0]]):
         if rows[place].against or abs(rows[place].number) <= 1 - _CLOSE:
             # Samples in which all models have one score have no correlation.
             low, high = np.nanpercentile(sample, [2.5, 97.5]).tolist()
             rows[place] = rows[place]._replace(low=low, high=high)
-    return rows
+    p, family = _permutation_p(kind, *regimes, outside), (kind, "test sets elsewhere")
+    return [Claim(rows[0]), Claim(rows[1]), Claim(rows[2], family=family, p=p)]
 
 
 def _known(correlation: float) -> float | None:

@@ -10,10 +10,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from msshift_bench.analysis.group_links import find_links, link_groups
+from msshift_bench.analysis.group_links import find_links, link_claims, link_notes
 from msshift_bench.analysis.query_links import (
     distribution,
-    link_queries,
+    query_claims,
+    query_notes,
     what_intervals_count,
 )
 from msshift_bench.analysis.tables import analysis_sections
@@ -43,23 +44,26 @@ from msshift_bench.similarity import (
 )
 from msshift_bench.stats import (
     FEWEST_GROUPS,
+    Claim,
     Figure,
     Figures,
+    Inference,
     detectable_loss,
+    infer,
 )
 
 __all__ = ["analyse_report", "analyse_run_sets", "link_losses"]
 
 _PLANNED_SEEDS = (2, 3, 5, 10)
 _POINT: Mapping[str, Any] = {
-    "p": None, "star": False, "family": "", "seed_sd": None, "seed_share": None,
+    "p": None, "p_uncorrected": None, "mark": "", "family": "", "seed_sd": None, "seed_share": None,
 }  # fmt: skip
 """What a loss leaves out as a point of a link: its own test, and what its seeds add."""
 
 _LEGEND = (
     "slope x 100: points of Rel Loss per 1 of the indicator; p by t with groups - 2 degrees of "
-    "freedom, of systems Holm-corrected; [95% intervals]; p of rank correlations is exact for up "
-    "to 8 groups (docs/statistics.md)"
+    "freedom; [95% intervals]; p of rank correlations is exact for up to 8 groups, before its "
+    "correction (docs/statistics.md)"
 )
 
 
@@ -141,7 +145,11 @@ def _options_of(indicators: Sequence[str], options: IndicatorOptions) -> dict[st
 
 
 def link_losses(
-    figures: Iterable[Figure], source: str = "figures", *, remarks: Iterable[str] = ()
+    figures: Iterable[Figure],
+    source: str = "figures",
+    *,
+    remarks: Iterable[str] = (),
+    further: Iterable[Claim] = (),
 ) -> Result:
     """Fit and test the links between losses and similarities.
 
@@ -151,6 +159,7 @@ def link_losses(
             says which queries of the groups it compares, ``test``, ``train`` or ``all``.
         source: what they are, in words.
         remarks: what else is to be said of them.
+        further: what else is claimed in the same call, for its verdicts are one family of tests.
 
     Returns:
         The links of each measure with each indicator: over the groups of each shift of at least 3,
@@ -161,13 +170,8 @@ def link_losses(
             on one, there are fewer than 3 groups, or all are equally similar.
     """
     points = Figures(list(figures))
-    linked: list[Figure] = []
-    notes: list[Note] = []
-    for link in find_links(points):
-        of_link, verdict = link_groups(link, link.losses_in(points))
-        linked += of_link
-        notes += verdict
-    if not linked:
+    links = find_links(points)
+    if not links:
         counts = ", ".join(
             f"{shift} has {len(rows.names('group'))}"
             for (shift,), rows in points.where(figure="similarity").each("shift")
@@ -176,9 +180,17 @@ def link_losses(
             f"a link takes at least {FEWEST_GROUPS} groups, and {counts or 'there are none'}; "
             "analyse a shift with more groups, or several shifts at once"
         )
+    claims = [claim for link in links for claim in link_claims(link)]
+    inference = Inference()
+    figures = infer([*claims, *further], inference)
+    notes = [note for link in links for note in link_notes(link, figures, link.losses_in(points))]
     notes += [Note(_LEGEND), *(Note(remark, "data") for remark in remarks)]
-    settings = {"source": source, "confidence": 0.95, "correction": "holm"}
-    together = Figures([*points, *linked])
+    settings = {
+        "source": source,
+        "confidence": inference.confidence,
+        "correction": inference.correction,
+    }
+    together = Figures([*points, *figures])
     return Result("analysis", together, settings, DataInfo(), notes, analysis_sections)
 
 
@@ -248,14 +260,21 @@ def analyse_report(
         for similarity in similarities
     ]
     source = f"run sets of {', '.join(dict.fromkeys(scores.system for scores in systems))}"
-    links = link_losses(points, source)
-    of_queries, notes = _link_queries(trained, similarities, measures, bins)
+    claims = list(_query_claims(trained, similarities, measures, bins))
+    links = link_losses(points, source, further=claims)
+    of_queries = Figures(links.figures[len(links.figures) - len(claims) :])
+    notes = [
+        note
+        for _, linked in of_queries.each("measure", "shift", "against")
+        if linked[0].figure != "distribution"
+        for note in query_notes(linked)
+    ]
     plans = [row for measure in measures for scores in systems for row in _plans(scores, measure)]
-    notes += _legends(Figures(of_queries), Figures(plans))
+    notes += _legends(of_queries, Figures(plans))
     notes += [Note(text, "doubt") for text in (*report.doubts, *_small(trained, links.figures))]
     return replace(
         links,
-        figures=Figures([*links.figures, *of_queries, *plans]),
+        figures=Figures([*links.figures, *plans]),
         data=report.data,
         notes=[*links.notes, *notes],
     )
@@ -287,15 +306,13 @@ def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
     return [row._replace(**_POINT) for row in losses]
 
 
-def _link_queries(
+def _query_claims(
     trained: Mapping[str, Sequence[Scores]],
     similarities: Sequence[GroupSimilarity],
     measures: Sequence[Measure],
     bins: int,
-) -> tuple[list[Figure], list[Note]]:
-    """Return what queries lose by the indicators that single queries have, and the verdicts."""
-    figures: list[Figure] = []
-    notes: list[Note] = []
+) -> Iterator[Claim]:
+    """Yield what queries lose by the indicators that single queries have."""
     values: dict[tuple[str, str], dict[str, Floats]] = {}
     for similarity in similarities:
         scores, group = trained[similarity.shift][0], similarity.group
@@ -303,13 +320,11 @@ def _link_queries(
             in_order = _in_order(similarity.per_query, group, scores.ids_of(group))
             values.setdefault((similarity.shift, similarity.indicator), {})[group] = in_order
     for (shift, indicator), of_groups in values.items():
-        figures += distribution(Figure("", shift=shift, against=indicator), of_groups)
+        named = Figure("", shift=shift, against=indicator)
+        yield from map(Claim, distribution(named, of_groups))
     for measure in measures:
         for (shift, indicator), of_groups in values.items():
-            linked, verdict = link_queries(indicator, trained[shift], measure, of_groups, bins=bins)
-            figures += linked
-            notes += verdict
-    return figures, notes
+            yield from query_claims(indicator, trained[shift], measure, of_groups, bins=bins)
 
 
 def _in_order(similarity: QuerySimilarity, group: str, query_ids: Sequence[str]) -> Floats:

@@ -3,7 +3,9 @@
 Source: MS-Shift (ECIR 2023), section 5.2 and Figure 3, which draws the points. Here every system
 has its line and its rank correlations, and the mean of the systems has too. All systems answer the
 same groups, so that four systems on five groups are five points and not twenty: the verdict rests
-on the mean of the systems.
+on the mean of the systems. Over several shifts it rests on a slope with a height for each shift,
+so that what else differs between shifts does not count as similarity. The verdicts of a call are
+one family of tests.
 """
 
 from __future__ import annotations
@@ -26,11 +28,9 @@ from msshift_bench.stats import (
     Claim,
     Figure,
     Figures,
-    Inference,
     Line,
     fit_line,
     fit_parallel_lines,
-    infer,
     rank_correlation,
 )
 
@@ -39,7 +39,9 @@ __all__ = [
     "MEAN_OF_SYSTEMS",
     "Link",
     "find_links",
-    "link_groups",
+    "VERDICTS",
+    "link_claims",
+    "link_notes",
     "say_link",
     "say_one_seed",
     "say_slope",
@@ -47,6 +49,9 @@ __all__ = [
 
 MEAN_OF_SYSTEMS = "mean of systems"
 """The name of the mean in tables, where systems have theirs."""
+
+VERDICTS = ("verdict", "verdicts of this call")
+"""The family of what verdicts rest on."""
 
 ALL_GROUPS = "all"
 """The group of a figure of all groups together."""
@@ -91,13 +96,18 @@ class Link(NamedTuple):
     @property
     def about(self) -> dict[str, str]:
         """The names of the slopes of the link."""
-        return {
-            "figure": "slope",
-            "shift": self.shift,
-            "against": self.against,
-            "measure": self.measure,
-            "slice": self.slice,
-        }
+        return {"figure": "slope", **self._names}
+
+    @property
+    def _names(self) -> dict[str, str]:
+        names = "shift", "against", "measure", "slice"
+        return {name: getattr(self, name) for name in names}
+
+    def verdict(self, figures: Figures) -> Figure:
+        """Return the slope that the verdict rests on; without a value where there is none."""
+        figure = "slope_within_shifts" if len(self.shifts) > 1 else "slope"
+        slope = figures.first(figure=figure, system=self.tested, **self._names)
+        return slope or self.named(figure, self.tested)
 
     def line(self, system: str) -> Line:
         """Return the line through the losses of a system, or of their mean."""
@@ -197,42 +207,30 @@ def _by_group(figures: Figures, name: str) -> dict[tuple[str, str], float]:
     return values
 
 
-def link_groups(link: Link, losses: Figures) -> tuple[Figures, list[Note]]:
-    """Fit and test a link.
-
-    Args:
-        link: the points.
-        losses: the losses of its points, with the numbers of seeds that they rest on.
-
-    Returns:
-        The line and the rank correlations of every system, and of their mean; and the verdict.
-        Slopes have 95% intervals, and p-values that are corrected over the systems by Holm's
-        method; that of the mean is one test.
+def link_claims(link: Link) -> Iterator[Claim]:
+    """Yield the line and the rank correlations of every system, and of their mean.
 
     Raises:
         DataError: if all groups are equally similar.
     """
-    figures = infer(_claims(link), Inference())
-    return figures, _notes(link, figures, losses)
-
-
-def _claims(link: Link) -> Iterator[Claim]:
     for system, losses in link.losses.items():
         line = link.line(system)
-        family = "mean" if system == MEAN_OF_SYSTEMS else "systems"
+        is_verdict = system == link.tested and len(link.shifts) == 1
+        family = VERDICTS if is_verdict else ("slope", "other slopes of this call")
         yield Claim(link.named("slope", system), line.slope, family)
         yield Claim(link.named("groups", system)._replace(value=len(link.groups)))
         yield Claim(link.named("intercept", system)._replace(value=line.intercept))
         yield Claim(link.named("r_squared", system)._replace(value=line.r_squared))
         for kind in RANK_CORRELATIONS:
             order = rank_correlation(kind, link.similarities, losses)
-            yield Claim(link.named(kind, system)._replace(value=order.value, p=order.p))
+            row = link.named(kind, system)._replace(value=order.value)
+            yield Claim(row, family=(kind, "rank correlations of this call"), p=order.p)
     if len(link.shifts) > 1:
         parallel = fit_parallel_lines(
             link.similarities, link.losses[link.tested], [shift for shift, _ in link.groups]
         )
         if parallel is not None:
-            yield Claim(link.named("slope_within_shifts", link.tested), parallel, "within shifts")
+            yield Claim(link.named("slope_within_shifts", link.tested), parallel, VERDICTS)
 
 
 def say_link(slope: Figure) -> str:
@@ -245,9 +243,9 @@ def say_link(slope: Figure) -> str:
     if slope.figure == "slope_inside_groups":
         lost = f"what single queries of {slope.shift} lose in {slope.measure}"
     what = f"between {slope.against} and {lost}"
-    if not slope.star or slope.value is None:
+    if not slope.mark:
         return f"These data cannot show a link {what}."
-    way = "less" if slope.value < 0 else "more"
+    way = "less" if slope.number < 0 else "more"
     return f"These data show a link {what}: the higher it is, the {way} is lost."
 
 
@@ -261,7 +259,7 @@ def say_slope(slope: Figure, no_p: str) -> str:
     return (
         f"{100 * slope.number:+z.1f} points of Rel Loss per 1 of {slope.against}, 95% "
         f"interval {show_percent_interval(slope.interval)}, "
-        + (no_p if slope.p is None else say_p(slope.p))
+        + (no_p if slope.p is None else f"{say_p(slope.p)}, {slope.family}")
     )
 
 
@@ -278,26 +276,36 @@ def say_one_seed(losses: Figures) -> str:
     return f"one seed per model of {', '.join(dict.fromkeys(names))}" if names else ""
 
 
-def _notes(link: Link, figures: Figures, losses: Figures) -> list[Note]:
-    """Return the verdict, and the evidence that it rests on."""
-    of_tested = figures.where(system=link.tested)
-    slope, spearman = of_tested.where(figure=("slope", "spearman"))
-    groups, systems = len(link.groups), len(link.systems)
+def link_notes(link: Link, figures: Figures, losses: Figures) -> list[Note]:
+    """Return the verdict on a link, and the evidence that it rests on.
+
+    Args:
+        link: the link.
+        figures: the figures of `link_claims`.
+        losses: the losses of its points, with the numbers of seeds that they rest on.
+    """
+    slope, spearman = (
+        figures.where(**{**link.about, "figure": figure}, system=link.tested)[0]
+        for figure in ("slope", "spearman")
+    )
+    groups, systems, shifts = len(link.groups), len(link.systems), len(link.shifts)
     of = f"the mean of {systems} systems" if systems > 1 else link.tested
     no_p = "no p, because all points lie on the line"
-    lines = [
-        say_link(slope),
-        f"slope of {of}: {say_slope(slope, no_p)} (t with {_degrees(groups - 2)}: {groups} groups)",
-        _say_order(spearman, groups),
-    ]
-    parallel = of_tested.first(figure="slope_within_shifts")
-    if parallel is not None:
-        lines.append(
-            "what else differs between these shifts counts as similarity here; with a line of its "
-            f"own height for each shift the slope is {100 * parallel.number:+z.1f}, "
-            + ("no p" if parallel.p is None else say_p(parallel.p))
-            + f" (t with {_degrees(groups - len(link.shifts) - 1)})"
-        )
+    degrees = f"t with {_degrees(groups - 2)}: {groups} groups"
+    shared = f"slope of {of}: {say_slope(slope, no_p)}; {degrees}"
+    verdict = link.verdict(figures)
+    lines = [say_link(verdict)]
+    if shifts > 1:
+        if verdict.value is not None:
+            degrees = f"t with {_degrees(groups - shifts - 1)}: {groups} groups of {shifts} shifts"
+            lines.append(
+                f"slope of {of}, with a height for each shift: {say_slope(verdict, no_p)}; "
+                f"{degrees}"
+            )
+        lines.append(f"{shared}, where what else differs between shifts counts as similarity")
+    else:
+        lines.append(shared)
+    lines.append(_say_order(spearman, groups))
     if systems > 1:
         lines.append(
             f"{systems} systems on the same {groups} groups are {groups} points, not "
@@ -315,11 +323,13 @@ def _notes(link: Link, figures: Figures, losses: Figures) -> list[Note]:
 def _say_order(spearman: Figure, groups: int) -> str:
     """Return what the order of the groups shows, and what even a perfect one could."""
     value = "is not defined" if spearman.value is None else f"{spearman.value:.2f}"
-    test = "" if spearman.p is None else f", {say_p(spearman.p)}"
+    test = "" if spearman.p is None else f", {say_p(spearman.p)}, {spearman.family}"
     smallest = 2 / math.factorial(groups)
     return (
         f"rank correlation (Spearman) {value}{test}; a perfect order of {groups} groups has "
-        f"p = {smallest:.2g}" + ", so that none can be shown" * (smallest > SIGNIFICANT)
+        f"p = {smallest:.2g} before any correction"
+        + ", so that none can be shown"
+        * (smallest > SIGNIFICANT)
     )
 
 

@@ -89,9 +89,9 @@ def predict_losses(
         "about the line as these groups do",
     )
     doubts = []
-    slope = analysis.figures.where(**link.about, system=link.tested)[0]
-    if not slope.star:
-        doubts.append(f"{say_link(slope)} The prediction then says little.")
+    verdict = link.verdict(analysis.figures)
+    if not verdict.mark:
+        doubts.append(f"{say_link(verdict)} The prediction then says little.")
     if not inside:
         doubts.append(
             f"extrapolated: {value:.4g} lies beyond the fitted {fitted}; the intervals assume that "

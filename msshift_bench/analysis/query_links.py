@@ -16,6 +16,7 @@ import numpy as np
 from msshift_bench.analysis.group_links import (
     ALL_GROUPS,
     MEAN_OF_SYSTEMS,
+    VERDICTS,
     say_link,
     say_one_seed,
     say_slope,
@@ -30,12 +31,10 @@ from msshift_bench.stats import (
     Claim,
     Figure,
     Figures,
-    Inference,
-    infer,
     slope_inside_groups,
 )
 
-__all__ = ["BOX", "distribution", "link_queries", "what_intervals_count"]
+__all__ = ["BOX", "distribution", "query_claims", "query_notes", "what_intervals_count"]
 
 BOX = ("whisker_low", "first_quartile", "median", "third_quartile", "whisker_high", "mean")
 """The figures of a box plot of what single queries lose, in units of their group's Avg In (Tukey,
@@ -69,15 +68,15 @@ def distribution(named: Figure, values: Mapping[str, Floats]) -> Iterator[Figure
             )
 
 
-def link_queries(
+def query_claims(
     indicator: str,
     scores: Sequence[Scores],
     measure: Measure,
     values: Mapping[str, Floats],
     *,
     bins: int = 6,
-) -> tuple[Figures, list[Note]]:
-    """Link what single queries lose to an indicator.
+) -> Iterator[Claim]:
+    """Yield what single queries lose, and how that changes with an indicator.
 
     Args:
         indicator: the indicator's name.
@@ -87,25 +86,14 @@ def link_queries(
         bins: the number of intervals; fewer come of it where many queries have the same value, or
             there are fewer queries.
 
-    Returns:
-        The losses in intervals of the indicator, each with its box plot; how losses change with it
-        inside the groups, for every system and for their mean; and the verdict on that.
+    Yields:
+        The losses in intervals of the indicator, each with its box plot; then how losses change
+        with it inside the groups, for every system and for their mean, which the verdict rests on.
 
     Raises:
         UsageError: if `bins` is below 2.
         DataError: if all queries have the same value, or a system scores 0 on a group.
     """
-    figures = infer(_claims(indicator, scores, measure, values, bins), Inference())
-    return figures, _notes(figures)
-
-
-def _claims(
-    indicator: str,
-    scores: Sequence[Scores],
-    measure: Measure,
-    values: Mapping[str, Floats],
-    bins: int,
-) -> Iterator[Claim]:
     shared = Figure("", shift=scores[0].shift_name, against=indicator, measure=measure.name)
     shared = shared._replace(group=ALL_GROUPS)
     edges = _edges(shared, values, bins)
@@ -133,7 +121,9 @@ def _claims(
         slope = slope_inside_groups(of_groups, values)
         if slope is not None:
             row = shared._replace(system=system)
-            yield Claim(row._replace(figure="slope_inside_groups"), slope, system)
+            is_verdict = system == list(relative)[-1]
+            family = VERDICTS if is_verdict else ("slope", "other slopes of this call")
+            yield Claim(row._replace(figure="slope_inside_groups"), slope, family)
             yield Claim(row._replace(figure="groups", value=slope.df + 1))
 
 
@@ -185,8 +175,12 @@ def _box(losses: Floats) -> dict[str, float]:
     return {**dict(zip(BOX, ends, strict=True)), "beyond": float(len(losses) - len(within))}
 
 
-def _notes(figures: Figures) -> list[Note]:
-    """Return the verdict, and the evidence that it rests on."""
+def query_notes(figures: Figures) -> list[Note]:
+    """Return the verdict on what single queries lose, and the evidence that it rests on.
+
+    Args:
+        figures: the figures of `query_claims`.
+    """
     shared = figures[0]
     systems = figures.where(figure="rel_loss").names("system")
     tested = MEAN_OF_SYSTEMS if len(systems) > 1 else systems[0]
@@ -202,8 +196,8 @@ def _notes(figures: Figures) -> list[Note]:
         queries = sum(part.queries or 0 for part in figures.where(figure="similarity"))
         lines = [
             say_link(slope),
-            f"slope inside the groups, {of}: {say_slope(slope, 'no p')} (t with {count - 1} "
-            f"degrees of freedom: the slopes of {count} groups)",
+            f"slope inside the groups, {of}: {say_slope(slope, 'no p')}; t with {count - 1} "
+            f"degrees of freedom: the slopes of {count} groups",
             f"{queries:,} queries of {count} groups are {count} witnesses",
         ]
         one_seed = say_one_seed(figures.where(figure="rel_loss"))

@@ -25,7 +25,7 @@ __all__ = ["NEW_QUERIES", "alignment_sections", "analysis_sections"]
 NEW_QUERIES = "new queries"
 """The test set of what an analysis foretells."""
 
-LINE_FIGURES = ("groups", "slope", "r_squared", *RANK_CORRELATIONS)
+LINE_FIGURES = ("groups", "slope", "slope_within_shifts", "r_squared", *RANK_CORRELATIONS)
 
 
 def _slope(figure: Figure) -> str:
@@ -91,6 +91,8 @@ def _group_section(figures: Figures, link: Link) -> Section:
     rows = [Head((link.against,), similarity, SIMILARITY)]
     rows += [Head((system,), {**loss, "system": system}, REL_LOSS) for system in link.systems]
     points = pivot(figures, title, ("",), rows, columns)
+    within = {"figure": "slope_within_shifts"}
+    heights = [Head(("with heights",), within, SLOPE), Head(("p",), within, P_VALUE)]
     fitted = pivot(
         figures.where(**{**link.about, "figure": LINE_FIGURES}),
         f"{link.shift}: the line of {against}, and rank correlations",
@@ -101,6 +103,7 @@ def _group_section(figures: Figures, link: Link) -> Section:
             Head(("slope x 100",), {"figure": "slope"}, SLOPE),
             Head(("R2",), {"figure": "r_squared"}, NUMBER),
             Head(("p",), {"figure": "slope"}, P_VALUE),
+            *(heights if several else []),
             Head(("Spearman",), {"figure": "spearman"}, NUMBER),
             Head(("p",), {"figure": "spearman"}, P_VALUE),
             Head(("Kendall",), {"figure": "kendall"}, NUMBER),

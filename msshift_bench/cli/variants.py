@@ -147,11 +147,12 @@ def _tell(
         count_edits,
     )
     from msshift_bench.output import Table, plain, show_p
-    from msshift_bench.stats import SIGNIFICANT, adjust
+    from msshift_bench.stats import SIGNIFICANT, Claim, Figure, Inference, infer
 
     counts = count_edits(texts, variants)
     tests = [] if against is None else compare_edits(texts, variants, against)
-    corrected = adjust({test.statistic: test.p for test in tests}, "holm")
+    claims = [Claim(Figure(t.statistic), family=("edits", "statistics"), p=t.p) for t in tests]
+    corrected = {row.figure: row.p or 0.0 for row in infer(claims, Inference())}
     if as_json:
         print_json(
             {

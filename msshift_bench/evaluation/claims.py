@@ -11,6 +11,7 @@ a seed's models are the same for all groups, so that their effects on different 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -149,11 +150,32 @@ def loss_claims(
     for group, figures in groups.items():
         row = named._replace(group=group, seeds=seeds, queries=sizes.get(group, total))
         for figure, estimate in figures.items():
-            tested = figure == "rel_loss"
-            family = (*named[:9], group in sizes) if tested else None
-            yield Claim(row._replace(figure=figure), estimate, family)
+            if figure != "rel_loss":
+                bounds = _bounds_of(figure, measure)
+                yield Claim(row._replace(figure=figure), estimate, bounds=bounds)
+                continue
+            p = _paired_t(figures["loss"]) if seeds == 1 and group in sizes else None
+            family = _family(row, "systems x groups" if group in sizes else "systems")
+            yield Claim(row._replace(figure=figure), estimate, family, p)
         if figures.get("loss") is not None:
             yield Claim(row._replace(figure="effect_size", value=_effect_size(figures["loss"])))
+
+
+def _family(row: Figure, over: str) -> tuple[str, ...]:
+    """Return the family of what is tested of all systems, by shift, measure and kind of figure."""
+    return row.figure, row.test, row.shift, row.measure, row.slice, over
+
+
+def _bounds_of(figure: str, measure: Measure) -> tuple[float, float]:
+    """Return the range of a figure: that of the measure, if it is a score."""
+    is_score = figure in ("avg_in", "out", "score")
+    return measure.bounds if is_score else (-math.inf, math.inf)
+
+
+def _paired_t(loss: Estimate | None) -> float | None:
+    """Return the p of the paper's paired t-test: Student's, over queries, of these very models."""
+    known = None if loss is None else loss.with_models_fixed().uncertainty()
+    return None if loss is None or known is None else known.p_value(loss.value)
 
 
 def _effect_size(loss: Estimate | None) -> float | None:
@@ -186,7 +208,7 @@ def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints])
         for group, queries in counted.items():
             row = named._replace(group=group, model=model, queries=len(queries), seeds=seeds)
             estimate = Estimate.mean(scores.of(measure.name, [model], queries), training, group)
-            yield Claim(row._replace(figure="model_score"), estimate)
+            yield Claim(row._replace(figure="model_score"), estimate, bounds=measure.bounds)
             yield from _bounds(row, runs, queries)
     for group, queries in scores.groups.items():
         missing = sum(int(run.missing[queries].sum()) for run in scores.runs.values())
@@ -220,8 +242,8 @@ def pair_claims(
 ) -> Iterator[Claim]:
     """Yield the figures that systems are compared by, then how far every two are apart.
 
-    Differences on all groups are one family, those on the whole another, for each figure: queries
-    are the same, and seeds of two systems are independent.
+    Differences on all groups are one family, those on the whole another, for each figure and
+    measure: queries are the same, and seeds of two systems are independent.
 
     Args:
         systems: name -> its scores, on the same queries.
@@ -253,7 +275,7 @@ def pair_claims(
                     queries=sizes.get(group, whole),
                     seeds=_seeds(systems[name]),
                 )
-                yield Claim(row, estimate)
+                yield Claim(row, estimate, bounds=_bounds_of(figure, measure))
         for first, second in of_figure:
             for group, estimate in known[first].items():
                 term = known[second][group]
@@ -266,7 +288,8 @@ def pair_claims(
                     seeds=min((count for count in seeds if count is not None), default=None),
                 )
                 difference = None if estimate is None or term is None else estimate - term
-                yield Claim(row, difference, (measure.name, figure, group in sizes))
+                over = "pairs x groups" if group in sizes else "pairs"
+                yield Claim(row, difference, _family(row, over))
 
 
 def _compared(figures: Estimates, figure: str) -> Estimate | None:
@@ -299,12 +322,12 @@ def run_claims(
         return
     mean = Estimate.mean(values, FIXED, group)
     if reference is None:
-        yield Claim(row._replace(figure="score"), mean)
+        yield Claim(row._replace(figure="score"), mean, bounds=measure.bounds)
         yield from _bounds(row, [run], counted)
         return
     term = Estimate.mean(reference.of(measure.name, [FOR_ALL], counted), FIXED, group)
     row = row._replace(figure="score", against=reference.system)
-    yield Claim(row, mean - term, measure.name)
+    yield Claim(row, mean - term, _family(row, "runs"))
 
 
 def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Claim]:
@@ -327,7 +350,8 @@ def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Cl
         training = FIXED if model == FOR_ALL else scores.system
         row = named._replace(figure="score", model=model, queries=values.shape[1])
         row = row._replace(seeds=None if model == FOR_ALL else len(values))
-        yield Claim(row, Estimate.mean(values, training, scores.test))
+        mean = Estimate.mean(values, training, scores.test)
+        yield Claim(row, mean, bounds=measure.bounds)
 
 
 def drop_claims(
@@ -370,11 +394,12 @@ def change_claims(
     """
     row = named._replace(queries=plain.shape[1])
     before, after = (Estimate.mean(scores, named.system, "") for scores in (plain, changed))
-    yield Claim(row._replace(figure="as_is"), before)
-    yield Claim(row._replace(figure="changed"), after)
-    lost = rel_loss(before, after, measure.sign)
-    # Each is a question of its own: not corrected.
-    yield Claim(row._replace(figure="loss_by_change"), lost, row)
+    yield Claim(row._replace(figure="as_is"), before, bounds=measure.bounds)
+    yield Claim(row._replace(figure="changed"), after, bounds=measure.bounds)
+    row = row._replace(figure="loss_by_change")
+    over = "systems x methods" if row.slice else "systems x models"
+    family = _family(row._replace(slice=""), over)
+    yield Claim(row, rel_loss(before, after, measure.sign), family)
 
 
 def compound_claims(
@@ -421,8 +446,8 @@ def compound_claims(
     for group, of_group in figures.items():
         row = named._replace(group=group, queries=sizes.get(group, sum(sizes.values())))
         for figure, estimate in of_group.items():
-            tested = figure == "out_minus_in"
-            family = (*named[:9], group in sizes) if tested else None
+            over = "systems x groups" if group in sizes else "systems"
+            family = _family(row, over) if figure == "out_minus_in" else ()
             yield Claim(row._replace(figure=figure), estimate, family)
 
 
@@ -481,5 +506,5 @@ def left_out_claims(
             named = row._replace(slice="not leaked", value=part.value, queries=queries - gone)
             yield Claim(named)
             row = row._replace(slice="all minus not leaked", queries=queries)
-            # Each is a question of its own: not corrected.
-            yield Claim(row, whole - part, row)
+            over = "systems x groups" if group in sizes else "systems"
+            yield Claim(row, whole - part, _family(row, over))

@@ -32,6 +32,7 @@ from msshift_bench.evaluation.notes import (
     delta_notes,
     left_out_notes,
     loss_notes,
+    weak_notes,
 )
 from msshift_bench.evaluation.results import Note, Result, Section
 from msshift_bench.evaluation.scores import (
@@ -54,7 +55,7 @@ from msshift_bench.evaluation.tables import (
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.runs import RunSet, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
-from msshift_bench.stats import MEAN, Claim, Figure, Figures, infer, rank_ranges
+from msshift_bench.stats import MEAN, STAR, Claim, Figure, Figures, infer, rank_ranges
 
 __all__ = [
     "averaged_by",
@@ -247,6 +248,7 @@ def losses_of(
                 counted = part.counted(settings.missing)
                 claims += left_out_claims(part, measure, counted, averaged, without.query_ids)
     figures = infer(claims, settings)
+    notes += weak_notes(figures, settings)
     if without is not None:
         lines = left_out_notes(figures, without.source)
         notes += [Note(line, about={"view": "left out"}) for line in lines]
@@ -451,7 +453,7 @@ def differences_of(
             + "; ".join(not_compared)
         )
     figures = Figures(rows)
-    lines = comparison_notes(data, settings, figures, averages.values(), reference)
+    lines = comparison_notes(data, settings, figures, averages.values())
     notes = [Note(line) for line in lines]
     notes += [Note(line, "doubt") for line in (*doubts, *not_compared)]
     layout = partial(_compared_sections, settings=settings, reference=reference)
@@ -484,7 +486,7 @@ def _ranks(figures: Figures) -> list[Figure]:
     replicated = {row.system for row in wholes if not row.against and (row.seeds or 1) > 1}
     apart = set()
     for row in wholes:
-        if row.star and row.value is not None and {row.system, row.against} <= replicated:
+        if row.mark == STAR and row.value is not None and {row.system, row.against} <= replicated:
             is_first = row.value < 0
             apart.add((row.system, row.against) if is_first else (row.against, row.system))
     ranges = rank_ranges([system for system in order if system in replicated], apart)

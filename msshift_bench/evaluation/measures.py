@@ -62,6 +62,11 @@ class Measure:
         """1, or -1 where a lower value is better: what turns a difference into a loss."""
         return 1 if self.higher_is_better else -1
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The range of its means."""
+        return 0.0, 1.0 if self.percent else math.inf
+
     def per_query(self, run: JudgedRun) -> Floats:
         """Return the measure of every query of the run's test set, shape ``[queries]``.
 

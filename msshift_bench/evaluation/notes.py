@@ -17,10 +17,10 @@ from msshift_bench.output import say_level
 from msshift_bench.runs import TIE_POLICIES
 from msshift_bench.stats import (
     AVERAGES,
+    DAGGER,
     MEAN,
     QUERIES_AND_SEEDS,
     QUERIES_ONLY,
-    SIGNIFICANT,
     Claim,
     Figures,
     more_seeds_to_halve,
@@ -37,7 +37,19 @@ __all__ = [
     "policy_notes",
     "run_counts",
     "run_notes",
+    "weak_notes",
 ]
+
+_FEWEST_SCORED = 12
+_LARGEST_SEED_SD = 0.5
+_FEW_SCORED = (
+    f"weak interval: queries x Avg In is below {_FEWEST_SCORED}; such intervals of Rel Loss hold "
+    "the truth in 48 to 93 of 100 cases, the fewer the less often"
+)
+_UNSTABLE = (
+    "weak interval: seeds differ by more than half of Avg In; such intervals of Rel Loss hold the "
+    "truth in 87 to 90 of 100 cases"
+)
 
 _DELTA = (
     "Inter. is Avg In, Extra. is Out; Delta = Extra. / Inter. - 1 is minus Rel Loss, in brackets "
@@ -161,10 +173,7 @@ def loss_notes(
     notes = [Note(line, "data", about) for line in lines]
     if certain:
         notes.append(Note(f"{whole_of(averaged)}: {AVERAGES[averaged]}", about=about))
-        tested = f"p: {settings.correction}-corrected across groups; * at most {SIGNIFICANT}, with "
-        tested += "two seeds or more"
-        notes.append(Note(tested, about={**about, "view": "groups"}))
-        losses = [named for named, _, _ in claims if named.figure == "rel_loss"]
+        losses = [claim.named for claim in claims if claim.named.figure == "rel_loss"]
         if any((named.seeds or 1) > 1 for named in losses):
             counted = f"intervals and p: {QUERIES_AND_SEEDS}, as random effects"
             notes.append(Note(counted, about=about))
@@ -184,29 +193,55 @@ def certainty_notes(claims: Sequence[Claim], settings: Settings) -> list[str]:
     """
     lines = []
     measure = settings.measures[0].name
-    for named, estimate, _ in claims:
+    for named, estimate, *_ in claims:
         is_average = named.group in _AVERAGED and named.measure == measure
         if named.figure != "rel_loss" or not is_average or named.slice:
             continue
         seeds = named.seeds or 1
         known = None if estimate is None else estimate.uncertainty()
         share = None if known is None else known.seed_share
-        warning = "; two seeds make an interval that is mostly uninformative" * (seeds == 2)
+        luck = "; two seeds do not tell agreement from luck" * (seeds == 2)
         if seeds == 1:
             line = f"one seed: intervals and p count {QUERIES_ONLY} and say nothing of another "
-            line += "training; no star, no rank"
+            line += f"training; {DAGGER} in place of a star, no rank"
         elif known is None or share is None:
-            line = f"{seeds} seeds{warning}"
+            line = f"{seeds} seeds{luck}"
         else:
             more = more_seeds_to_halve(known, settings.confidence)
             halved = "no number of seeds would halve its interval"
             if more is not None:
                 halved = f"{more} more seed{'s' * (more > 1)} would halve its interval"
-            line = f"{show_share(share)} of the variance of its average Rel Loss comes from the "
-            line += f"choice of {seeds} seeds, {show_share(1 - share)} from that of queries; "
-            line += f"{halved}{warning}"
+            line = f"{show_share(share)} of the variance of its average Rel Loss is what its "
+            line += f"{seeds} seeds differ by, noise included, {show_share(1 - share)} comes from "
+            line += f"the choice of queries; {halved}{luck}"
         lines.append(f"{named.system}: {line}")
     return lines
+
+
+def weak_notes(figures: Figures, settings: Settings) -> list[Note]:
+    """Return where the intervals of Rel Losses hold the truth less often than they say.
+
+    That is where few queries score, or one seed differs from another by more than half of the loss
+    of everything; docs/statistics.md has the simulation.
+
+    Args:
+        figures: the figures of losses.
+        settings: their measures.
+    """
+    percent = {measure.name for measure in settings.measures if measure.percent}
+    places: dict[tuple[str, str, str, str], list[str]] = {}
+    for row in figures.where(figure=("avg_in", "rel_loss"), model="", against=""):
+        few = row.figure == "avg_in" and row.number * (row.queries or 0) < _FEWEST_SCORED
+        reason = _FEW_SCORED if few and row.measure in percent else ""
+        reason = _UNSTABLE if (row.seed_sd or 0.0) > _LARGEST_SEED_SD else reason
+        if reason and row.group not in _AVERAGED:
+            place = f"{row.group} ({row.slice})" if row.slice else row.group
+            names = row.shift, row.system, row.measure, reason
+            places.setdefault(names, []).append(place)
+    return [
+        Note(f"{system}, {measure}, {', '.join(groups)}: {reason}", about={"shift": shift})
+        for (shift, system, measure, reason), groups in places.items()
+    ]
 
 
 def delta_notes(figures: Figures, settings: Settings) -> list[str]:
@@ -226,7 +261,6 @@ def comparison_notes(
     settings: Settings,
     figures: Figures,
     averages: Iterable[str],
-    reference: str | None,
 ) -> list[str]:
     """Return the notes below a comparison: data, policies, and how differences were tested.
 
@@ -235,20 +269,15 @@ def comparison_notes(
         settings: policies and statistics.
         figures: the figures and differences of all shifts.
         averages: how groups are averaged, on all shifts.
-        reference: the system that the others are compared with; `None` where every two are.
     """
     lines = [*data_notes(data, figures.names("shift")), *policy_notes(settings)]
     if settings.missing == "skip":
         counts = {figure.group: figure.queries for figure in figures.where(figure="avg_in")}
         shown = [f"{group} {counts[group]}" for group in counts if group not in _AVERAGED]
         lines.append("compared on the queries that all hold: " + ", ".join(shown))
-    tested = "all pairs" if reference is None else f"the pairs with {reference}"
     lines += [
         f"intervals and p: {QUERIES_AND_SEEDS}, as random effects, the seeds of two systems "
         "independent of each other",
-        f"p: {settings.correction}-corrected over {tested}, those on all groups as one family, "
-        "those on the whole shift as another, for each figure and measure; * at most "
-        f"{SIGNIFICANT}",
         *dict.fromkeys(f"{whole_of(name)}: {AVERAGES[name]}" for name in averages),
     ]
     if figures.where(figure="rank"):
@@ -262,7 +291,7 @@ def comparison_notes(
     if single:
         lines.append(
             f"one seed: {', '.join(single)}: what is said counts {QUERIES_ONLY}, so "
-            "there is no star and no rank; models of other seeds, in folders "
+            f"there is {DAGGER} in place of a star, and no rank; models of other seeds, in folders "
             "<shift>/seed-<n>, would count"
         )
     untrained = sorted(system for system, count in seeds.items() if count is None)
@@ -301,11 +330,6 @@ def run_notes(
     if differences and settings.missing == "skip":
         counted = max(figure.queries or 0 for figure in differences)
         lines.append(f"differences: on the {counted} queries that all runs hold")
-    if differences:
-        lines.append(
-            f"p: {settings.correction}-corrected over the runs, by measure; no star, as "
-            "these are these very runs"
-        )
     return lines
 
 
@@ -342,8 +366,7 @@ def change_notes(
     if figures.where(figure="out_minus_in"):
         lines.append(
             "In, Out: what the change costs the models that saw the group in training, and the "
-            "one that did not; above 0, their difference says that shift and change compound "
-            f"(p corrected over groups: {settings.correction})"
+            "one that did not; above 0, their difference says that shift and change compound"
         )
     counted = f"{say_level(settings.confidence)} intervals: {_what_counts(figures)}"
     return [*lines, f"{counted}; variants are taken as they are", *policy_notes(settings)]

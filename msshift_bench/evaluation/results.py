@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Note", "Result", "Section"]
 
-_KINDS = dict.fromkeys(("value", "low", "high", "p", "seed_sd", "seed_share"), "float64")
-_KINDS |= {"star": "bool", "seeds": "int64", "queries": "int64"}
+_FLOATS = ("value", "low", "high", "p", "p_uncorrected", "seed_sd", "seed_share")
+_KINDS = {**dict.fromkeys(_FLOATS, "float64"), "seeds": "int64", "queries": "int64"}
 
 
 class Note(NamedTuple):
@@ -107,7 +107,8 @@ class Result:
         """
         sections = list(self.layout(self.figures, **view))
         for place, section in enumerate(sections, 1):
-            lines = [note.text for note in self.notes if section.is_about(note)]
+            lines = [table.note for table in section.tables if table.note]
+            lines += [note.text for note in self.notes if section.is_about(note)]
             if place == len(sections):
                 lines += [note.text for note in self.notes if not note.about]
             yield section.tables, list(dict.fromkeys([*section.notes, *lines]))
@@ -146,7 +147,7 @@ class Result:
         import pyarrow as pa
 
         columns = zip(*self.figures, strict=True) if self.figures else [()] * len(Figure._fields)
-        kinds = {name: _ARROW[_KINDS.get(name, "string")] for name in Figure._fields}
+        kinds = {name: _KINDS.get(name, "string") for name in Figure._fields}
         arrays = [
             pa.array(column, getattr(pa, kind)())
             for column, kind in zip(columns, kinds.values(), strict=True)
@@ -173,4 +174,3 @@ class Result:
 
 
 _EMPTY = ("", None)
-_ARROW = {"string": "string", "float64": "float64", "int64": "int64", "bool": "bool_"}

@@ -183,8 +183,7 @@ def _query_counts(figures: Figures) -> Head:
 def _printable(figures: Figures) -> Figures:
     """Return figures without what tables of losses leave out.
 
-    That is a Rel Loss of too few queries, in slices, and the star of an average: only groups have
-    theirs in this table.
+    That is a Rel Loss of too few queries, in slices.
     """
     few = {
         (row.system, row.group)
@@ -195,9 +194,8 @@ def _printable(figures: Figures) -> Figures:
     few |= {(system, MEAN) for system, _ in few}
     rows = []
     for row in figures:
-        row = row._replace(star=row.star and row.group not in WHOLE)
         if row.figure == "rel_loss" and (row.system, row.group) in few:
-            row = row._replace(value=None, low=None, high=None, p=None, star=False)
+            row = row._replace(value=None, low=None, high=None, p=None, mark="", family="")
             row = row._replace(seed_sd=None, seed_share=None)
         rows.append(row)
     return Figures(rows)
@@ -220,7 +218,8 @@ def _loss_lines(
     if seeds > 1:
         lines.append((f"sd of {seeds} seeds", "rel_loss", Format(_seed_sd_text)))
         lines.append(("variance from seeds", "rel_loss", Format(_seed_share_text)))
-    lines.append((f"p ({settings.correction}){only}", "rel_loss", Format(_group_p_text)))
+    this_model = ", this model" if only else ""
+    lines.append((f"p ({settings.correction}){only}{this_model}", "rel_loss", P_VALUE))
     return lines
 
 
@@ -230,10 +229,6 @@ def _seed_sd_text(figure: Figure) -> str:
 
 def _seed_share_text(figure: Figure) -> str:
     return show_share(figure.seed_share)
-
-
-def _group_p_text(figure: Figure) -> str:
-    return "" if figure.group in WHOLE else P_VALUE.text(figure)
 
 
 def show_share(value: float | None) -> str:
@@ -407,21 +402,23 @@ def _difference_heads(
 
 
 def _overview(values: Figures, measure: Measure, heading: str, reference: str, label: str) -> Table:
-    """Return the averages of every system, with a star where it differs from the reference."""
+    """Return the averages of every system, with a mark where it differs from the reference."""
     wholes = values.where(group=WHOLE)
     (whole,) = wholes.names("group")
-    # A star is that of the difference, and stands at the value.
-    apart = {(row.system, row.figure): row.star for row in wholes.where(against=reference)}
+    # A mark is that of the difference, and stands at the value.
+    apart = {(row.system, row.figure): row for row in wholes.where(against=reference)}
     alone = [
-        row._replace(star=apart.get((row.system, row.figure), False))
+        row._replace(mark=difference.mark, family=difference.family) if difference else row
         for row in wholes.where(against="")
+        for difference in [apart.get((row.system, row.figure))]
     ]
     compared = {reference, *(system for system, _ in apart)}
     names = [name for name in wholes.names("system") if name != reference]
     rows = [Head((name,), {"system": name}) for name in (reference, *names) if name in compared]
     shown = wholes.names("figure")
     columns = [Head((_SHOWN[name],), {"figure": name}, value(measure)) for name in shown]
-    title, label = f"{heading}: {whole}, * differs from {reference}", f"{label} against {reference}"
+    title = f"{heading}: {whole}, * or † differs from {reference}"
+    label = f"{label} against {reference}"
     table = pivot(Figures(alone), title, ("system",), rows, columns, label=label)
     return replace(table, sections=frozenset({1}))
 

@@ -1,8 +1,8 @@
 """What leakage does to effectiveness, and to the passages that leaked: an experiment's figures.
 
 Source: Fröbe et al. (SPIRE 2022), Tables 3 to 8 and Figure 2: the size of the training set is
-chosen on four folds of the topics for the fifth, for each kind of leakage and measure. Beside the
-paper's Student's t-tests stand intervals that count other topics and other seeds.
+chosen on four folds of the topics for the fifth, for each kind of leakage and measure. Intervals
+and tests count other topics and other seeds; the paper's Student's t-tests stand beside them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Note, Result, Section, parse_measure
 from msshift_bench.leakage.training_sets import KINDS_OF_LEAKAGE, NO_LEAKAGE, LearntPair
 from msshift_bench.output import (
+    P_VALUE,
     REL_LOSS,
     Format,
     Head,
@@ -29,10 +30,9 @@ from msshift_bench.output import (
     heads_of,
     number,
     pivot,
-    show_p,
 )
 from msshift_bench.runs import Judgements, judge_run
-from msshift_bench.stats import SIGNIFICANT, Claim, Estimate, Figure, Figures, Inference, infer
+from msshift_bench.stats import Claim, Estimate, Figure, Figures, Inference, infer
 
 __all__ = ["EXPERIMENT_MEASURES", "ExperimentScores", "RerankedTopic", "leakage_experiment"]
 
@@ -130,7 +130,7 @@ def leakage_experiment(
             topic_of = np.array([pair.topic for pair in pairs])
             claims += _memorised(system, kind, sizes, np.array(passages), topic_of)
     inference = Inference()
-    figures = infer(claims, inference)
+    figures = Figures([*infer(claims, inference), *_published_tests(claims)])
     return Result(
         "leakage-experiment",
         figures,
@@ -174,7 +174,6 @@ def _by_fold(
         query_ids: the topics.
     """
     folds = np.array([_fold(query_id) for query_id in query_ids])
-    tests = len(systems) * (len(KINDS_OF_LEAKAGE) - 1)
     for place, measure in enumerate(EXPERIMENT_MEASURES):
         for system in systems:
             scores: dict[str, Estimate] = {}
@@ -187,10 +186,9 @@ def _by_fold(
                     yield Claim(row, scores[kind])
                 else:
                     difference = scores[kind] - scores[NO_LEAKAGE]
-                    tested = _students_t(row._replace(figure="difference"), difference, tests)
-                    # The tables show the star of a difference at the score.
-                    yield Claim(row._replace(star=tested.star), scores[kind])
-                    yield Claim(tested, difference)
+                    family = measure, "systems x kinds of leakage"
+                    yield Claim(row, scores[kind])
+                    yield Claim(row._replace(figure="difference"), difference, family)
                 for fold, size in chosen.items():
                     row = row._replace(figure="chosen_size", group=f"fold {fold + 1}")
                     yield Claim(row._replace(queries=None, value=float(sizes[size])))
@@ -231,19 +229,20 @@ def _choose(by_size: Floats, folds: Ints, *, lower: bool) -> tuple[dict[int, int
     return chosen, values
 
 
-def _students_t(row: Figure, difference: Estimate, tests: int) -> Figure:
-    """Give a difference the published test: Student's on topics, corrected by Bonferroni.
+def _published_tests(claims: Sequence[Claim]) -> Figures:
+    """Return the published tests of the differences: Student's on topics, by Bonferroni.
 
-    It takes the models as they are: the p-value counts other topics, and no other seeds. There is
-    none below two topics, or where all of them changed by the same.
+    They take the models as they are: these p-values count other topics, and no other seeds.
     """
-    known = difference.with_models_fixed().uncertainty()
-    p = None if known is None else known.p_value(difference.value)
-    if p is None:
-        return row
-    p = min(1.0, tests * p)
-    family = f"Student's t over topics, bonferroni over {tests} tests"
-    return row._replace(p=p, star=p <= SIGNIFICANT, family=family)
+    fixed = [
+        claim._replace(
+            named=claim.named._replace(figure="students_t"),
+            estimate=claim.estimate.with_models_fixed(),
+        )
+        for claim in claims
+        if claim.family and isinstance(claim.estimate, Estimate)
+    ]
+    return infer(fixed, Inference(correction="bonferroni"))
 
 
 def _by_size(
@@ -367,8 +366,7 @@ def _notes(facts: Mapping[str, Any]) -> list[str]:
         "relevant",
         "difference: to none; intervals and rank offsets count other topics"
         + (" and other seeds" if len(facts["seeds"]) > 1 else " only: one seed")
-        + "; p: Student's t-test on topics, corrected over the comparisons of a table; "
-        "* at most 0.05",
+        + "; p (Student's t): the published test, on topics, of these very models",
         "ranks, scores: mean and deviation; a leaked passage that BM25 did not find has the "
         "rank that its score would give it",
     ]
@@ -381,7 +379,8 @@ def _layout(sizes: Sequence[int], figures: Figures) -> list[Section]:
         columns += [
             Head((kind,), {"figure": "score", "model": kind}, _SCORE),
             Head(("difference",), {"figure": "difference", "model": kind}, _DIFFERENCE),
-            Head(("p (bonferroni)",), {"figure": "difference", "model": kind}, Format(_p_text)),
+            Head(("p (holm)",), {"figure": "difference", "model": kind}, P_VALUE),
+            Head(("p (Student's t)",), {"figure": "students_t", "model": kind}, P_VALUE),
         ]
     tables = []
     for (measure,), part in figures.where(slice=ALL_TOPICS).each("measure"):
@@ -434,8 +433,4 @@ def _passage_table(sizes: Sequence[int], figures: Figures) -> Table:
     return pivot(figures, "Leaked passages", ["system", "leakage", "instances"], rows, columns)
 
 
-def _p_text(figure: Figure) -> str:
-    return "" if figure.p is None else show_p(figure.p)
-
-
-_SCORE, _DIFFERENCE = number(3, is_marked=True), number(3, 3)
+_SCORE, _DIFFERENCE = number(3), number(3, 3, is_marked=True)

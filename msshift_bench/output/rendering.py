@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msshift_bench.output.tables import Table, TableCell
+from msshift_bench.stats import DAGGER, STAR
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -32,10 +33,14 @@ _LATEX_ESCAPES = str.maketrans(
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "\\": r"\textbackslash{}",
+        DAGGER: r"$\dagger$",
         "<": r"$<$",
         ">": r"$>$",
     }
 )
+
+
+_LATEX_MARKS = {"": "", STAR: "$^{*}$", DAGGER: r"$^{\dagger}$"}
 
 
 def to_rich(table: Table) -> RichTable:
@@ -94,7 +99,7 @@ def _style(cell: TableCell) -> str:
 
 
 def _marked(cell: TableCell) -> str:
-    return f"{cell.text}*" if cell.significant else cell.text
+    return cell.text + cell.mark
 
 
 def to_markdown(table: Table) -> str:
@@ -117,21 +122,23 @@ def _pipe(cells: tuple[str, ...] | list[str]) -> str:
 def to_latex(table: Table) -> str:
     r"""Return the table in the layout of the paper's Tables 2 and 3, for booktabs.
 
-    The best figure of a column is ``\textbf``, a significant loss carries ``$^{*}$``.
+    The best figure of a column is ``\textbf``, a significant loss carries ``$^{*}$``; the caption
+    ends with what p-values are corrected over.
     """
 
     def show(cell: TableCell) -> str:
         text = cell.text.translate(_LATEX_ESCAPES)
         if text and (cell.best or cell.held_out):
             text = rf"\textbf{{{text}}}"
-        return text + "$^{*}$" if cell.significant else text
+        return text + _LATEX_MARKS[cell.mark]
 
     columns = "l" * table.names + "r" * (len(table.header) - table.names)
+    caption = f"{table.title}. {table.note}" if table.note else table.title
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{table.title.translate(_LATEX_ESCAPES)}}}",
+        rf"\caption{{{caption.translate(_LATEX_ESCAPES)}}}",
         rf"\label{{tab:{_slug(table.label or table.title)}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",

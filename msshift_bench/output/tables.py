@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msshift_bench.stats import Figure, Figures
+from msshift_bench.stats import DAGGER, QUERIES_ONLY, SIGNIFICANT, STAR, Figure, Figures
 
 __all__ = [
     "PERCENT_ENDS",
@@ -22,6 +22,7 @@ __all__ = [
     "Table",
     "TableCell",
     "heads_of",
+    "note_of",
     "number",
     "pivot",
     "say_level",
@@ -39,13 +40,13 @@ class TableCell:
     Attributes:
         text: the text to print.
         best: whether it is the best of its kind in its column.
-        significant: whether it is a loss or a difference that is significant.
+        mark: the mark of its significance, `STAR`, `DAGGER` or "".
         held_out: whether it is a zero-shot cell of a matrix.
     """
 
     text: str = ""
     best: bool = False
-    significant: bool = False
+    mark: str = ""
     held_out: bool = False
 
 
@@ -60,6 +61,7 @@ class Table:
         sections: the rows before which a rule is drawn.
         names: how many of the first columns hold names rather than figures.
         label: what LaTeX refers to the table by; by default its title.
+        note: what its p-values are corrected over, and what its marks mean; "" without any.
     """
 
     title: str
@@ -68,6 +70,7 @@ class Table:
     sections: frozenset[int] = field(default_factory=frozenset)
     names: int = 1
     label: str = ""
+    note: str = ""
 
     @classmethod
     def plain(
@@ -118,7 +121,7 @@ class Format(NamedTuple):
 
     Attributes:
         text: what returns its text.
-        is_marked: whether its star and its weight are shown.
+        is_marked: whether its mark and its weight are shown.
     """
 
     text: Callable[[Figure], str]
@@ -174,7 +177,7 @@ def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> 
     Args:
         digits: how many are printed behind the point.
         ends: how many of its interval's ends; `None` leaves the interval out.
-        is_marked: whether its star and its weight are shown.
+        is_marked: whether its mark and its weight are shown.
     """
 
     def text(figure: Figure) -> str:
@@ -225,6 +228,7 @@ def pivot(
     lines: list[tuple[TableCell, ...]] = []
     sections: set[int] = set()
     section: tuple[str, ...] | None = None
+    printed: list[Figure] = []
     for row in rows:
         of_row, names = figures.where(**row.where), row.names
         if ruled and names[:ruled] == section:
@@ -242,8 +246,26 @@ def pivot(
                 cells.append(TableCell("-"))
             else:
                 is_best = shown.is_marked and figure in best
-                is_starred = shown.is_marked and figure.star
-                cells.append(TableCell(shown.text(figure), is_best, is_starred))
+                mark = figure.mark if shown.is_marked else ""
+                cells.append(TableCell(shown.text(figure), is_best, mark))
+                printed.append(figure)
         lines.append(tuple(cells))
     header = (*corner, *(column.names[0] for column in columns))
-    return Table(title, header, tuple(lines), frozenset(sections), names=len(corner), label=label)
+    return Table(
+        title, header, tuple(lines), frozenset(sections), len(corner), label, note_of(printed)
+    )
+
+
+def note_of(figures: Iterable[Figure]) -> str:
+    """Return what the p-values of figures are corrected over, and what their marks mean."""
+    families = dict.fromkeys(figure.family for figure in figures if figure.family)
+    marks = {figure.mark for figure in figures}
+    meaning = f"p at most {SIGNIFICANT}"
+    parts = [f"p: {', '.join(families)}"] if families else []
+    parts += [f"{STAR}: {meaning}"] if STAR in marks else []
+    if DAGGER in marks:
+        parts.append(
+            f"{DAGGER}: {meaning}, {QUERIES_ONLY}, of these very models: it says nothing of others "
+            "trained alike"
+        )
+    return "; ".join(parts)

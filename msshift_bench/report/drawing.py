@@ -260,9 +260,10 @@ def draw_losses(
         style = {"ms": 4.5, "elinewidth": 1.4, "label": say_system(system, seeds)}
         draw_points(ax, look, x, y, xerr=reach, is_hollow=seeds == 1, **style)
         for loss, place in zip(of_system, zip(x, y, strict=True), strict=True):
-            # The star of an average is none of the family whose stars tables show.
-            if loss.star and loss.group not in WHOLE:
-                ax.annotate("*", place, (0, 1), textcoords="offset points", ha="center", fontsize=9)
+            if loss.mark:
+                ax.annotate(
+                    loss.mark, place, (0, 1), textcoords="offset points", ha="center", fontsize=9
+                )
     ax.set_xlim(_limits(losses))
     ax.axvline(0, color=PALE_INK, lw=0.8, zorder=0)
     for row in range(1, len(rows)):

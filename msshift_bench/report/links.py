@@ -17,10 +17,9 @@ from msshift_bench.analysis import (
     BOX,
     Link,
     find_links,
-    say_link,
     what_intervals_count,
 )
-from msshift_bench.output import LINE, PALE_INK, Look, looks_of, say_p
+from msshift_bench.output import LINE, PALE_INK, Look, looks_of
 from msshift_bench.report.drawing import (
     NotDrawn,
     Picture,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-    from msshift_bench.evaluation import Result
+    from msshift_bench.evaluation import Note, Result
 
 __all__ = ["link_pictures"]
 
@@ -63,7 +62,7 @@ def link_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     indicators = list(dict.fromkeys(link.against for link in links))
     for name in indicators:
         of_indicator = [link for link in links if link.against == name]
-        yield _group_links(inputs, result.figures, of_indicator)
+        yield _group_links(inputs, result.figures, of_indicator, result.notes)
     for name in result.figures.where(figure="distribution").names("against"):
         yield _distributions(result.figures.where(against=name, measure=""))
         yield _intervals(inputs, result, name)
@@ -78,7 +77,9 @@ def link_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
         )
 
 
-def _group_links(inputs: Inputs, figures: Figures, links: Sequence[Link]) -> Picture:
+def _group_links(
+    inputs: Inputs, figures: Figures, links: Sequence[Link], notes: Sequence[Note]
+) -> Picture:
     """Draw Rel Loss over one indicator, a panel per shift and one for all together."""
     indicator = find_indicator(links[0].against)
     rows = math.ceil(len(links) / 2)
@@ -87,11 +88,11 @@ def _group_links(inputs: Inputs, figures: Figures, links: Sequence[Link]) -> Pic
     verdicts = []
     for ax, link in zip(axes, links, strict=False):
         name = get_shift(link.shift).title if len(link.shifts) == 1 else "All shifts"
-        (slope,) = figures.where(**link.about, system=link.tested)
+        verdict = link.verdict(figures)
         line = link.line(link.tested)
         where = np.linspace(line.lowest, line.highest, _BAND_POINTS)
         low, high = line.interval(where)
-        style = "-" if slope.star else "--"
+        style = "-" if verdict.mark else "--"
         ax.fill_between(where, 100 * low, 100 * high, color=LINE, alpha=0.45, lw=0, zorder=0)
         ax.plot(where, 100 * line.at(where), color=PALE_INK, lw=1.1, ls=style)
         place_of = dict(zip(link.groups, link.similarities.tolist(), strict=True))
@@ -118,8 +119,8 @@ def _group_links(inputs: Inputs, figures: Figures, links: Sequence[Link]) -> Pic
             for row in losses.where(system=link.systems[0])
         ]
         name_points(ax, points, inches=1.6, wide=1.6 if len(links) > 1 else 4.0)
-        test = "no p, as all points lie on the line" if slope.p is None else say_p(slope.p)
-        verdicts.append(f"{name} ({line.groups} groups, {test}): {say_link(slope)}")
+        said = next(note.text for note in notes if note.about == link.about)
+        verdicts.append(f"{name} ({line.groups} groups): {said}")
     for ax in axes[len(links) :]:
         ax.set_axis_off()
     systems = dict.fromkeys(system for link in links for system in link.systems)

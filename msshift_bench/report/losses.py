@@ -11,6 +11,7 @@ from msshift_bench.evaluation import FOR_ALL, Scores
 from msshift_bench.output import (
     LINE,
     PALE_INK,
+    note_of,
     say_level,
     shorten,
     show_percent,
@@ -37,7 +38,7 @@ from msshift_bench.report.drawing import (
 )
 from msshift_bench.report.inputs import Inputs, why_no_loss
 from msshift_bench.shifts import Shift
-from msshift_bench.stats import SIGNIFICANT, Figure, Figures
+from msshift_bench.stats import Figure, Figures
 
 __all__ = ["loss_pictures"]
 
@@ -79,7 +80,7 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
     rows = Figures([row for _, losses in panels for row in losses])
     sizes = "; ".join(f"{shift.title}: {say_sizes(losses)}" for shift, losses in panels)
     seeds = rows.names("seeds")
-    level, correction = say_level(inputs.settings.confidence), inputs.settings.correction
+    level = say_level(inputs.settings.confidence)
     caption = [
         f"Rel Loss in {inputs.measure.mean_name}, in per cent of Avg In; right of 0 the model that "
         "never saw the group is worse.",
@@ -87,10 +88,7 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
         if any(row.interval for row in rows)
         else "",
         "White markers rest on one seed: their intervals count queries only." if 1 in seeds else "",
-        f"* marks a loss that is significant (p at most {SIGNIFICANT}, {correction}-corrected over "
-        "groups)."
-        if max(seeds) > 1
-        else "",
+        f"{note}." if (note := note_of(rows)) else "",
         f"Test queries: {sizes}.",
     ]
     worst = ". ".join(text for shift, losses in panels for text in _worst_losses(shift, losses))

@@ -109,7 +109,7 @@ def _slice_losses(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Fi
                 row = claim.named
                 is_whole = row.group == ALL_QUERIES and (row.queries or 0) >= FEWEST_IN_SLICE
                 if row.figure == "rel_loss" and is_whole and claim.estimate is not None:
-                    claims.setdefault(by, []).append(claim._replace(family=None))
+                    claims.setdefault(by, []).append(claim._replace(family=()))
     return infer(itertools.chain.from_iterable(claims.values()), inputs.settings)
 
 

@@ -25,6 +25,7 @@ from msshift_bench.output import (
     Look,
     check_plot,
     looks_of,
+    note_of,
     picture_bytes,
     picture_style,
     say_level,
@@ -42,7 +43,7 @@ from msshift_bench.report.drawing import (
     rule_between,
 )
 from msshift_bench.shifts import Shift, get_shift
-from msshift_bench.stats import SIGNIFICANT, Figure, Figures
+from msshift_bench.stats import Figure, Figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -188,11 +189,8 @@ def _notes(result: Result) -> Iterator[str]:
             f"Lines: {level} intervals, of queries and seeds; with one seed (white markers) of "
             "queries only. The axis cuts what reaches far beyond all losses."
         )
-    if max(losses.names("seeds"), default=1) > 1:
-        yield (
-            f"*: significant (p at most {SIGNIFICANT}, {result.settings['correction']}-corrected "
-            "over the groups), with two seeds or more."
-        )
+    if note := note_of(losses):
+        yield f"{note}."
     trained = {part.trained_per_group for part in result.scores}
     if True in trained:
         yield (

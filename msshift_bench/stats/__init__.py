@@ -19,7 +19,7 @@ from msshift_bench.stats.estimates import (
     average,
     rel_loss,
 )
-from msshift_bench.stats.figures import MEAN, Claim, Figure, Figures, infer
+from msshift_bench.stats.figures import DAGGER, MEAN, STAR, Claim, Figure, Figures, infer
 from msshift_bench.stats.inference import AVERAGES, Inference
 from msshift_bench.stats.lines import (
     FEWEST_GROUPS,
@@ -58,6 +58,7 @@ __all__ = [
     "AVERAGES",
     "Agreement",
     "Claim",
+    "DAGGER",
     "ClusteredShare",
     "Estimate",
     "FIXED",
@@ -83,6 +84,7 @@ __all__ = [
     "QUERIES_AND_SEEDS",
     "QUERIES_ONLY",
     "SIGNIFICANT",
+    "STAR",
     "Uncertainty",
     "adjust",
     "annotator_agreement",

@@ -16,9 +16,13 @@ and the variance of the mean over S seeds and Q queries is the sum of
 
 where MSQ, MSS and MSE are the mean squares of queries, seeds and noise. The first rests on about
 Q - 1 degrees of freedom, the second on S - 1, so the error is distributed as a sum of two scaled t
-variables (`stats.sums_of_t`). Intervals and p-values come from that one distribution, so that a
-p-value is at most 0.05 exactly if the 95% interval excludes 0. With a single seed nothing is known
-about other seeds; intervals and p-values then count queries only, and are labelled so.
+variables (`stats.sums_of_t`). Where (MSQ - MSE) takes more off the queries than MSS gives the
+seeds, because two or three seeds agreed by luck, that sum would claim to know more of other seeds
+*and* queries than is known of other queries for these very models. Therefore no interval is
+narrower, and no p-value smaller, than with the models fixed: on MSQ / (S Q), Student's t on about
+Q - 1 degrees of freedom (the floor). A p-value is at most 0.05 exactly if the 95% interval excludes
+0. With a single seed nothing is known about other seeds; intervals and p-values then count queries
+only, and are labelled so.
 
 ``benchmarks/coverage_simulation.py`` measures how often intervals hold the truth and tests reject
 true null hypotheses; docs/statistics.md has the table.
@@ -63,6 +67,9 @@ QUERIES_AND_SEEDS = "queries and seeds"
 GROUPS = "groups"
 """What the slope of a line through groups counts: seeds are part of how they scatter about it."""
 
+NOTHING = Part(0.0, 1.0)
+"""A source that adds nothing to an error."""
+
 Source = tuple[str, str]
 """Whose training, and which sample of queries; each varies independently of the others."""
 
@@ -80,14 +87,21 @@ class Uncertainty:
 
     Attributes:
         queries: what the choice of queries adds.
-        trained: what the seeds of training add; its scale is 0 for a single seed.
+        trained: what the seeds of training add, noise included; its scale is 0 for a single seed.
         seeds: the number of seeds that count; 1 if the models are taken as they are; 0 if groups
             are the sample, and what queries and seeds add is part of `queries`.
+        noise: the standard error of what is noise of the models at hand: `queries` is without it.
     """
 
     queries: Part
-    trained: Part
-    seeds: int
+    trained: Part = NOTHING
+    seeds: int = 1
+    noise: float = 0.0
+
+    @property
+    def fixed(self) -> Part:
+        """The error of the same value with its models fixed, which no interval falls below."""
+        return Part(math.hypot(self.queries.scale, self.noise), self.queries.df)
 
     @property
     def counts(self) -> str:
@@ -100,9 +114,14 @@ class Uncertainty:
         total = self.queries.scale**2 + self.trained.scale**2
         return self.trained.scale**2 / total if self.seeds > 1 and total else None
 
+    def half_width(self, confidence: float) -> float:
+        """Return half the width of the confidence interval of an estimate."""
+        floor = half_width(confidence, self.fixed, NOTHING)
+        return max(floor, half_width(confidence, self.queries, self.trained))
+
     def interval(self, value: float, confidence: float) -> Interval:
         """Return the confidence interval of an estimate, which lies in its middle."""
-        half = half_width(confidence, self.queries, self.trained)
+        half = self.half_width(confidence)
         return Interval(value - half, value + half)
 
     def p_value(self, value: float) -> float | None:
@@ -113,7 +132,8 @@ class Uncertainty:
         """
         if not (self.queries.scale or self.trained.scale):
             return 1.0 if abs(value) <= ROUNDING else None
-        return two_sided_p(abs(value), self.queries, self.trained)
+        p = two_sided_p(abs(value), self.queries, self.trained)
+        return max(p, two_sided_p(abs(value), self.fixed, NOTHING)) if self.fixed.scale else p
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -213,12 +233,14 @@ class Estimate:
         per_seed = functools.reduce(_paired, trainings.values()) if trainings else np.zeros(1)
         seeds = len(per_seed)
         variance = math.fsum(float(part.var(ddof=1)) / len(part) for part in samples.values())
-        queries = self._part(variance - noise * (seeds > 1), sum(sizes.values()) - len(sizes))
+        df = sum(sizes.values()) - len(sizes)
+        fixed = self._part(variance, df)
         if seeds == 1:
-            return Uncertainty(queries, Part(0.0, 1.0), 1)
-        return Uncertainty(
-            queries, self._part(float(per_seed.var(ddof=1)) / seeds, seeds - 1), seeds
-        )
+            return Uncertainty(fixed)
+        queries = self._part(variance - noise, df)
+        trained = self._part(float(per_seed.var(ddof=1)) / seeds, seeds - 1)
+        left_out = math.sqrt(max(0.0, fixed.scale**2 - queries.scale**2))
+        return Uncertainty(queries, trained, seeds, left_out)
 
     def _part(self, variance: float, df: int) -> Part:
         """Return a part of the error, of scale 0 where its variance is but rounding."""

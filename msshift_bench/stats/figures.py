@@ -1,4 +1,4 @@
-"""Figures: one long table that every result is, and the only maker of an interval, a p or a star.
+"""Figures: one long table that every result is, and the only maker of an interval, a p or a mark.
 
 A figure is a number with its names and its certainty. A claim is an estimate that is to be printed
 under some names; claims that are tested together name their family.
@@ -7,7 +7,7 @@ under some names; claims that are tested together name their family.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
@@ -17,7 +17,10 @@ from msshift_bench.stats.inference import Inference
 from msshift_bench.stats.lines import Slope
 from msshift_bench.stats.significance import SIGNIFICANT, adjust
 
-__all__ = ["MEAN", "Claim", "Figure", "Figures", "infer"]
+__all__ = ["DAGGER", "MEAN", "STAR", "Claim", "Figure", "Figures", "infer"]
+
+STAR, DAGGER = "*", "†"
+"""The marks of what is significant: counting more than queries, and counting queries only."""
 
 MEAN = "mean"
 """The group of an average over groups; the model of an average over a shift's models."""
@@ -41,8 +44,9 @@ class Figure(NamedTuple):
         low: the lower end of its interval; `None` without one.
         high: the upper end.
         p: the corrected p-value of "it is 0"; `None` if that was not tested.
-        star: whether it is significant, counting more than queries.
-        family: the family of the test, e.g. ``holm over 5 tests``.
+        p_uncorrected: the same before the correction.
+        mark: `STAR` if it is significant, `DAGGER` if only as far as these very models go, or "".
+        family: the family of the test, e.g. ``holm over 20 tests (systems x groups)``.
         counts: what interval and p count: ``queries only``, ``queries and seeds`` or ``groups``.
         seeds: the number of seeds; `None` where nothing was trained.
         queries: the number of queries that count.
@@ -63,7 +67,8 @@ class Figure(NamedTuple):
     low: float | None = None
     high: float | None = None
     p: float | None = None
-    star: bool = False
+    p_uncorrected: float | None = None
+    mark: str = ""
     family: str = ""
     counts: str = ""
     seeds: int | None = None
@@ -89,12 +94,17 @@ class Claim(NamedTuple):
         named: the figure's names, with its number of queries and of seeds.
         estimate: its value and contributions, or a slope; `None` if it is undefined, or has its
             value already.
-        family: what it is tested with; `None` if it is not tested.
+        family: what it is tested with: names that tell the family from others, the last of which
+            says in words what it goes over; empty if it is not tested.
+        p: the uncorrected p-value, where it is not that of the estimate.
+        bounds: the range of the value, which its interval stays inside.
     """
 
     named: Figure
     estimate: Estimate | Slope | None = None
-    family: Hashable = None
+    family: tuple[str, ...] = ()
+    p: float | None = None
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -160,35 +170,47 @@ class Figures(Sequence[Figure]):
 
 
 def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
-    """Give every claim its interval, and every tested claim its p-value and its star.
+    """Give every claim its interval, and every tested claim its p-value and its mark.
 
-    P-values are corrected over the claims of a family. Those that count queries only are smaller
+    P-values are corrected over all claims of a family. Those that count queries only are smaller
     than if they counted seeds, too, and would make it easier for the others to pass a step-down
-    procedure: they are a family of their own, and have no star.
+    procedure: each kind is corrected as if the tests of the other had found nothing. A mark never
+    stands beside an interval that holds 0.
 
     Args:
         claims: what is to be printed, in the order of the tables.
         inference: the level of the intervals, and the correction.
     """
     rows: list[Figure] = []
-    families: dict[tuple[Hashable, str], dict[int, float | None]] = {}
-    for number, (named, estimate, family) in enumerate(claims):
+    families: dict[tuple[str, ...], dict[int, float]] = {}
+    for number, (named, estimate, family, p, bounds) in enumerate(claims):
         row = named if estimate is None else named._replace(value=estimate.value)
         known = None if estimate is None else estimate.uncertainty()
         if estimate is not None and known is not None:
             low, high = known.interval(estimate.value, inference.confidence)
+            low, high = max(low, bounds[0]), min(high, bounds[1])
             row = row._replace(low=low, high=high, counts=known.counts)
             if known.seeds > 1:
                 seed_sd = known.trained.scale * known.seeds**0.5
                 row = row._replace(seed_sd=seed_sd, seed_share=known.seed_share)
-            if family is not None:
-                tests = families.setdefault((family, known.counts), {})
-                tests[number] = known.p_value(estimate.value)
+            p = known.p_value(estimate.value) if p is None else p
+        if family and p is not None:
+            families.setdefault(family, {})[number] = p
         rows.append(row)
-    for (_, counts), p_values in families.items():
-        corrected = adjust(p_values, inference.correction)
-        name = f"{inference.correction} over {len(corrected)} tests"
-        for number, p in corrected.items():
-            star = counts != QUERIES_ONLY and p <= SIGNIFICANT
-            rows[number] = rows[number]._replace(p=p, star=star, family=name)
+    for family, tests in families.items():
+        name = f"{inference.correction} over {len(tests)} test{'s' * (len(tests) > 1)}"
+        for counts in {rows[number].counts for number in tests}:
+            of_kind = {n: p if rows[n].counts == counts else 1.0 for n, p in tests.items()}
+            for number, p in adjust(of_kind, inference.correction).items():
+                if rows[number].counts == counts:
+                    row = rows[number]._replace(p=p, p_uncorrected=tests[number])
+                    rows[number] = row._replace(mark=_mark(row), family=f"{name} ({family[-1]})")
     return Figures(rows)
+
+
+def _mark(row: Figure) -> str:
+    if row.p is None or row.p > SIGNIFICANT or row.low is None or row.high is None:
+        return ""
+    if row.low <= 0 <= row.high:
+        return ""
+    return DAGGER if row.counts == QUERIES_ONLY else STAR

@@ -71,7 +71,7 @@ class Slope(NamedTuple):
 
     def uncertainty(self) -> Uncertainty:
         """Return the error of the slope, which is distributed as Student's t."""
-        return Uncertainty(Part(self.error, self.df), Part(0.0, 1.0), 0)
+        return Uncertainty(Part(self.error, self.df), seeds=0)
 
 
 class Line(NamedTuple):

@@ -2,10 +2,10 @@
 
 The test of a Rel Loss is that of `stats.estimates`: it is significant where the estimate lies
 further from 0 than a half width h, and h depends on the variance that the seeds at hand happen to
-show. With v_q and v_s for what queries and seeds add to the variance under the plan, an estimate of
-a true loss d is normal around d with the variance v_q + v_s, independent of the estimated v_s. That
-is v_s times a chi-squared variable over its degrees of freedom. The chance to find d is therefore
-the mean, over quantiles of that variable, of
+show, down to the floor of fixed models. With v_q and v_s for what queries and seeds add to the
+variance under the plan, an estimate of a true loss d is normal around d with the variance v_q +
+v_s, independent of the estimated v_s. That is v_s times a chi-squared variable over its degrees of
+freedom. The chance to find d is therefore the mean, over quantiles of that variable, of
 
     Phi((d - h) / sqrt(v_q + v_s)) + Phi((-d - h) / sqrt(v_q + v_s)).
 
@@ -16,6 +16,7 @@ scores vary.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.stats.estimates import Uncertainty
 from msshift_bench.stats.power import POWER
 from msshift_bench.stats.significance import SIGNIFICANT
-from msshift_bench.stats.sums_of_t import Part, half_width
+from msshift_bench.stats.sums_of_t import Part
 
 __all__ = ["detectable_loss", "more_seeds_to_halve"]
 
@@ -48,10 +49,10 @@ def more_seeds_to_halve(known: Uncertainty, confidence: float) -> int | None:
     """
     if known.seeds < 2:
         return None
-    half = half_width(confidence, known.queries, known.trained) / 2
+    half = known.half_width(confidence) / 2
 
     def is_enough(seeds: int) -> bool:
-        return half_width(confidence, known.queries, _with_seeds(known, seeds)) <= half
+        return _with_seeds(known, seeds).half_width(confidence) <= half
 
     if not is_enough(_MOST_SEEDS):
         return None
@@ -62,9 +63,11 @@ def more_seeds_to_halve(known: Uncertainty, confidence: float) -> int | None:
     return high - known.seeds
 
 
-def _with_seeds(known: Uncertainty, seeds: int) -> Part:
-    """Return what another number of seeds, at least 2, would add to the error."""
-    return Part(known.trained.scale * math.sqrt(known.seeds / seeds), seeds - 1.0)
+def _with_seeds(known: Uncertainty, seeds: int) -> Uncertainty:
+    """Return the error with another number of seeds, at least 2."""
+    factor = math.sqrt(known.seeds / seeds)
+    trained = Part(known.trained.scale * factor, seeds - 1.0)
+    return Uncertainty(known.queries, trained, seeds, known.noise * factor)
 
 
 def detectable_loss(
@@ -100,12 +103,14 @@ def detectable_loss(
     for name, value in (("level", level), ("power", power)):
         if not 0 < value < 1:
             raise UsageError(f"the {name} lies strictly between 0 and 1, not {value}")
+    if planned_seeds is not None:
+        _check_plan(known, planned_seeds)
+        known = _with_seeds(known, planned_seeds)
     queries = Part(known.queries.scale / math.sqrt(query_factor), known.queries.df * query_factor)
-    trained = known.trained if planned_seeds is None else _planned(known, planned_seeds)
-    deviation = math.hypot(queries.scale, trained.scale)
+    deviation = math.hypot(queries.scale, known.trained.scale)
     if not deviation:
         return 0.0
-    halves, weights = _half_widths(queries, trained, 1 - level)
+    halves, weights = _half_widths(replace(known, queries=queries), 1 - level)
 
     def chance(loss: float) -> float:
         from scipy.special import ndtr
@@ -122,23 +127,24 @@ def detectable_loss(
     return high
 
 
-def _half_widths(queries: Part, trained: Part, confidence: float) -> tuple[Floats, Floats]:
+def _half_widths(planned: Uncertainty, confidence: float) -> tuple[Floats, Floats]:
     """Return half widths at quantiles of the estimated variance of seeds, and their weights."""
-    if not trained.scale:
-        return np.array([half_width(confidence, queries, trained)]), np.ones(1)
+    scale, df = planned.trained
+    if not scale:
+        return np.array([planned.half_width(confidence)]), np.ones(1)
     from scipy.special import chdtri
 
     places, weights = np.polynomial.legendre.leggauss(_NODES)
-    estimated = np.sqrt(chdtri(trained.df, (1 - places) / 2) / trained.df)
+    estimated = np.sqrt(chdtri(df, (1 - places) / 2) / df)
     widths = [
-        half_width(confidence, queries, Part(trained.scale * float(one), trained.df))
-        for one in estimated
+        replace(planned, trained=Part(scale * float(share), df)).half_width(confidence)
+        for share in estimated
     ]
     return np.array(widths), weights / 2
 
 
-def _planned(known: Uncertainty, seeds: int) -> Part:
-    """Return what the seeds of a plan add to the error."""
+def _check_plan(known: Uncertainty, seeds: int) -> None:
+    """Raise if nothing is known of what other seeds add, or the plan does not count them."""
     if known.seeds < 2:
         raise UsageError(
             "a single seed does not say what other seeds add; train with at least two seeds to "
@@ -146,4 +152,3 @@ def _planned(known: Uncertainty, seeds: int) -> Part:
         )
     if seeds < 2:
         raise UsageError(f"a plan that counts seeds has at least 2 of them, not {seeds}")
-    return _with_seeds(known, seeds)

@@ -17,6 +17,7 @@ __all__ = [
     "SIGNIFICANT",
     "adjust",
     "benjamini_hochberg",
+    "bonferroni",
     "holm",
 ]
 
@@ -75,6 +76,18 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return _in_given_order(np.minimum.accumulate(stepped), order)
 
 
+def bonferroni(p_values: Sequence[float]) -> list[float]:
+    """Multiply p-values by their number: as valid as `holm`, and never stronger.
+
+    Args:
+        p_values: the p-values of one family of tests, each from 0 to 1, in any order.
+
+    Raises:
+        UsageError: if a p-value is not a number from 0 to 1.
+    """
+    return [min(1.0, float(p) * len(p_values)) for p in _checked(p_values)]
+
+
 def _in_given_order(p: Floats, order: NDArray[np.intp]) -> list[float]:
     """Return adjusted p-values, at most 1, in the order that `order` was made from."""
     adjusted = np.empty_like(p)
@@ -83,7 +96,7 @@ def _in_given_order(p: Floats, order: NDArray[np.intp]) -> list[float]:
 
 
 CORRECTIONS: Mapping[str, Callable[[Sequence[float]], list[float]]] = MappingProxyType(
-    {"holm": holm, "benjamini-hochberg": benjamini_hochberg}
+    {"holm": holm, "benjamini-hochberg": benjamini_hochberg, "bonferroni": bonferroni}
 )
 """The corrections for many tests, by the name that outputs show; the first is the default."""
 

@@ -78,7 +78,7 @@ def test_points_are_the_losses_of_the_report_and_the_values_of_the_indicator(
         assert (point.value, point.queries, point.interval) == (
             loss.value, loss.queries, loss.interval,
         )  # fmt: skip
-        assert (point.seeds, point.counts, point.star) == (2, "queries and seeds", False)
+        assert (point.seeds, point.counts, point.mark) == (2, "queries and seeds", "")
     mean = np.mean([jaccard.losses["dense"], jaccard.losses["splade"]], axis=0)
     assert jaccard.losses[MEAN_OF_SYSTEMS] == pytest.approx(mean)
     line = jaccard.line(MEAN_OF_SYSTEMS)
@@ -87,12 +87,16 @@ def test_points_are_the_losses_of_the_report_and_the_values_of_the_indicator(
 
 def test_a_link_that_is_not_shown_says_so_with_its_evidence(analysis: Result) -> None:
     slopes = analysis.figures.where(figure=("slope", "slope_inside_groups"), system=MEAN_OF_SYSTEMS)
-    assert [row.star for row in slopes] == [False] * 3
+    assert [row.mark for row in slopes] == [""] * 3
+    assert {row.family for row in slopes} == {"holm over 3 tests (verdicts of this call)"}
     texts = [note.text for note in analysis.notes]
     assert sum(text.startswith("These data cannot show a link") for text in texts) == 3
     evidence = " ".join(texts)
     assert "1 degree of freedom: 3 groups" in evidence
-    assert "a perfect order of 3 groups has p = 0.33, so that none can be shown" in evidence
+    assert (
+        "a perfect order of 3 groups has p = 0.33 before any correction, so that none can be shown"
+        in evidence
+    )
     assert "2 systems on the same 3 groups are 3 points, not 6" in evidence
 
 
@@ -259,7 +263,7 @@ def test_short_shifts_count_among_all(data: Path, tmp_path: Path) -> None:
         ("wh-words and length", 5),
     ]
     assert "length has 2 groups, too few for a link of its own; it counts in" in found.doubts[-1]
-    notes = [note for note in found.notes if "line of its own height" in note.text]
+    notes = [note for note in found.notes if "with a height for each shift" in note.text]
     assert [note.about["shift"] for note in notes] == ["wh-words and length"]
 
 
@@ -271,15 +275,19 @@ def test_the_papers_own_figures_give_the_known_correlations() -> None:
         {"bi-encoder": -0.7, "splade-max": -1.0, "colbert": -0.9, "monobert": -0.5,
          MEAN_OF_SYSTEMS: -0.9}
     )  # fmt: skip
-    assert spearman.where(system="splade-max")[0].p == pytest.approx(2 / 120)
-    assert not found.figures.where(**of_all.about, system=MEAN_OF_SYSTEMS)[0].star
+    assert spearman.where(system="splade-max")[0].p_uncorrected == pytest.approx(2 / 120)
+    assert not of_all.verdict(found.figures).mark
     assert of_all.similarities.tolist() == list(
         load_published("ms_shift_similarity")["all"].values()
     )
     of_tests_spearman = found.figures.where(**{**of_tests.about, "figure": "spearman"})
     assert of_tests_spearman[0].value == pytest.approx(-0.4)  # C0 and C3 change places
     assert len(every.groups) == 8
-    assert found.figures.where(**every.about, system=MEAN_OF_SYSTEMS)[0].star
+    # What is one line for both shifts is none for shifts of their own heights.
+    (line,) = found.figures.where(**every.about, system=MEAN_OF_SYSTEMS)
+    verdict = every.verdict(found.figures)
+    assert line.p_uncorrected < 0.05 < verdict.p_uncorrected < 0.1
+    assert (verdict.mark, verdict.family) == ("", "holm over 4 tests (verdicts of this call)")
     *_, (_, notes) = found.sections()
     assert "published losses carry no intervals: they rest on one training each, and count as" in (
         " ".join(notes)
@@ -317,7 +325,7 @@ def test_a_prediction_is_the_line_with_its_interval() -> None:
     assert rows[-1].value == line.at(similarity.value or 0.0)
     assert rows[-1].interval == line.interval(similarity.value or 0.0)
     assert rows[-2].interval == line.interval(similarity.value or 0.0, of_a_group=True)
-    assert found.doubts == []
+    assert [doubt.partition(" a link")[0] for doubt in found.doubts] == ["These data cannot show"]
     assert found.tables()[-1].title == (
         "Rel Loss in RR@10 that is to be expected at weighted-jaccard 0.3333"
     )

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from msshift_bench.analysis import MEAN_OF_SYSTEMS, link_queries
+from msshift_bench.analysis import MEAN_OF_SYSTEMS, query_claims
+from msshift_bench.analysis.query_links import query_notes
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import Scores, parse_measure
-from msshift_bench.stats import Figures
+from msshift_bench.stats import Figures, Inference, infer
 from tests.support.made_scores import made_scores
 
 RR = parse_measure("RR@10")
@@ -41,8 +42,8 @@ def linked(
     values: dict[str, Floats] = {
         group: np.full(len(X), 0.5) if group in alike else X for group in scores.groups
     }
-    figures, notes = link_queries("model-based", [scores], RR, values, bins=bins)
-    return figures, [note.text for note in notes]
+    figures = infer(query_claims("model-based", [scores], RR, values, bins=bins), Inference())
+    return figures, [note.text for note in query_notes(figures)]
 
 
 @pytest.mark.parametrize(("sign", "way", "slope"), [(1, "less", "-29.5"), (-1, "more", "+29.5")])
@@ -55,10 +56,10 @@ def test_slopes_that_agree_show_a_link(sign: int, way: str, slope: str) -> None:
     # By hand: the slopes' mean is 0.295, their standard error 0.0129 / 2, and t(3) 3.182.
     ends = "[-31.6, -27.4]" if sign > 0 else "[27.4, 31.6]"
     assert f"{slope} points of Rel Loss per 1 of model-based, 95% interval {ends}" in evidence
-    assert "p < 0.001 (t with 3 degrees of freedom: the slopes of 4 groups)" in evidence
+    assert "p < 0.001, holm over 1 test (verdicts of this call); t with 3 degrees" in evidence
     assert scales.startswith("model-based of each group comes from another model: the intervals")
     (found,) = figures.where(figure="slope_inside_groups")
-    assert (found.star, found.counts) == (True, "groups")
+    assert (found.mark, found.counts) == ("*", "groups")
     assert figures.where(figure="groups")[0].value == 4
     assert [row.queries for row in figures.where(figure="rel_loss")] == [80, 80]
 
@@ -89,14 +90,17 @@ def test_what_has_no_intervals_or_no_loss_is_refused() -> None:
         linked(SLOPES, alike=GROUPS)
     nothing = made_scores("dense", {"C0": np.zeros((1, 5, 2))}, shift="topics")
     with pytest.raises(DataError, match=r"dense scores 0 in RR@10 on C0, .* leave the system out"):
-        link_queries("model-based", [nothing], RR, {"C0": np.array([0.1, 0.2])})
+        list(query_claims("model-based", [nothing], RR, {"C0": np.array([0.1, 0.2])}))
 
 
 def test_the_verdict_rests_on_the_mean_of_the_systems() -> None:
     # Lower is better: where Out rises with X, more is lost.
     systems = [scores_of([-slope] * 3, f"{slope}", "ASL@100") for slope in (0.1, 0.3)]
     values = dict.fromkeys(GROUPS[:3], X)
-    figures, notes = link_queries("model-based", systems, parse_measure("ASL@100"), values)
+    claims = query_claims("model-based", systems, parse_measure("ASL@100"), values)
+    figures = infer(claims, Inference())
     slopes = {row.system: row.value for row in figures.where(figure="slope_inside_groups")}
     assert slopes == pytest.approx({"0.1": 0.1, "0.3": 0.3, MEAN_OF_SYSTEMS: 0.2})
-    assert notes[1].text.startswith("slope inside the groups, the mean of 2 systems: +20.0 points")
+    assert query_notes(figures)[1].text.startswith(
+        "slope inside the groups, the mean of 2 systems: +20.0 points"
+    )

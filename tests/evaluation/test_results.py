@@ -100,7 +100,7 @@ def test_csv_arrow_and_data_frames_have_a_row_for_every_figure(result: Result) -
     }
     for line, row, figure in zip(lines, table.to_pylist(), result.figures, strict=True):
         assert [line[name] for name in fields[:9]] == list(figure[:9])
-        assert (line["star"], row["star"]) == (str(figure.star), figure.star)
+        assert (line["mark"], row["mark"]) == (figure.mark, figure.mark)
         for name in ("value", "low", "high", "p", "seeds", "queries", "seed_share"):
             expected = getattr(figure, name)
             if expected is None or np.isnan(expected):

@@ -90,9 +90,10 @@ def test_runs_are_compared_with_a_reference_over_queries_only(folder: Path) -> N
     values = [[1 / (1 + (n % every > 0)) for n in range(9)] for every in (2, 3)]
     expected = scipy.stats.ttest_rel(values[1], values[0])
     assert leads[0].interval == pytest.approx(tuple(expected.confidence_interval(0.95)))
-    assert {(row.star, row.counts, row.family) for row in leads} == {
-        (False, "queries only", "holm over 2 tests")
+    assert {(row.counts, row.family) for row in leads} == {
+        ("queries only", "holm over 2 tests (runs)")
     }
+    assert [row.mark for row in leads] == ["†" if (row.p or 0) <= 0.05 else "" for row in leads]
     # It may be another run than those that are scored.
     apart = score_runs([runs["second"]], qrels, reference=reference)
     assert [row.value for row in apart.figures.where(against="<mapping> (2)")] == [leads[0].value]

@@ -56,7 +56,7 @@ def test_tables_in_every_format(runs: Path) -> None:
     assert lines[2] == "| system |  | short | long | mean |"
     assert lines[4] == "| bm25 |  | 75.0 | 60.0 | 67.5 |"
     assert lines[5] == "| dense | Avg In | 100.0 | 75.0 | 87.5 |"
-    assert lines[7] == "|  | Rel Loss | 62.5% | 66.7% | 64.6% |"
+    assert lines[7] == "|  | Rel Loss | 62.5% | 66.7% | 64.6%† |"
     assert r"dense & Avg In & 100.0 & 75.0 & 87.5 \\" in to_latex(table)
     assert loss_table(result.figures, RR10, SETTINGS, brief=True).rows == table.rows[:4]
     matrix = matrix_table(result.figures.where(system="dense"), RR10)
@@ -83,27 +83,31 @@ def test_one_seed_counts_queries_only_wherever_its_interval_stands() -> None:
     )
     table = single.tables()[0]
     assert [row[1].text for row in table.rows[3:]] == [
-        "95% interval, queries only", "p (holm), queries only",
+        "95% interval, queries only", "p (holm), queries only, this model",
     ]  # fmt: skip
     assert "$^{*}$" not in to_latex(table)
+    assert r"$^{\dagger}$" in to_latex(table)
+    families = "p: holm over 2 tests (systems x groups), holm over 1 test (systems)"
+    assert rf"100. {families}; $\dagger$: p at most 0.05, queries only" in to_latex(table)
     assert r"95\% interval, queries only" in to_latex(table)
     assert "brittle: one seed: intervals and p count queries only" in notes_of(single)
     table = several.tables()[0]
     assert [row[1].text for row in table.rows[3:]] == [
         "95% interval", "sd of 3 seeds", "variance from seeds", "p (holm)",
     ]  # fmt: skip
-    # Only groups have their star and their p here.
-    stars = [[cell.significant for cell in row[2:]] for row in table.rows]
-    assert stars[2] == [True, True, False]
-    assert table.rows[-1][-1].text == ""
+    marks = [[cell.mark for cell in row[2:]] for row in table.rows]
+    assert marks[2] == ["*", "*", "*"]
+    assert table.note == f"{families}; *: p at most 0.05"
+    assert [notes[0] for _, notes in several.sections()] == [table.note]
 
 
 def test_notes_say_what_makes_an_interval_wide_and_what_would_halve_it() -> None:
     result = scored_report("brittle", 0.3, shifts=["length"], seeds=(1, 2))
     (row,) = result.figures.where(figure="rel_loss", group="mean", measure="RR@10")
     assert row.seed_share is not None
-    assert "two seeds make an interval that is mostly uninformative" in notes_of(result)
-    share = f"{100 * row.seed_share:.0f}% of the variance of its average Rel Loss comes from"
+    assert "two seeds do not tell agreement from luck" in notes_of(result)
+    share = f"{100 * row.seed_share:.0f}% of the variance of its average Rel Loss is what its 2 "
+    share += "seeds differ by, noise included"
     assert share in notes_of(result)
     assert "no number of seeds would halve its interval" in notes_of(result)
 

@@ -59,8 +59,9 @@ def test_the_picture_shows_losses_and_matrices(
     for row in result.figures.where(system="dense", figure="model_score"):
         measure = next(one for one in SETTINGS.measures if one.name == row.measure)
         assert measure.show(row.value) in lines
-    stars = [row.star for row in result.figures.where(figure="rel_loss", group=("short", "long"))]
-    assert lines.count("*") == sum(stars) > 0
+    marks = [row.mark for row in result.figures.where(figure="rel_loss")]
+    for mark in "*†":
+        assert lines.count(mark) == marks.count(mark) > 0
     assert any("with one seed (white markers) of queries only" in line for line in lines)
 
 

@@ -23,7 +23,8 @@ def test_intervals_and_comparisons_hold_over_seeds_as_often_as_they_say(effect: 
     covered = coverage(setting, trials=500)
     # The full simulation asks for 93% and 7%; 500 trials have a standard error of 1.1 points.
     assert min(covered.values()) >= 0.91
-    assert covered["group"] <= 0.985
+    # Where seeds do nothing, the floor makes intervals cautious.
+    assert covered["group"] <= 0.995
     assert max(false_rejections(setting, trials=500).values()) <= 0.09
 
 

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.stats import (
+    DAGGER,
     FIXED,
+    STAR,
     Claim,
     Estimate,
     Figure,
@@ -29,7 +33,7 @@ def claims(seeds: int, system: str = "a", scale: float = 0.1) -> Iterator[Claim]
     for number, group in enumerate(GROUPS):
         of_group = losses(*sides(number, seeds, 100, loss=scale * number), sample=group)
         for name, estimate in of_group.items():
-            family = "groups" if name == "rel_loss" else None
+            family = ("loss", "groups") if name == "rel_loss" else ()
             yield Claim(Figure(name, system=system, group=group, seeds=seeds), estimate, family)
 
 
@@ -37,11 +41,12 @@ def test_p_is_at_most_5_percent_exactly_where_the_interval_excludes_zero() -> No
     decided = set()
     for seed in range(60):
         estimate = losses(*sides(seed, 1 + seed % 4, 80, loss=0.1))["rel_loss"]
-        (row,) = infer([Claim(Figure("rel_loss"), estimate, "alone")], Inference())
+        (row,) = infer([Claim(Figure("rel_loss"), estimate, ("alone",))], Inference())
         assert row.interval is not None
         assert row.p is not None
         assert (row.p <= 0.05) == (not row.interval[0] <= 0 <= row.interval[1])
-        assert row.star == (row.p <= 0.05 and row.counts == "queries and seeds")
+        mark = STAR if row.counts == "queries and seeds" else DAGGER
+        assert row.mark == (mark if row.p <= 0.05 else "")
         decided.add(row.p <= 0.05)
     assert decided == {True, False}
 
@@ -51,28 +56,31 @@ def test_p_values_are_corrected_over_their_family_alone(correction: str) -> None
     settings = Inference(confidence=0.9, correction=correction)
     figures = infer(claims(3), settings)
     tested = figures.where(figure="rel_loss")
-    alone = [
-        infer([Claim(named, estimate, family)], settings)[0]
-        for named, estimate, family in claims(3)
-        if family is not None
-    ]
+    alone = [infer([claim], settings)[0] for claim in claims(3) if claim.family]
     corrected = adjust({row.group: row.p for row in alone}, correction)
     assert {row.group: row.p for row in tested} == corrected
-    assert {row.family for row in tested} == {f"{correction} over 4 tests"}
+    assert {row.group: row.p_uncorrected for row in tested} == {row.group: row.p for row in alone}
+    assert {row.family for row in tested} == {f"{correction} over 4 tests (groups)"}
     assert [row.interval for row in tested] == [row.interval for row in alone]
     untested = figures.where(figure=("avg_in", "out", "loss"))
-    assert {(row.p, row.star, row.family) for row in untested} == {(None, False, "")}
+    assert {(row.p, row.mark, row.family) for row in untested} == {(None, "", "")}
 
 
-def test_what_counts_queries_only_is_a_family_of_its_own_without_stars() -> None:
-    single = list(claims(1, "single", scale=0.9))
-    alone = infer(claims(3, "several"), Inference())
-    together = infer([*single, *claims(3, "several")], Inference())
-    assert list(together.where(system="several")) == list(alone)
-    rows = together.where(system="single", figure="rel_loss")
+@pytest.mark.parametrize("correction", ["holm", "benjamini-hochberg"])
+def test_what_counts_queries_only_is_corrected_for_and_helps_nobody(correction: str) -> None:
+    settings = Inference(correction=correction)
+    found, nothing = (
+        infer([*claims(1, "single", scale=scale), *claims(3, "several")], settings)
+        for scale in (0.9, 0.0)
+    )
+    several = found.where(system="several", figure="rel_loss")
+    assert list(several) == list(nothing.where(system="several", figure="rel_loss"))
+    assert {row.family for row in several} == {f"{correction} over 8 tests (groups)"}
+    rows = found.where(system="single", figure="rel_loss")
     assert rows[3].p is not None
     assert rows[3].p < 1e-6
-    assert not any(row.star for row in rows)
+    assert {row.mark for row in rows} <= {DAGGER, ""}
+    assert rows[3].mark == DAGGER
     assert {(row.counts, row.seed_sd, row.seed_share) for row in rows} == {
         ("queries only", None, None)
     }
@@ -94,8 +102,8 @@ def test_what_is_undefined_or_has_no_error_is_no_test() -> None:
     rows = infer(
         [
             Claim(Figure("out", value=0.25)),
-            Claim(Figure("rel_loss"), None, "groups"),
-            Claim(Figure("rel_loss"), one_query, "groups"),
+            Claim(Figure("rel_loss"), None, ("loss", "groups")),
+            Claim(Figure("rel_loss"), one_query, ("loss", "groups")),
             *(claim for claim in claims(2) if claim.family),
         ],
         Inference(),
@@ -104,7 +112,60 @@ def test_what_is_undefined_or_has_no_error_is_no_test() -> None:
         (0.25, None, None), (None, None, None), (0.5, None, None),
     ]  # fmt: skip
     assert np.isnan(rows[1].number)
-    assert rows[3].family == "holm over 4 tests"
+    assert rows[3].family == "holm over 4 tests (groups)"
+
+
+@given(
+    noise=st.integers(0, 10_000),
+    seeds=st.integers(1, 5),
+    loss=st.floats(0, 0.3),
+    confidence=st.floats(0.5, 0.999),
+)
+def test_a_mark_never_stands_beside_an_interval_that_holds_zero_nor_below_the_floor(
+    noise: int, seeds: int, loss: float, confidence: float
+) -> None:
+    estimate = losses(*sides(noise, seeds, 40, loss=loss))["rel_loss"]
+    assert estimate is not None
+    claims = [
+        Claim(Figure("rel_loss", model=name), of, ("alone",))
+        for name, of in (("trained", estimate), ("fixed", estimate.with_models_fixed()))
+    ]
+    rows = [infer([claim], Inference(confidence))[0] for claim in claims]
+    for row in rows:
+        assert row.interval is not None
+        low, high = row.interval
+        assert not (row.mark and low <= 0 <= high)
+    trained, fixed = rows
+    assert trained.low is not None
+    assert fixed.low is not None
+    assert trained.low <= fixed.low + 1e-9
+    assert (trained.p or 0) >= (fixed.p or 0) - 1e-9
+
+
+def test_two_seeds_that_agree_by_luck_are_no_surer_than_queries() -> None:
+    rng = np.random.default_rng(0)
+    queries, noise = rng.normal(0.05, 0.4, 600), rng.normal(0, 0.5, (2, 600))
+    noise -= noise.mean(axis=1, keepdims=True)  # Both seeds have one mean: they agree.
+    estimate = Estimate.mean(queries + noise, "lucky", "short")
+    known, fixed = estimate.uncertainty(), estimate.with_models_fixed().uncertainty()
+    assert known is not None
+    assert fixed is not None
+    assert known.queries.scale < fixed.queries.scale
+    assert known.fixed.scale == pytest.approx(fixed.queries.scale)
+    assert known.half_width(0.95) == pytest.approx(fixed.half_width(0.95))
+    assert known.p_value(0.05) == pytest.approx(fixed.p_value(0.05))
+
+
+def test_an_interval_stays_inside_the_range_of_its_figure() -> None:
+    estimate = Estimate.mean(np.array([[0.0, 0.0, 0.0, 1.0]]), FIXED, "short")
+    inside, free = infer(
+        [Claim(Figure("out"), estimate, bounds=(0.0, 1.0)), Claim(Figure("out"), estimate)],
+        Inference(),
+    )
+    assert inside.low == 0
+    assert free.low is not None
+    assert free.low < 0
+    assert (inside.high, free.high) == (1.0, pytest.approx(0.5 - free.low))
 
 
 def test_figures_are_looked_up_by_their_names() -> None:

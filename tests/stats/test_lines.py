@@ -11,6 +11,7 @@ from scipy import stats
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.stats import (
+    STAR,
     Claim,
     Figure,
     Inference,
@@ -43,7 +44,7 @@ def test_a_line_is_the_one_of_statsmodels() -> None:
     slope = known(line.slope)
     assert slope.interval == pytest.approx(expected.conf_int()[1])
     assert (slope.p, line.r_squared) == pytest.approx((expected.pvalues[1], expected.rsquared))
-    assert (slope.counts, slope.star) == ("groups", False)
+    assert (slope.counts, slope.mark) == ("groups", "")
     at = expected.get_prediction([[1.0, 0.4]]).summary_frame(alpha=0.05).iloc[0]
     assert line.interval(0.4) == pytest.approx((at.mean_ci_lower, at.mean_ci_upper))
     one_more = line.interval([0.4], of_a_group=True)
@@ -99,7 +100,7 @@ def test_true_nulls_are_rejected_and_intervals_hold_the_truth_as_often_as_they_s
     rejected, covered, foretold = 0, 0, 0
     losses, another = simulated_losses(0.0, trials)
     for of_groups in losses:
-        rejected += known(fit_line(X, of_groups).slope).star
+        rejected += known(fit_line(X, of_groups).slope).mark == STAR
     losses, another = simulated_losses(-0.5, trials)
     for of_groups, of_another in zip(losses, another, strict=True):
         line = fit_line(X, of_groups)
