@@ -52,7 +52,7 @@ MOST = 0.07
 """The highest rate of tables with a star where nothing is lost, at its upper 95% end."""
 
 QUERIES_SD, NOISE_SD = 0.4, 0.5
-"""Standard deviations of a query's loss, in units of Avg In: its own, and noise of query and seed."""
+"""Standard deviations of a query's loss, in units of Avg In: its own, and noise."""
 
 CANDIDATES = ("two t's", "Satterthwaite", "shared")
 FORMS = ("equal", "one thrice", "skewed")
