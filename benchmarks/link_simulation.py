@@ -34,6 +34,7 @@ import numpy as np
 from benchmarks.coverage_simulation import RANKS, SHAPE
 from msshift_bench.arrays import Floats
 from msshift_bench.stats import (
+    STAR,
     Claim,
     Estimate,
     Figure,
@@ -161,7 +162,7 @@ def loss_of(scores: Sides) -> Estimate:
 
 def known(slope: Slope) -> Figure:
     """Return a slope with its interval and its test."""
-    (figure,) = infer([Claim(Figure("slope"), slope, "alone")], Inference())
+    (figure,) = infer([Claim(Figure("slope"), slope, ("alone",))], Inference())
     return figure
 
 
@@ -190,14 +191,14 @@ def count_links(
         line = fit_line(SIMILARITIES, [loss_of(sides).value for sides in drawn.scores.values()])
         slope = known(line.slope)
         counts["slope held"] += holds(slope, truth.slope)
-        counts["slope rejected"] += slope.star
+        counts["slope rejected"] += slope.mark == STAR
         low, high = line.interval(NEW, of_a_group=True)
         counts["prediction held"] += bool(low <= loss_of(drawn.another).value <= high)
         relative = {group: losses.mean(axis=0) for group, losses in drawn.relative().items()}
         inside = slope_inside_groups(relative, drawn.indicator)
         assert inside is not None
         counts["inner held"] += holds(known(inside), truth.inner)
-        counts["inner rejected"] += known(inside).star
+        counts["inner rejected"] += known(inside).mark == STAR
     return {name: count / trials for name, count in counts.items()}
 
 
@@ -224,7 +225,8 @@ def count_detected(
         Part(float(np.mean([part.scale**2 for part in parts])) ** 0.5, parts[0].df)
         for parts in ([error.queries for error in drawn], [error.trained for error in drawn])
     )
-    typical = Uncertainty(queries_part, trained_part, seeds)
+    noise = float(np.mean([error.noise**2 for error in drawn])) ** 0.5
+    typical = Uncertainty(queries_part, trained_part, seeds, noise)
     planned = detectable_loss(typical)
     assert planned is not None
     factors = np.array([0.8, 1.0, 1.2])

@@ -115,7 +115,8 @@ def test_any_run_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
     assert {name: values[name] for name in expected} == pytest.approx(expected)
     low, high = scipy.stats.ttest_1samp([1, 1 / 2, 0], 0).confidence_interval(0.95)
     score = figures.first(figure="score", measure="RR@10")
-    assert score.interval == pytest.approx((low, high))
+    assert low < 0 < 1 < high
+    assert score.interval == (0, 1)  # No mean lies outside.
     text = msshift(*arguments).stdout
     assert "50.0 [" in text
     assert "95% intervals: queries only, of this one run (Student's t)" in text

@@ -72,13 +72,13 @@ def test_the_reference_is_tested_against_every_other_in_all_three_figures(
     figures = read_figures(done.stdout)
     everybody = [("bm25", "splade"), ("dense", "splade")]
     assert pairs_of(figures) == {"avg_in": everybody, "out": everybody, "rel_loss": everybody[1:]}
-    # One pair counts seeds and one queries only, so that either is a family of its own.
+    # One pair counts seeds and one queries only; both are corrected for two tests.
     wholes = figures.where(figure="out", against="splade", group="mean")
     assert wholes.names("counts") == ["queries and seeds", "queries only"]
-    assert wholes.names("family") == ["holm over 1 tests"]
+    assert wholes.names("family") == ["holm over 2 tests (pairs)"]
     text = msshift("compare", "runs", "--reference", "splade").stdout
-    assert "mean, * differs from splade" in text
-    assert "holm-corrected over the pairs with splade" in text
+    assert "mean, * or † differs from splade" in text
+    assert "p: holm over 4 tests (pairs x groups), holm over 2 tests (pairs); " in text
     assert "dense - splade; in Rel Loss negative where dense loses less" in text
 
 
@@ -111,7 +111,9 @@ def test_a_name_stands_for_the_system_where_a_folder_is_called_so_too(
 def test_stars_stand_where_seeds_are_counted_and_nowhere_else(msshift: Command, work: Path) -> None:
     arguments = ("compare", "runs", "--shift", "length", "--reference", "bm25")
     text = msshift(*arguments, "--format", "markdown").stdout
-    starred = [line for line in text.splitlines() if line.startswith("| ") and r"\*" in line]
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    starred = [line for line in rows if r"\*" in line]
+    assert any(line.startswith("| dense") and "†" in line for line in rows)
     assert any(line.startswith("| splade") for line in starred)
     assert not any("queries only" in line or line.startswith("| dense") for line in starred)
     latex = msshift(*arguments, "--format", "latex").stdout
@@ -145,7 +147,9 @@ def test_csv_is_one_long_table_of_numbers_and_notes_go_to_stderr(
         assert float(row["value"]) == pytest.approx(expected, abs=1e-9)
         assert float(row["low"]) < float(row["value"]) < float(row["high"])
         assert 0 <= float(row["p"]) <= 1
-    assert "holm-corrected over the pairs with bm25" in done.stderr
+    assert {row["family"] for row in rows if row["against"]} == {
+        "holm over 4 tests (pairs x groups)", "holm over 2 tests (pairs)",
+    }  # fmt: skip
 
 
 def test_a_system_whose_runs_are_not_complete_is_left_out(msshift: Command, work: Path) -> None:
@@ -180,11 +184,12 @@ def test_single_runs_are_compared_over_queries_only(msshift: Command, work: Path
     assert "length-short, MRR@10 x 100: run - a.run.gz" in done.stdout
     assert "queries only" in done.stdout
     assert "*" not in done.stdout
+    assert "†: p at most 0.05, queries only, of these very models" in done.stdout
     figures = read_figures(msshift(*every, "--format", "json").stdout)
     alone = ("score", "a.run.gz", "--test", "length-short", "--format", "json")
     assert [*figures.where(system="a.run.gz")] == [*read_figures(msshift(*alone).stdout)]
     (lead,) = figures.where(against="a.run.gz")
-    assert (lead.system, lead.figure, lead.seeds, lead.star) == ("b.run.gz", "score", None, False)
+    assert (lead.system, lead.figure, lead.seeds, lead.mark) == ("b.run.gz", "score", None, "†")
 
 
 def test_single_runs_on_any_qrels(msshift: Command, tmp_path: Path) -> None:
