@@ -1,8 +1,8 @@
 """How often does anything get a star where nothing is lost, and which test of seeds finds most?
 
-Four simulations, each with fixed random seeds, for docs/statistics.md::
+Five simulations, each with fixed random seeds, for docs/statistics.md::
 
-    scripts/bench star_simulation [--part tables|floor|candidates|links]
+    scripts/bench star_simulation [--part tables|floor|candidates|links|weak]
 
 - ``tables``: four systems on five groups, none of which loses anything: the share of tables with a
   star among the groups, and among the means. RR@10 is drawn as `coverage_simulation` draws it.
@@ -12,6 +12,8 @@ Four simulations, each with fixed random seeds, for docs/statistics.md::
   and variances that groups learn from each other (Smyth 2004), each with the floor.
 - ``links``: the share of `leakage experiment`'s tables with a star, and of calls of `analyse` with
   a verdict, where everything is unrelated.
+- ``weak``: how often intervals hold the truth where few queries score, or seeds differ by much; the
+  notes of `evaluate` warn of that.
 
 The rates of ``tables`` and ``links`` must be at most 7% at the upper end of their 95% interval, and
 coverage in ``floor`` at least 93%; the script exits with 1 if they are not.
@@ -45,6 +47,7 @@ from msshift_bench.stats import (
     Uncertainty,
     average,
     infer,
+    rel_loss,
 )
 from msshift_bench.stats.sums_of_t import half_width
 
@@ -291,6 +294,23 @@ def null_analysis(trials: int) -> Rate:
     return found, trials
 
 
+def weak(world: World, queries: int, seeds: int, trials: int) -> tuple[float, float, Rate]:
+    """Return Avg In, the mean sd of seeds of a Rel Loss, and how often its interval is right."""
+    rng = np.random.default_rng([5, queries, seeds, round(100 * world.found)])
+    truth, held, spread, defined = world.truth(), 0, 0.0, 0
+    for _ in range(trials):
+        (system,) = simulate([world], 2, queries, seeds, rng)
+        inside, out = (Estimate.mean(side, "a", "C0") for side in system["C0"])
+        loss = rel_loss(inside, out)
+        known = None if loss is None else loss.uncertainty()
+        if loss is not None and known is not None:
+            low, high = known.interval(loss.value, 0.95)
+            held += low <= truth["rel_loss"] <= high
+            spread += known.trained.scale * known.seeds**0.5
+            defined += 1
+    return truth["avg_in"], spread / defined, (held, defined)
+
+
 def report_tables(trials: int, run: Callable[..., Iterator[Any]]) -> bool:
     """Print the rates of null tables; return whether they are low enough."""
     print("| seeds | seed effect | a star among groups | a star among means |")
@@ -344,11 +364,35 @@ def report_links(trials: int, run: Callable[..., Iterator[Any]]) -> bool:
     return is_sound and upper_end(rate) <= MOST
 
 
+def report_weak(trials: int, run: Callable[..., Iterator[Any]]) -> bool:
+    """Print how often weak intervals hold the truth."""
+    print("\n| Avg In | queries | queries x Avg In | Rel Loss | held |\n|---:|---:|---:|---:|---:|")
+    rows: list[tuple[Any, ...]] = [
+        (World(found, kept), queries, 1)
+        for found in (0.17, 0.3, 0.5)
+        for queries in (20, 60)
+        for kept in (0.9, 0.6)
+    ]
+    for (world, queries, _), (avg_in, _, rate) in zip(rows, run(weak, rows, trials), strict=True):
+        cells = f"{avg_in:.2f}", queries, f"{queries * avg_in:.1f}", f"{1 - world.kept:.0%}"
+        print(f"| {' | '.join(map(str, cells))} | {rate[0] / rate[1]:.1%} |", flush=True)
+    print("\n| seeds | sd of seeds of Rel Loss | held |\n|---:|---:|---:|")
+    rows = [
+        (World(0.5, 0.9, seed_effect=effect, held_out_factor=factor), 600, seeds)
+        for seeds in (2, 3, 5)
+        for effect, factor in ((0.3, 1.0), (0.6, 1.0), (0.5, 3.0))
+    ]
+    for (_, _, seeds), (_, spread, rate) in zip(rows, run(weak, rows, trials), strict=True):
+        print(f"| {seeds} | {spread:.0%} | {rate[0] / rate[1]:.1%} |", flush=True)
+    return True
+
+
 PARTS = {
     "tables": report_tables,
     "floor": report_floor,
     "candidates": report_candidates,
     "links": report_links,
+    "weak": report_weak,
 }
 
 

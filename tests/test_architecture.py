@@ -148,3 +148,37 @@ def test_doors_say_which_rooms_they_use() -> None:
         text = ast.get_docstring(ast.parse(doors[room].read_text())) or ""
         _, used = re.split(r"\bmay\s+use\s", text)
         assert set(re.findall(r"`(\w+)`", used)) == set(rows[room].split(", ")), room
+
+
+def test_every_p_value_and_every_mark_comes_from_infer() -> None:
+    """Nothing else gives a figure a p or a mark, corrects p-values, or tests an estimate."""
+    made, corrected, tested = set(), set(), set()
+    for folder in ("msshift_bench", *TOP_FOLDERS):
+        for path in (REPOSITORY / folder).rglob("*.py"):
+            place = path.relative_to(REPOSITORY).as_posix()
+            for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if not isinstance(call, ast.Call):
+                    continue
+                name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+                given = {word.arg: word.value for word in call.keywords}
+                # A table may leave a mark out, or show that of a difference at a value.
+                is_made = [
+                    value
+                    for word in ("p", "p_uncorrected", "mark")
+                    if (value := given.get(word)) is not None
+                    and not (isinstance(value, ast.Constant) and not value.value)
+                    and not (isinstance(value, ast.Attribute) and value.attr == "mark")
+                ]
+                if name in ("_replace", "Figure") and is_made:
+                    made.add(place)
+                if name in ("adjust", "holm", "bonferroni", "benjamini_hochberg"):
+                    corrected.add(place)
+                if name in ("p_value", "two_sided_p"):
+                    tested.add(place)
+    stats = "msshift_bench/stats"
+    assert made == {f"{stats}/figures.py"}
+    assert corrected == {f"{stats}/figures.py"}
+    # The paper's paired t-test is handed to infer by the claims of one seed.
+    claims = "msshift_bench/evaluation/claims.py"
+    own = {f"{stats}/{name}.py" for name in ("figures", "estimates", "sums_of_t")}
+    assert tested == {*own, claims}

@@ -44,11 +44,11 @@ _FEWEST_SCORED = 12
 _LARGEST_SEED_SD = 0.5
 _FEW_SCORED = (
     f"weak interval: queries x Avg In is below {_FEWEST_SCORED}; such intervals of Rel Loss hold "
-    "the truth in 48 to 93 of 100 cases, the fewer the less often"
+    "the truth in 70 to 95 of 100 cases, the fewer the less often"
 )
 _UNSTABLE = (
     "weak interval: seeds differ by more than half of Avg In; such intervals of Rel Loss hold the "
-    "truth in 87 to 90 of 100 cases"
+    "truth in 88 to 94 of 100 cases"
 )
 
 _DELTA = (

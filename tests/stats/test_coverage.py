@@ -13,6 +13,15 @@ from benchmarks.coverage_simulation import (
     rel_losses,
     simulate,
 )
+from benchmarks.star_simulation import (
+    CANDIDATES,
+    Drawn,
+    check_p_values,
+    floor,
+    null_analysis,
+    null_experiment,
+    null_tables,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -40,3 +49,19 @@ def test_the_simulations_truth_is_what_many_queries_give() -> None:
     avg_in = np.mean([inside.mean() for inside, _ in drawn.values()])
     assert avg_in == pytest.approx(truth["avg_in"], abs=0.02)
     assert rel_losses(drawn)["mean"].value == pytest.approx(truth["rel_loss"], abs=0.01)
+
+
+def test_stars_on_systems_that_lose_nothing_are_as_rare_as_the_full_simulation_says() -> None:
+    for rate in (*null_tables(3, 0.2, 200), null_analysis(200), null_experiment(2, 60)):
+        # The full simulation asks for 7% at the upper end; 200 tables have an error of 1.5 points.
+        assert rate[0] / rate[1] <= 0.09
+
+
+def test_intervals_are_right_with_the_floor_and_candidates_have_the_p_of_the_package() -> None:
+    rates = floor(0.02, 400)
+    assert rates["held"][0] / 400 >= 0.96
+    assert 0.04 <= rates["floor"][0] / 400 <= 0.16
+    check_p_values()
+    drawn = Drawn(2, 5, "one thrice", 0.02, 400)
+    held = [(drawn.p_values(name) > 0.05).mean(axis=(0, 1)).min() for name in CANDIDATES]
+    assert [share >= 0.93 for share in held] == [True, False, False]
