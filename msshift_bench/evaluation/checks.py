@@ -286,6 +286,17 @@ class Checks:
         choices = [self.sidecar(Path(run.report.name)).tuned for run in (first, second)]
         return choices[0] is not None and choices[0] == choices[1]
 
+    def differ_in_start(self, first: Scores, second: Scores) -> bool:
+        """Return whether two systems are one baseline from two starts, of one pre-training each.
+
+        Such a difference counts other seeds of what came after, and no other pre-training.
+        """
+        made = [[self.sidecar(file) for file in part.files] for part in (first, second)]
+        names = {sidecar.baseline for part in made for sidecar in part}
+        starts = [{sidecar.start for sidecar in part} for part in made]
+        is_one_baseline = len(names) == 1 and "" not in names
+        return is_one_baseline and starts[0] != starts[1] and min(map(len, starts)) == 1
+
     def doubts_about(self, scores: Scores, name: str) -> list[str]:
         """Return doubts about run files: queries that they lack, and sidecars of other files.
 

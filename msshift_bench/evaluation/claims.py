@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -239,6 +239,7 @@ def pair_claims(
     counted: Mapping[str, Ints],
     averaged: str,
     reference: str | None = None,
+    untested: Collection[tuple[str, str]] = (),
 ) -> Iterator[Claim]:
     """Yield the figures that systems are compared by, then how far every two are apart.
 
@@ -251,6 +252,7 @@ def pair_claims(
         counted: group -> positions of those of its queries that count, the same for all.
         averaged: a key of `stats.AVERAGES`.
         reference: the system to compare the others with; by default every two are compared.
+        untested: pairs whose differences are not tested.
     """
     estimates = {
         name: estimates_of(scores, measure, counted, averaged) for name, scores in systems.items()
@@ -289,7 +291,8 @@ def pair_claims(
                 )
                 difference = None if estimate is None or term is None else estimate - term
                 over = "pairs x groups" if group in sizes else "pairs"
-                yield Claim(row, difference, _family(row, over))
+                family = () if (first, second) in untested else _family(row, over)
+                yield Claim(row, difference, family)
 
 
 def _compared(figures: Estimates, figure: str) -> Estimate | None:

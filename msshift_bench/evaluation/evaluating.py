@@ -397,7 +397,15 @@ def compare_run_sets(
     }
     checks.check_passages(files.items(), COMPARED_RUNS)
     doubts = _run_doubts(scores, checks)
-    return differences_of(scores, checks.data, settings, reference=name, doubts=doubts)
+    starts = {
+        (first.system, second.system)
+        for of_shift in by_shift(scores).values()
+        for first, second in itertools.permutations(of_shift, 2)
+        if checks.differ_in_start(first, second)
+    }
+    return differences_of(
+        scores, checks.data, settings, reference=name, doubts=doubts, starts=starts
+    )
 
 
 def differences_of(
@@ -407,6 +415,7 @@ def differences_of(
     *,
     reference: str | None = None,
     doubts: Sequence[str] = (),
+    starts: Collection[tuple[str, str]] = (),
 ) -> Result:
     """Compare systems by their scores, on every shift that at least two of them have.
 
@@ -416,6 +425,8 @@ def differences_of(
         settings: measures, policies and statistics.
         reference: the system to compare the others with; by default every two are compared.
         doubts: what is known to be odd about the runs.
+        starts: pairs that differ in what training started from, one pre-training each; their
+            differences are not tested.
 
     Raises:
         UnknownNameError: if no system has the name of the reference.
@@ -444,7 +455,7 @@ def differences_of(
             averages[name] = averaged_by(of_shift[0], settings)
             counted = counted_by_all(list(complete.values()), settings.missing)
             for measure in settings.measures:
-                claims = pair_claims(complete, measure, counted, averages[name], reference)
+                claims = pair_claims(complete, measure, counted, averages[name], reference, starts)
                 of_measure = infer(claims, settings)
                 rows += [*of_measure, *(_ranks(of_measure) if reference is None else ())]
     if not averages:
@@ -454,6 +465,12 @@ def differences_of(
         )
     figures = Figures(rows)
     lines = comparison_notes(data, settings, figures, averages.values())
+    if starts:
+        pairs = sorted({" and ".join(sorted(pair)) for pair in starts})
+        lines.append(
+            f"{', '.join(pairs)}: the same baseline from two starts, one pre-training each: no p, "
+            "as other pre-trainings would differ, too"
+        )
     notes = [Note(line) for line in lines]
     notes += [Note(line, "doubt") for line in (*doubts, *not_compared)]
     layout = partial(_compared_sections, settings=settings, reference=reference)

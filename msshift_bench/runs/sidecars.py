@@ -35,6 +35,9 @@ class Sidecar:
         tuned: the parameters that tuning chose; `None` if it does not say.
         hardware: the machine.
         candidates: whose passages were reranked; "" if it does not say.
+        baseline: the name of the baseline; "" if it does not say.
+        start: what training started from: what is known of the encoder, or its name; "" if it does
+            not say.
     """
 
     run: Path
@@ -51,6 +54,8 @@ class Sidecar:
     tuned: Mapping[str, Any] | None = None
     hardware: Mapping[str, Any] = field(default_factory=dict)
     candidates: str = ""
+    baseline: str = ""
+    start: str = ""
 
     @classmethod
     def of(cls, run: Path) -> Sidecar:
@@ -87,6 +92,8 @@ class Sidecar:
             tuned=fact("tuned", "parameters"),
             hardware=hardware if isinstance(hardware, Mapping) else {},
             candidates=text("candidates"),
+            baseline=text("baseline"),
+            start=text("encoder") or text("parameters", "encoder"),
         )
 
     def is_of(self, shift: str, held_out: str | None) -> bool:

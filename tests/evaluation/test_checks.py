@@ -225,3 +225,35 @@ def test_known_sets_are_known(
     with pytest.raises(RunError) as caught:
         score_runs([{query: {"d": 1.0} for query in ids[: count // 2]}], QRELS)
     assert "look like" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("starts", "is_start"),
+    [
+        ((["a", "a"], ["b", "b"]), True),
+        ((["a", "b"], ["c", "c"]), True),
+        ((["a", "a"], ["a", "a"]), False),
+        ((["a", "b"], ["c", "d"]), False),  # several pre-trainings, which count as the seed
+    ],
+)
+def test_two_starts_of_one_pretraining_each_are_told_by_their_sidecars(
+    tmp_path: Path, starts: tuple[list[str], list[str]], is_start: bool
+) -> None:
+    def system(name: str, encoders: list[str], baseline: str = "bi-encoder") -> Scores:
+        for group, encoder in zip(("short", "long"), encoders, strict=True):
+            run = write(tmp_path / name / "length" / f"{group}.run", SHORT + LONG)
+            say(run, baseline=baseline, encoder={"weights_sha256": encoder})
+        return scores_of(tmp_path / name / "length")
+
+    first, second = (system(name, encoders) for name, encoders in zip("xy", starts, strict=True))
+    assert Checks().differ_in_start(first, second) == is_start
+    other = system("z", starts[1], baseline="colbert")
+    assert not Checks().differ_in_start(first, other)
+    assert not Checks().differ_in_start(scores_of(write_nameless(tmp_path)), first)
+
+
+def write_nameless(folder: Path) -> Path:
+    """Return the folder of a run set without sidecars."""
+    for group in ("short", "long"):
+        write(folder / "nameless" / "length" / f"{group}.run", SHORT + LONG)
+    return folder / "nameless" / "length"

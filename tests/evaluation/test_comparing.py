@@ -258,3 +258,15 @@ def test_what_cannot_be_compared_is_refused() -> None:
         compare({"a": system(0.1, 1), "bm25": untrained(0.6, 3)}, "bm2")
     with pytest.raises(UsageError, match=r"it takes two systems.*only a has"):
         compare({"a": system(0.1, 1)})
+
+
+def test_two_starts_of_one_pretraining_each_have_an_interval_and_no_p() -> None:
+    losses = {"a": 0.05, "b": 0.25, "c": 0.3}
+    scores = [made_scores(name, system(loss, n)) for n, (name, loss) in enumerate(losses.items())]
+    result = differences_of(scores, DataInfo(), Settings(), starts={("a", "b"), ("b", "a")})
+    row, other = difference(result, "a", "b"), difference(result, "a", "c")
+    assert row.interval is not None
+    assert (row.p, row.mark, row.family) == (None, "", "")
+    assert other.family == "holm over 2 tests (pairs)"
+    texts = [note.text for note in result.notes]
+    assert any(text.startswith("a and b: the same baseline from two starts") for text in texts)
