@@ -46,6 +46,9 @@ class Plan:
         name: its name, that of the TOML file.
         title: its heading.
         question: what it asks.
+        primary: what is tested to answer it, named before anything is trained; everything else that
+            its tables hold is exploratory.
+        family: what the p-values of the primary tests are corrected over.
         data: the data set.
         systems: names of baselines.
         starts: recipes of pre-trainings, or ``random``; each system is trained from each.
@@ -60,6 +63,8 @@ class Plan:
     name: str
     title: str
     question: str
+    primary: str
+    family: str
     data: DataPlan
     systems: Sequence[str]
     seeds: int

@@ -161,11 +161,13 @@ def _written(section: Section) -> str:
 
 def _plans(page: str) -> Iterator[str]:
     yield "## Plans\n\nEvery plan of scripts/experiments, and what of it was carried out.\n"
-    yield "| plan | question | systems | seeds | carried out |\n|---|---|---|---:|---|"
+    yield "| plan | question | primary tests; family | systems | seeds | carried out |"
+    yield "|---|---|---|---|---:|---|"
     for name in names():
         plan = load(name)
         done = re.search(rf"scripts/reproduce {name} .*--systems ([\w -]+) --seeds (\d+)", page)
         yield (
-            f"| `scripts/reproduce {name}` | {plan.question} | {', '.join(plan.systems)} | "
+            f"| `scripts/reproduce {name}` | {plan.question} | {plan.primary}; {plan.family} | "
+            f"{', '.join(plan.systems)} | "
             f"{plan.seeds} | {f'{done[1]}, {done[2]} seeds' if done else 'no'} |"
         )

@@ -1,34 +1,80 @@
-"""docs/findings.md: short, and no number in it that a table of the other pages does not print."""
+"""docs/findings.md and "What this supports" say what docs/claims.toml holds, and nothing else."""
 
 from __future__ import annotations
 
 import re
 
+import pytest
+
+from scripts.experiments.plans import load, names
+from scripts.findings import BLOCK, DOCS, PAGES, claims, figure_of, main, say
 from tests.conftest import REPOSITORY
 
-DOCS = REPOSITORY / "docs"
-PAGE = (DOCS / "findings.md").read_text("utf-8")
-TABLES = "\n".join((DOCS / name).read_text("utf-8") for name in ("experiments.md", "analysis.md"))
+CLAIMS = claims()["claim"]
 
 
-def test_it_can_be_read_in_a_minute() -> None:
-    assert len(PAGE.splitlines()) <= 60
-    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", PAGE)
-    assert len(pictures) == 3
-    assert all((DOCS / picture).is_file() for picture in pictures)
+def rows_of(page: str) -> list[str]:
+    """Return the rows of the tables of a page, without marks."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    return [row.replace("**", "").replace("\\*", "") for row in rows]
 
 
-def test_every_number_is_printed_in_a_table() -> None:
-    printed = "\n".join(re.findall(r"^[|-].*", TABLES, re.MULTILINE))
-    numbers = set(re.findall(r"\d+\.\d+", PAGE))
-    assert len(numbers) > 20
-    assert numbers <= set(re.findall(r"\d+\.\d+", printed))
+def test_the_pages_are_those_of_the_claims() -> None:
+    assert main(["--check"]) == 0
 
 
-def test_every_interval_is_printed_in_a_table() -> None:
-    intervals = re.findall(r"\[(-?\d+\.\d+), (-?\d+\.\d+)\]", PAGE)
-    assert len(intervals) >= 7
-    for low, high in intervals:
-        # A table may print the same as a change, where the page says what is lost.
-        turned = f"[{-float(high) or 0.0:.1f}, {-float(low) or 0.0:.1f}]"
-        assert f"[{low}, {high}]" in TABLES or turned in TABLES, (low, high)
+def test_a_page_that_says_something_else_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    page = DOCS / "findings.md"
+    text = page.read_text(encoding="utf-8")
+    try:
+        page.write_text(text.replace("of its MRR@10**", "of everything**"), encoding="utf-8")
+        assert main(["--check"]) == 1
+    finally:
+        page.write_text(text, encoding="utf-8")
+    assert capsys.readouterr().err == "findings.md differs\n"
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["says"])
+def test_the_figure_of_a_claim_and_its_p_are_printed(claim: dict[str, str]) -> None:
+    cells = {cell for row in rows_of(claim.get("page", "findings.md")) for cell in row.split(" | ")}
+    line = say(claim)
+    if "page" in claim:
+        assert any(cell.startswith(claim["figure"]) for cell in cells)
+        assert not {claim["p"], f"{claim['p']} |"}.isdisjoint(cells) if "p" in claim else True
+        assert line.startswith("- Exploratory: ")
+        return
+    figure = figure_of(claim["of"])
+    shown = re.search(r"(-?[\d.]+%) (\[.*?\])", line)
+    assert shown is not None
+    p = f"{figure.p:.3f}"
+    for printed in (*shown.groups(), p):
+        assert any(cell.startswith(printed) for cell in cells), printed
+    assert figure.family in (DOCS / "findings.md").read_text().split("<!-- claims: tables -->")[1]
+    assert f"p = {p}, {figure.family}" in line
+    assert line.startswith("- **") == (figure.mark == "*")
+
+
+def test_prose_outside_the_claims_holds_no_figures() -> None:
+    prose = BLOCK.sub("", (DOCS / "findings.md").read_text(encoding="utf-8"))
+    assert re.findall(r"\d", re.sub(r"!\[.*", "", prose)) == []
+    for page in PAGES[1:]:
+        text = (DOCS / page).read_text(encoding="utf-8")
+        for part in text.split("What this supports")[1:]:
+            said = BLOCK.sub("", part.partition("What it does not support")[0])
+            assert re.findall(r"\d", said) == [], said
+
+
+def test_every_block_has_a_place_and_every_claim_a_block() -> None:
+    texts = [(DOCS / page).read_text(encoding="utf-8") for page in PAGES]
+    placed = [found[2] for text in texts for found in BLOCK.finditer(text)]
+    assert {claim["block"] for claim in CLAIMS} | {"tables"} == set(placed)
+
+
+def test_every_plan_names_its_primary_tests_before_it_is_trained() -> None:
+    for name in names():
+        plan = load(name)
+        assert plan.primary
+        assert plan.family
+    page = (REPOSITORY / "docs" / "experiments.md").read_text(encoding="utf-8")
+    assert "primary" in page
