@@ -40,13 +40,11 @@ class TableCell:
         text: the text to print.
         best: whether it is the best of its kind in its column.
         significant: whether it is a loss or a difference that is significant.
-        held_out: whether it is a zero-shot cell of a matrix.
     """
 
     text: str = ""
     best: bool = False
     significant: bool = False
-    held_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +69,11 @@ class Table:
 
     @classmethod
     def plain(
-        cls,
-        title: str,
-        header: Sequence[str],
-        rows: Iterable[Sequence[object]],
-        names: int = 1,
-        label: str = "",
+        cls, title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
     ) -> Table:
         """Return a table of values without marks."""
         cells = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
-        return cls(title, tuple(header), cells, names=names, label=label)
+        return cls(title, tuple(header), cells, names=names)
 
 
 def show_p(value: float | None) -> str:
