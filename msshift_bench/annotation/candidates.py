@@ -62,8 +62,10 @@ def similar_pairs(
     check_same_texts(training, tested)
     text_of = dict(zip(training.ids, training.texts, strict=True))
     # One more than is wanted, as a test query may find itself.
-    by_words = _by_words(training, tested, per_test + 1)
-    by_vectors = _by_vectors(training, tested, encoder, per_test + 1, progress)
+    depth = per_test + 1
+    index = Bm25(map(Passage, training.ids, training.texts), Bm25Parameters(depth=depth))
+    by_words = index.search(tested.texts)
+    by_vectors = _by_vectors(training, tested, encoder, depth, progress)
     pairs = []
     for query, *rankings in zip(tested, by_words, by_vectors, strict=True):
         found_by: dict[str, list[str]] = {}
@@ -75,11 +77,6 @@ def similar_pairs(
             for train_id, names in found_by.items()
         ]
     return pairs
-
-
-def _by_words(training: QueryColumns, tested: QueryColumns, depth: int) -> Iterable[Ranking]:
-    index = Bm25(map(Passage, training.ids, training.texts), Bm25Parameters(depth=depth))
-    return index.search(tested.texts)
 
 
 def _by_vectors(

@@ -8,9 +8,9 @@ from msshift_bench.output.page_parts import (
     inline_script,
     inline_styles,
     page_environment,
+    script_policy,
     static_files,
 )
-from msshift_bench.output.page_policy import script_policy
 from msshift_bench.output.pictures import (
     COLOURS,
     INK,

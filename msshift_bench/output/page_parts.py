@@ -1,9 +1,11 @@
-"""What pages of this package are made of: templates, style sheets, scripts and a font."""
+"""What pages are made of: templates, style sheets, scripts, a font, and which scripts may run."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ from msshift_bench.errors import require
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["inline_script", "inline_styles", "page_environment", "static_files"]
+__all__ = ["inline_script", "inline_styles", "page_environment", "script_policy", "static_files"]
 
 _FONT = re.compile(r'url\("(vendor/[^"]+\.woff2)"\)')
 
@@ -64,3 +66,9 @@ def inline_styles(*names: str) -> str:
 def inline_script(name: str) -> str:
     """Return a script of `static_files` as text, to stand in a page."""
     return (static_files() / name).read_text("utf-8")
+
+
+def script_policy(scripts: Iterable[str]) -> str:
+    """Return the sources that a content security policy allows: these inline scripts only."""
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)

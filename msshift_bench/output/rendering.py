@@ -57,7 +57,7 @@ def to_rich(table: Table) -> RichTable:
     for number, row in enumerate(table.rows):
         if number in table.sections and number:
             drawn.add_section()
-        drawn.add_row(*(Text(_marked(cell), style=_style(cell)) for cell in row))
+        drawn.add_row(*(Text(_marked(cell), style="bold" if cell.best else "") for cell in row))
     return drawn
 
 
@@ -94,10 +94,6 @@ def to_text(table: Table, rule: str = "─") -> str:
     return "\n".join([*lines, empty]) + "\n"
 
 
-def _style(cell: TableCell) -> str:
-    return "bold" if cell.best or cell.held_out else ""
-
-
 def _marked(cell: TableCell) -> str:
     return cell.text + cell.mark
 
@@ -107,7 +103,7 @@ def to_markdown(table: Table) -> str:
 
     def show(cell: TableCell) -> str:
         text = _marked(cell).replace("|", r"\|").replace("*", r"\*")
-        return f"**{text}**" if text and (cell.best or cell.held_out) else text
+        return f"**{text}**" if text and cell.best else text
 
     rule = ["---" if number < table.names else "---:" for number in range(len(table.header))]
     lines = [f"**{table.title}**", "", _pipe(table.header), _pipe(rule)]
@@ -128,7 +124,7 @@ def to_latex(table: Table) -> str:
 
     def show(cell: TableCell) -> str:
         text = cell.text.translate(_LATEX_ESCAPES)
-        if text and (cell.best or cell.held_out):
+        if text and cell.best:
             text = rf"\textbf{{{text}}}"
         return text + _LATEX_MARKS[cell.mark]
 

@@ -41,13 +41,11 @@ class TableCell:
         text: the text to print.
         best: whether it is the best of its kind in its column.
         mark: the mark of its significance, `STAR`, `DAGGER` or "".
-        held_out: whether it is a zero-shot cell of a matrix.
     """
 
     text: str = ""
     best: bool = False
     mark: str = ""
-    held_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +72,11 @@ class Table:
 
     @classmethod
     def plain(
-        cls,
-        title: str,
-        header: Sequence[str],
-        rows: Iterable[Sequence[object]],
-        names: int = 1,
-        label: str = "",
+        cls, title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
     ) -> Table:
         """Return a table of values without marks."""
         cells = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
-        return cls(title, tuple(header), cells, names=names, label=label)
+        return cls(title, tuple(header), cells, names=names)
 
 
 def show_p(value: float | None) -> str:

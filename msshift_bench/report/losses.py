@@ -52,7 +52,11 @@ def loss_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     for shift, scores in inputs.shifts:
         yield _in_out(inputs, shift, scores)
     for shift, scores in inputs.shifts:
-        yield from _matrices(inputs, shift, scores)
+        trained = [part.system for part in scores if part.trained_per_group]
+        untrained = [part.system for part in scores if not part.trained_per_group]
+        # Untrained systems are the last rows of every matrix; alone, they make one of their own.
+        for system in trained or [""]:
+            yield _matrix(inputs, shift, system, untrained)
 
 
 def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
@@ -158,18 +162,6 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         rows,
         drawing,
     )
-
-
-def _matrices(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Iterator[Picture]:
-    """Draw the matrix of every system of a shift that was trained per group.
-
-    Each has the systems that were not trained as its last rows; if no other is there, these make a
-    matrix of their own.
-    """
-    trained = [part.system for part in scores if part.trained_per_group]
-    untrained = [part.system for part in scores if not part.trained_per_group]
-    for system in trained or [""]:
-        yield _matrix(inputs, shift, system, untrained)
 
 
 def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> Picture:

@@ -140,10 +140,9 @@ def count_overlap(
             raise DataError(f"the training set {name} has no relevant passage")
         trained_by = _by_passage(relevant)
         queries_of[name], passages_of[name] = relevant.keys(), trained_by.keys()
-        pairs = sum(map(len, relevant.values()))
         training[name] = {
             "queries": len(relevant),
-            "pairs": pairs,
+            "pairs": sum(map(len, relevant.values())),
             "passages": len(trained_by),
         }
         for test_set, test_qrels in judged.items():

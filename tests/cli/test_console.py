@@ -40,9 +40,7 @@ def test_the_rule_is_drawn_with_what_the_encoding_has(
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
     columns = draw(st.integers(1, 4))
-    cell = st.builds(
-        TableCell, WORDS, st.booleans(), st.sampled_from(["", "*", "†"]), st.booleans()
-    )
+    cell = st.builds(TableCell, WORDS, st.booleans(), st.sampled_from(["", "*", "†"]))
     row = st.tuples(*[cell] * columns)
     return Table(
         draw(WORDS),
