@@ -3,7 +3,7 @@
 import os
 import sys
 
-__all__ = ["main"]
+__all__ = ["command", "main"]
 
 _NEW_OBJECTS = 10_000
 """Objects made between two searches for garbage. Python's 700 mean 160 searches, and a twentieth of
@@ -34,5 +34,34 @@ def main() -> None:
         sys.exit(130)
 
 
+def command() -> None:
+    """Run the command line and end the process; the console script calls this.
+
+    As Python ends by itself, it stops the threads of libraries wherever they are: one of Arrow's
+    that still lets go of a buffer of Python's then aborts the process, whose work is done
+    (https://github.com/apache/arrow/issues/34314). So it ends as multiprocessing ends processes:
+    threads of Python's own are waited for, exit functions run, the rest is left to the system.
+    """
+    code: object = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    import atexit
+    import contextlib
+    import threading
+
+    if not isinstance(code, int | None):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        # What is closed, or read by nobody, was said already.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(code or 0)
+
+
 if __name__ == "__main__":
-    main()
+    command()

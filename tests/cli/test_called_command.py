@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
 
 import pytest
 from typer.main import get_command
@@ -52,3 +55,44 @@ def test_a_start_sets_what_loading_modules_depends_on(monkeypatch: pytest.Monkey
         gc.set_threshold(*before)
         gc.unfreeze()
     assert seen == [(10_000, "16"), (10_000, "20")]
+
+
+ENDS = """
+import atexit, sys, threading, time
+from msshift_bench import __main__, cli
+
+class Held:
+    def __del__(self):
+        print("finalized")
+
+def work():
+    sys.modules["held"] = Held()
+    atexit.register(print, "exit function")
+    threading.Thread(target=lambda: (time.sleep(0.2), print("thread"))).start()
+    {end}
+
+cli.main = work
+__main__.command()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "errors"),
+    [
+        ("pass", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('why')", 1, "why\n"),
+        ("sys.exit()", 0, ""),
+    ],
+)
+def test_the_process_ends_with_its_threads_and_exit_functions_and_no_finalization(
+    end: str, code: int, errors: str
+) -> None:
+    program = [sys.executable, "-c", ENDS.format(end=end)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "thread\nexit function\n", errors)
+
+
+def test_the_console_script_ends_the_process_so() -> None:
+    (script,) = entry_points(group="console_scripts", name="msshift")
+    assert script.load() is __main__.command
