@@ -6,6 +6,7 @@ them, unless the caller allows it by name (`ALLOWANCES`). What is allowed leaves
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -305,6 +306,10 @@ class Checks:
             name: how the doubts call it.
         """
         doubts = _missing_doubts(scores, name)
+        remarks = Counter(remark for run in scores.runs.values() for remark in run.remarks)
+        for remark, count in remarks.items():
+            whose = f" ({count} of {len(scores.runs)} run files)" if len(scores.runs) > 1 else ""
+            doubts.append(f"{name}: {remark}{whose}")
         for run in scores.runs.values():
             sidecar = self.sidecar(Path(run.report.name))
             if sidecar.run_sha256 not in ("", run.report.digest):

@@ -7,6 +7,7 @@ query, from which every figure is computed.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -102,6 +103,15 @@ Model = tuple[str, int | None]
 """A model: the group that it was trained without, or `FOR_ALL`, and its seed."""
 
 
+_FEWEST_ANSWERED = 20
+"""Queries of a run about which something can be remarked: some of so many find a passage."""
+
+_OTHER_TEST_SET = "score the run on the test set that it was made for"
+_TEXT_IDS = (
+    "its ids lost or gained zeros, as where a program reads ids as numbers; write them as text"
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ScoredRun:
     """One run's scores for every query of a test set.
@@ -114,6 +124,7 @@ class ScoredRun:
             measure has no value.
         best: measure -> scores with every tie broken for the relevant documents.
         worst: measure -> scores with every tie broken against them.
+        remarks: why its scores may not be what they seem.
     """
 
     report: RunReport
@@ -122,6 +133,7 @@ class ScoredRun:
     scores: Mapping[str, Floats]
     best: Mapping[str, Floats]
     worst: Mapping[str, Floats]
+    remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         measures = ", ".join(self.scores)
@@ -138,8 +150,9 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
         settings: measures, tie policy, policy for missing queries.
 
     Raises:
-        RunError: if the run is malformed, answers no query of the test set, or queries are missing
-            and that is an error.
+        RunError: if the run is malformed, answers no query of the test set, its ids lost their
+            leading zeros, or queries are missing and that is an error; under ``strict`` for every
+            remark.
         NotFoundError: if the file does not exist.
         UsageError: if a measure reads judgements that the test set does not hold.
     """
@@ -162,6 +175,10 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
             f"the run {run.report.name} is incomplete:", [_missing(run.missing, judgements)]
         )
     _check_answered(run)
+    remarks = _remarks_about(run, measures)
+    if settings.strict and remarks:
+        findings = [Finding("odd-run", remark, run.report.name) for remark in remarks]
+        raise RunError("the run is odd, and --strict refuses that:", findings)
     tied = np.zeros(len(judgements), np.bool_)
     tied[run.hits.query[run.hits.tied > 1]] = True
     versions = [run, run.with_ties("best"), run.with_ties("worst")]
@@ -169,7 +186,53 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
     scores, best, worst = (
         {name: of_versions[place] for name, of_versions in values.items()} for place in range(3)
     )
-    return ScoredRun(run.report, run.missing, tied, scores, best, worst)
+    return ScoredRun(run.report, run.missing, tied, scores, best, worst, remarks)
+
+
+def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> tuple[str, ...]:
+    """Return why the scores of a run may not be what they seem: what is shallow, or finds nothing.
+
+    Raises:
+        RunError: if no passage is found because ids lost their leading zeros.
+    """
+    answered = int(np.count_nonzero(~run.missing))
+    if answered < _FEWEST_ANSWERED:
+        return ()
+    remarks = []
+    if not len(run.hits.query):
+        _check_ids(run)
+        remarks.append(f"no relevant passage is among those of any of its {answered:,} queries")
+    depth = int(run.retrieved.max(initial=0))
+    for measure in measures:
+        cutoff = re.search(r"@(\d+)$", measure.name)
+        if cutoff and 0 < depth < int(cutoff[1]):
+            remarks.append(
+                f"{measure} counts no passage behind rank {depth:,}: no ranking is longer"
+            )
+    return tuple(remarks)
+
+
+def _check_ids(run: JudgedRun) -> None:
+    """Raise if ids of a run that finds nothing would be judged ones but for zeros, or ".0"."""
+    if run.reread is None:
+        return
+    judged = {doc for docs in run.judgements.judged.values() for doc in docs}
+    bare = {_bare(doc): doc for doc in judged}
+    held = [doc for _, ranking in run.reread() for doc, _, _ in ranking]
+    lost = next((doc for doc in held if doc not in judged and _bare(doc) in bare), None)
+    if lost is not None and judged.isdisjoint(held):
+        finding = Finding(
+            "ids-changed",
+            f"its passages are written like {lost}, the judged ones like {bare[_bare(lost)]}",
+            run.report.name,
+            fix=_TEXT_IDS,
+        )
+        raise RunError("run and test set do not belong together:", [finding])
+
+
+def _bare(name: str) -> str:
+    """Return an id as a program that takes it for a number might write it."""
+    return name.removesuffix(".0").lstrip("0")
 
 
 def _check_answered(run: JudgedRun) -> None:
@@ -179,13 +242,14 @@ def _check_answered(run: JudgedRun) -> None:
     strangers = [query_id.decode() for query_id in run.others]
     of_shift = bool(strangers) and run.judgements.elsewhere.issuperset(strangers)
     known = "the test queries of the shift's other groups" if of_shift else looks_like(run.others)
+    bare = set(map(_bare, query_ids))
     finding = Finding(
         "no-query-answered",
         f"it answers none of the {len(query_ids):,} queries of the test set "
         f"({first_ids(query_ids)}); it holds {run.report.extra_queries:,} others "
         f"({first_ids(strangers)})" + (f", which look like {known}" if known else ""),
         run.report.name,
-        fix="score the run on the test set that it was made for",
+        fix=_TEXT_IDS if bare & set(map(_bare, strangers)) else _OTHER_TEST_SET,
     )
     raise RunError("run and test set do not belong together:", [finding])
 

@@ -210,7 +210,9 @@ def test_what_does_not_belong_together_is_refused(
         evaluate()
     assert evaluate("other-data").doubts == [
         "dense on typed (length): its runs are of 2 different collections of passages "
-        "(--allow other-data)"
+        "(--allow other-data)",
+        "dense on typed (length): RR@10 counts no passage behind rank 6: no ranking is longer "
+        "(2 of 2 run files)",
     ]
 
 

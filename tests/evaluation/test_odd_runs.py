@@ -1,0 +1,110 @@
+"""Runs whose figures look right and are not: ids that lost their zeros, nothing found, shallow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from msshift_bench.cli import app
+from msshift_bench.data import TestSet
+from msshift_bench.errors import RunError
+from msshift_bench.evaluation import Checks, Settings, score_files, score_runs
+from msshift_bench.runs import find_run_sets, write_run
+
+QUERIES = [f"q{number}" for number in range(24)]
+JUDGED = [f"{number:06}" for number in range(100, 124)]
+QRELS = {query: {doc: 1} for query, doc in zip(QUERIES, JUDGED, strict=True)}
+SETTINGS = Settings(measures=("RR@10", "R@100"))
+
+
+def write(path: Path, spell: Callable[[str], str] = str, depth: int = 1) -> Path:
+    """Write a run that finds every judged passage, its ids spelt in a way, above some others."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    docs = {query: [spell(doc), *(f"x{n}" for n in range(1, depth))] for query, doc in
+            zip(QUERIES, JUDGED, strict=True)}  # fmt: skip
+    write_run(path, {query: {d: -n for n, d in enumerate(of)} for query, of in docs.items()}, "tag")
+    return path
+
+
+def doubts_of_score(folder: Path, **options: object) -> list[str]:
+    return score_runs([write(folder / "a.run", **options)], QRELS, SETTINGS).doubts
+
+
+def doubts_of_evaluate(folder: Path, **options: object) -> list[str]:
+    for number, group in enumerate(("short", "long")):
+        write(folder / "dense" / "length" / f"{group}.run", **options)
+        with (folder / "dense" / "length" / f"{group}.run").open("a") as run:
+            run.write(f"q0 Q0 y{number} 200 -200.0 tag\n")
+    tests = TestSet("length", QRELS, {"short": QUERIES[:12], "long": QUERIES[12:]})
+    (scores,) = score_files([(find_run_sets([folder])[0], tests)], SETTINGS)
+    return Checks().doubts_about(scores, "dense/length")
+
+
+DOORS = pytest.mark.parametrize("doubts_of", [doubts_of_score, doubts_of_evaluate])
+
+
+@DOORS
+@pytest.mark.parametrize(
+    "spell",
+    [
+        lambda doc: doc.lstrip("0"),
+        lambda doc: f"{doc}.0",
+        lambda doc: f"0{doc}",
+        lambda doc: f"{int(doc)}.0",
+    ],
+    ids=["stripped", "float", "added", "stripped-float"],
+)
+def test_ids_that_lost_or_gained_zeros_are_refused(
+    tmp_path: Path, doubts_of: Callable[..., list[str]], spell: Callable[[str], str]
+) -> None:
+    with pytest.raises(RunError) as caught:
+        doubts_of(tmp_path, spell=spell)
+    (finding,) = caught.value.findings
+    assert finding.code == "ids-changed"
+    assert f"written like {spell(JUDGED[0])}, the judged ones like {JUDGED[0]}" in finding.message
+    assert "as text" in finding.fix
+
+
+@DOORS
+def test_a_run_that_finds_nothing_is_remarked(
+    tmp_path: Path, doubts_of: Callable[..., list[str]]
+) -> None:
+    (remark,) = doubts_of(tmp_path, spell=lambda doc: f"other-{doc}", depth=200)
+    assert "no relevant passage is among those of any of its 24 queries" in remark
+
+
+@DOORS
+def test_a_cutoff_behind_the_last_rank_is_remarked(
+    tmp_path: Path, doubts_of: Callable[..., list[str]]
+) -> None:
+    (found,) = doubts_of(tmp_path, depth=50)
+    depth = 50 if doubts_of is doubts_of_score else 51
+    assert f"R@100 counts no passage behind rank {depth}: no ranking is longer" in found
+    assert ("(2 of 2 run files)" in found) == (doubts_of is doubts_of_evaluate)
+    assert doubts_of(tmp_path, depth=100) == []
+
+
+def test_query_ids_that_lost_their_zeros_are_told(tmp_path: Path) -> None:
+    run = write(tmp_path / "a.run")
+    qrels = {f"00{number}": {"d": 1} for number in range(24)}
+    run.write_text("".join(f"{number} Q0 d 1 1 tag\n" for number in range(1, 24)))
+    with pytest.raises(RunError, match="as text"):
+        score_runs([run], qrels, SETTINGS)
+
+
+def test_every_format_says_it_and_strict_refuses_it(tmp_path: Path) -> None:
+    run = write(tmp_path / "a.run", depth=50)
+    lines = [f"{query} 0 {doc} 1\n" for query, docs in QRELS.items() for doc in docs]
+    (tmp_path / "qrels.txt").write_text("".join(lines))
+    words = ["score", str(run), "--qrels", str(tmp_path / "qrels.txt"), "--measures", "R@100"]
+    for table_format in ("text", "markdown", "latex", "csv", "json"):
+        done = CliRunner().invoke(app, [*words, "--format", table_format])
+        assert done.exit_code == 0, done.stderr
+        assert "no ranking is longer" in done.stderr
+        assert ("no ranking is longer" in done.stdout) == (table_format != "csv")
+    done = CliRunner().invoke(app, [*words, "--strict"])
+    assert done.exit_code == 1
+    assert "[odd-run]" in str(done.exception)
