@@ -222,7 +222,7 @@ class Scoring:
         ),
     ] = "zero"
     correction: Annotated[
-        str, typer.Option(help="How p-values are corrected: holm, benjamini-hochberg.")
+        str, typer.Option(help="How p-values are corrected: holm, bonferroni, benjamini-hochberg.")
     ] = "holm"
     average: Annotated[
         str | None,

@@ -76,6 +76,10 @@ def score(
     }
     for option in (name for name, value in of_scores.items() if check and value is not None):
         raise UsageError(f"{option} and --check do not go together; leave one of them out")
+    if scoring.average is not None:
+        raise UsageError("--average averages a shift's groups, and a run has none; leave it out")
+    if scoring.correction != "holm" and reference is None and without_leaked is None:
+        raise UsageError("--correction corrects p-values, which --reference gives; add it")
     sources = [*runs, *([] if reference is None or reference in runs else [reference])]
     read = [qrels or locate(data), *([] if without_leaked is None else [without_leaked])]
     check_outputs(printing.output, per_query, runs=sources, inputs=read)

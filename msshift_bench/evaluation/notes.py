@@ -179,7 +179,7 @@ def loss_notes(
             notes.append(Note(counted, about=about))
         notes += [Note(line, about=about) for line in certain]
     if has_slices:
-        few = f"slices: no Rel Loss of fewer than {FEWEST_IN_SLICE} queries"
+        few = f"slices: no figures of fewer than {FEWEST_IN_SLICE} queries"
         notes.append(Note(few, about=about))
     return notes
 

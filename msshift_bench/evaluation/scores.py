@@ -203,7 +203,11 @@ def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> tuple[str, ..
         _check_ids(run)
         remarks.append(f"no relevant passage is among those of any of its {answered:,} queries")
     depth = int(run.retrieved.max(initial=0))
+    highest = int(run.judgements.relevant.gain.max(initial=0))
     for measure in measures:
+        level = re.search(r"\brel=(\d+)", measure.name)
+        if level and 0 < highest < int(level[1]):
+            remarks.append(f"{measure} finds nothing: no passage is judged above {highest}")
         cutoff = re.search(r"@(\d+)$", measure.name)
         if cutoff and 0 < depth < int(cutoff[1]):
             remarks.append(

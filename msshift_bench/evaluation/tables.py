@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from msshift_bench.evaluation.claims import ALL_QUERIES
 from msshift_bench.evaluation.measures import Measure
@@ -125,7 +126,7 @@ def loss_table(
     """Return every system's Avg In, Out and Rel Loss on each group of a shift, and on average.
 
     Systems that were not trained per group have one row, their score on each group. A slice has a
-    row with its number of queries, and no percentage where there are fewer than 20.
+    row with its number of queries, and no figures where there are fewer than 20.
 
     Args:
         figures: the figures of one shift, one measure, and one slice or none.
@@ -181,24 +182,26 @@ def _query_counts(figures: Figures) -> Head:
 
 
 def _printable(figures: Figures) -> Figures:
-    """Return figures without what tables of losses leave out.
-
-    That is a Rel Loss of too few queries, in slices.
-    """
+    """Return figures without those of too few queries, in slices."""
     few = {
         (row.system, row.group)
-        for row in figures.where(figure="rel_loss")
+        for row in figures
         if row.slice and (row.queries or 0) < FEWEST_IN_SLICE
     }
     # A mean over groups is as unsure as its smallest group.
     few |= {(system, MEAN) for system, _ in few}
-    rows = []
-    for row in figures:
-        if row.figure == "rel_loss" and (row.system, row.group) in few:
-            row = row._replace(value=None, low=None, high=None, p=None, mark="", family="")
-            row = row._replace(seed_sd=None, seed_share=None)
-        rows.append(row)
-    return Figures(rows)
+    nothing: dict[str, Any] = {
+        "value": None,
+        "low": None,
+        "high": None,
+        "p": None,
+        "mark": "",
+        "family": "",
+    }
+    nothing |= {"seed_sd": None, "seed_share": None}
+    return Figures(
+        [row._replace(**nothing) if (row.system, row.group) in few else row for row in figures]
+    )
 
 
 def _loss_lines(

@@ -108,3 +108,26 @@ def test_every_format_says_it_and_strict_refuses_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*words, "--strict"])
     assert done.exit_code == 1
     assert "[odd-run]" in str(done.exception)
+
+
+def test_a_level_that_no_judgement_reaches_is_remarked(tmp_path: Path) -> None:
+    settings = Settings(measures=("RR(rel=2)@10", "RR(rel=1)@10"))
+    (remark,) = score_runs([write(tmp_path / "a.run", depth=10)], QRELS, settings).doubts
+    assert remark.endswith("RR(rel=2)@10 finds nothing: no passage is judged above 1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--average", "macro"], "--average averages a shift's groups, and a run has none"),
+        (["--correction", "bonferroni"], "--correction corrects p-values, which --reference gives"),
+    ],
+)
+def test_options_of_score_that_would_do_nothing_are_refused(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
+    (tmp_path / "qrels.txt").write_text("q0 0 d 1\n")
+    run = str(write(tmp_path / "a.run"))
+    done = CliRunner().invoke(app, ["score", run, "--qrels", str(tmp_path / "qrels.txt"), *options])
+    assert done.exit_code != 0
+    assert message in str(done.exception)

@@ -154,13 +154,14 @@ def sliced(request: pytest.FixtureRequest) -> Result:
         ("hardly", ["3", "4", "7"], [False, False, False]),
     ],
 )
-def test_a_slice_shows_its_queries_and_no_percentage_of_few(
+def test_a_slice_shows_its_queries_and_no_figures_of_few(
     sliced: Result, label: str, counts: list[str], shown: list[bool]
 ) -> None:
     (table,) = (table for table in sliced.tables() if table.title.endswith(f", only {label}"))
     rows = {row[1].text or row[0].text: [cell.text for cell in row[2:]] for row in table.rows}
     assert next(iter(rows.items())) == ("queries", counts)
-    assert rows["Out"][0] != "-"
+    for name in ("Avg In", "Out"):
+        assert [text != "-" for text in rows[name]] == shown
     assert [text not in ("-", "") for text in rows["Rel Loss"]] == shown
     percentages = [
         texts for name, texts in rows.items()
@@ -170,7 +171,7 @@ def test_a_slice_shows_its_queries_and_no_percentage_of_few(
     for texts in percentages:
         assert all(text in ("-", "") or may for text, may in zip(texts, shown, strict=True)), texts
     assert sliced.tables()[0].rows[0][0].text != "queries"
-    assert "slices: no Rel Loss of fewer than 20 queries" in notes_of(sliced)
+    assert "slices: no figures of fewer than 20 queries" in notes_of(sliced)
     assert sliced.figures.first(figure="rel_loss", slice="few", group="long").value is not None  # type: ignore[union-attr]
 
 
