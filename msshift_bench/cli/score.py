@@ -76,6 +76,7 @@ def score(
     }
     for option in (name for name, value in of_scores.items() if check and value is not None):
         raise UsageError(f"{option} and --check do not go together; leave one of them out")
+    settings = scoring.settings()
     if scoring.average is not None:
         raise UsageError("--average averages a shift's groups, and a run has none; leave it out")
     if scoring.correction != "holm" and reference is None and without_leaked is None:
@@ -101,7 +102,7 @@ def score(
     result = score_runs(
         runs,
         test_set,
-        scoring.settings(),
+        settings,
         reference=reference,
         without=without,
         allow=checking.allow or (),

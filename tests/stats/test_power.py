@@ -93,7 +93,7 @@ def test_the_page_has_the_figures_of_today() -> None:
 
 
 def relative_deviations(system: str) -> Iterator[float]:
-    """Yield how much In - Out varies over queries, in units of Avg In: per shift, group and seed."""
+    """Yield how much In - Out varies over queries, in units of Avg In, by group and seed."""
     path = REPOSITORY / "leaderboard" / "entries" / "mini" / system / "v1" / "scores.parquet"
     for scores in read_per_query(path, ("RR@10", "nDCG@10", "R@100")).values():
         for group, queries in scores.groups.items():
