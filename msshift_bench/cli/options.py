@@ -252,9 +252,9 @@ class Checking:
     allow: Annotated[
         list[str] | None,
         typer.Option(
-            help="Go on where run files are missing (partial), two models gave the same run "
-            "(identical), or runs were made on other data or passages (other-data); repeat it "
-            "for several.",
+            help="Go on where run files, or a tenth of a group's queries, are missing (partial), "
+            "two models gave the same run (identical), or runs were made on other data or passages "
+            "(other-data); repeat it for several.",
             autocompletion=completing(lambda: ("partial", "identical", "other-data")),
         ),
     ] = None

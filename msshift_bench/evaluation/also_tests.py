@@ -170,7 +170,7 @@ def _score(run_set: RunSet, test_set: TestSet, settings: Settings, checks: Check
     checks.check_queries(run_set, test_set)
     checks.check_models(run_set)
     (scores,) = score_files([(run_set, test_set)], settings)
-    checks.check_scores(scores, every_group=False)
+    checks.check_scores(scores, settings.missing, every_group=False)
     name = f"{run_set.system} on {test_set.name} ({run_set.shift.name})"
     checks.doubts += checks.doubts_about(scores, name)
     checks.doubts += identical_doubts(scores.runs.values())
@@ -283,7 +283,7 @@ def _evaluate_variants(
                 groups = {group: [row.query_id for row in part] for group, part in tests.items()}
                 queries = TestSet(shift.name, judged, groups)
                 (of_queries,) = score_files([(plain, queries)], settings)
-                checks.check_scores(of_queries, every_group=False)
+                checks.check_scores(of_queries, settings.missing, every_group=False)
                 checks.check_same_models(name, plain, changed)
             pairs = _pair(name, of_queries, of_variants, variants, settings, checks)
             named = Figure("", test_set.name, shift.name, changed.system)

@@ -21,7 +21,7 @@ __all__ = ["ALLOWANCES", "COMPARED_RUNS", "Checks", "identical_doubts"]
 
 ALLOWANCES: Mapping[str, str] = MappingProxyType(
     {
-        "partial": "compute what can be computed where run files are missing",
+        "partial": "compute what can be computed where run files, or queries of them, are missing",
         "identical": "accept the same run under two models of a system",
         "other-data": "score runs whose sidecars name other data, or different passages",
     }
@@ -32,6 +32,10 @@ COMPARED_RUNS = "runs that are compared"
 
 FEW_MISSING = 0.05
 """The share of a group's test queries that runs may lack without a doubt."""
+
+
+MOST_MISSING, FEWEST_TESTED = 0.1, 20
+"""The share that they may lack, and count 0, of a group of so many or more."""
 
 
 class Checks:
@@ -241,15 +245,17 @@ class Checks:
                 "runs on queries and on their variants do not belong together:", findings
             )
 
-    def check_scores(self, scores: Scores, *, every_group: bool = True) -> None:
-        """Check that every run answers some query of every group, and that models' runs differ.
+    def check_scores(self, scores: Scores, missing: str, *, every_group: bool = True) -> None:
+        """Check that runs answer the queries of every group, and that models' runs differ.
 
         Args:
             scores: the scores of one system.
+            missing: what a query counts that a run lacks, a key of `MISSING_POLICIES`.
             every_group: whether each group must be answered.
 
         Raises:
-            RunError: naming the runs that answer nothing of a group, or are another model's.
+            RunError: naming the runs that answer nothing of a group, or so little that it is not
+                the model which scores 0; or that are another model's.
         """
         unanswered = [
             _unanswered(run, group, [scores.query_ids[query] for query in queries])
@@ -263,6 +269,15 @@ class Checks:
                 f"the runs of {scores.system} and the test sets of {place} do not belong together:",
                 unanswered,
             )
+        incomplete = [
+            _incomplete(run, group, lacked, len(queries))
+            for run in scores.runs.values()
+            for group, queries in scores.groups.items()
+            if len(queries) >= FEWEST_TESTED
+            and (lacked := int(run.missing[queries].sum())) > MOST_MISSING * len(queries)
+        ]
+        if incomplete and missing == "zero" and "partial" not in self.allow:
+            raise RunError(f"runs of {scores.system} lack queries of {place}:", incomplete)
         if "identical" in self.allow:
             return
         models = {id(run): model for model, run in scores.runs.items()}
@@ -358,6 +373,16 @@ def _unanswered(run: ScoredRun, group: str, ids: Sequence[str]) -> Finding:
         fix="every model ranks passages for the test queries of all groups, whichever it was "
         "trained without; if the runs answer the queries of another data set, give that one "
         "(--data)",
+    )
+
+
+def _incomplete(run: ScoredRun, group: str, lacked: int, queries: int) -> Finding:
+    return Finding(
+        "incomplete-run",
+        f"lacks {lacked:,} of the {queries:,} test queries of {group}",
+        run.report.name,
+        fix="make the run for all of them; or --missing skip leaves them out, and --allow partial "
+        "counts them 0",
     )
 
 

@@ -143,7 +143,7 @@ def score_run_sets(
     pairs = [(run_set, test_sets[run_set.shift.name]) for run_set in run_sets]
     scores = []
     for part in score_files(pairs, settings, progress):
-        checks.check_scores(part)
+        checks.check_scores(part, settings.missing)
         part.check_counted(settings.missing)
         scores.append(part)
     return scores

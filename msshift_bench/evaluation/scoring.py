@@ -206,6 +206,8 @@ def score_runs(
         Scores(name, None, judgements.query_ids, groups, {(FOR_ALL, None): run})
         for name, run in zip(names, scored, strict=True)
     ]
+    for part in scores:
+        checks.check_scores(part, settings.missing, every_group=False)
     figures = _run_figures(scores, settings, judged.name, None if place is None else scores[place])
     if without is not None:
         means = [measure for measure in settings.measures if measure.aggregate == "mean"]

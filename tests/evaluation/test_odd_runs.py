@@ -110,6 +110,24 @@ def test_every_format_says_it_and_strict_refuses_it(tmp_path: Path) -> None:
     assert "[odd-run]" in str(done.exception)
 
 
+def test_a_run_that_lacks_a_tenth_of_the_queries_is_refused_unless_it_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    run = write(tmp_path / "a.run", depth=10)
+    rows = run.read_text().splitlines(keepends=True)
+    run.write_text("".join(row for row in rows if row.split()[0] not in QUERIES[:3]))
+    with pytest.raises(
+        RunError, match=r"lacks 3 of the 24 test queries of .*\[incomplete-run\]"
+    ) as caught:
+        score_runs([run], QRELS)
+    assert "--missing skip leaves them out, and --allow partial counts them 0" in str(caught.value)
+    (counted,) = score_runs([run], QRELS, allow=["partial"]).figures.where(figure="score")
+    (skipped,) = score_runs([run], QRELS, Settings(missing="skip")).figures.where(figure="score")
+    assert (counted.value, skipped.value) == (21 / 24, 1.0)
+    run.write_text("".join(row for row in rows if row.split()[0] not in QUERIES[:2]))
+    assert "2 of 24" in score_runs([run], QRELS).doubts[0]
+
+
 def test_a_level_that_no_judgement_reaches_is_remarked(tmp_path: Path) -> None:
     settings = Settings(measures=("RR(rel=2)@10", "RR(rel=1)@10"))
     (remark,) = score_runs([write(tmp_path / "a.run", depth=10)], QRELS, settings).doubts
