@@ -263,7 +263,7 @@ class Checks:
             for group, queries in scores.groups.items()
             if every_group and queries.size and run.missing[queries].all()
         ]
-        place = scores.test or scores.shift_name
+        place = scores.test or scores.shift_name or "the test set"
         if unanswered:
             raise RunError(
                 f"the runs of {scores.system} and the test sets of {place} do not belong together:",

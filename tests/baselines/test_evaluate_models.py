@@ -72,11 +72,12 @@ def test_a_model_in_memory_ranks_as_the_saved_one(
     assert not result.figures.where(figure="rel_loss")
     alone = "mine: one model ranked for all groups: a score on each, and no Rel Loss"
     reranks = "mine: reranks BM25's first 5 passages, so that its recall is BM25's and cannot shift"
+    shallow = "mine/length: RR@10 counts no passage behind rank 5: no ranking is longer"
     tag = result.scores[0].run_facts()[0]["tag"]
     if kind in ("monobert", "monot5", "knrm"):
-        assert (result.doubts, tag) == ([alone, reranks], "mine-reranks-bm25-5")
+        assert (result.doubts, tag) == ([shallow, alone, reranks], "mine-reranks-bm25-5")
     else:
-        assert (result.doubts, tag) == ([alone], "mine")
+        assert (result.doubts, tag) == ([shallow, alone], "mine")
 
 
 def test_rerankers_from_a_factory_share_one_index(
@@ -100,7 +101,9 @@ def test_rerankers_from_a_factory_share_one_index(
     (scores,) = result.scores
     assert {run["tag"] for run in scores.run_facts()} == {"reranker-reranks-bm25-2"}
     assert result.doubts == [
-        "reranker: reranks BM25's first 2 passages, so that its recall is BM25's and cannot shift"
+        "reranker/length: RR@10 counts no passage behind rank 2: no ranking is longer "
+        "(2 of 2 run files)",
+        "reranker: reranks BM25's first 2 passages, so that its recall is BM25's and cannot shift",
     ]
     said = [
         sidecar(tmp_path / "reranker" / "length" / f"{group}.run.gz") for group in ("short", "long")

@@ -191,7 +191,9 @@ def test_a_factory_gives_losses(
 def test_parameters_tell_models_apart(data: Path, tmp_path: Path) -> None:
     given: dict[str, Any] = {"data": data, "runs": tmp_path, "name": "bag", "depth": 5}
     evaluate(Bag, "length", parameters={"sizes": (1, 2)}, **given)
-    assert evaluate(Bag, "length", parameters={"sizes": (1, 2)}, **given).doubts == []
+    assert evaluate(Bag, "length", parameters={"sizes": (1, 2)}, **given).doubts == [
+        "bag/length: RR@10 counts no passage behind rank 5: no ranking is longer (2 of 2 run files)"
+    ]
     with pytest.raises(UsageError, match=r"sizes \[1, 2\] instead of \[1, 3\]"):
         evaluate(Bag, "length", parameters={"sizes": (1, 3)}, **given)
     with pytest.raises(UsageError, match=r"parameters must be JSON values: .*set"):

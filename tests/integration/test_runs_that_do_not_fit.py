@@ -20,6 +20,17 @@ from tests.conftest import Command
 LENGTH = SHIFTS["length"]
 
 
+ODD = ("counts no passage behind rank 2", "no relevant passage is among those of any")
+"""What is remarked about every run here."""
+
+
+def about_fit(lines: list[str]) -> list[str]:
+    """Return what is doubted beside what is remarked about every run here."""
+    kept = [line for line in lines if not any(remark in line for remark in ODD)]
+    assert len(kept) < len(lines)
+    return kept
+
+
 def write(path: Path, queries: list[str], score: float = 1.0) -> Path:
     """Write a run that finds nothing relevant."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,8 +52,9 @@ def answered(mini_length: Path, tmp_path: Path) -> Path:
 
 
 def doubts_of(result: Result) -> list[str]:
-    """Return the doubts among a result's notes, as JSON has them."""
-    return [note["text"] for note in result.to_json()["notes"] if note["kind"] == "doubt"]
+    """Return the doubts among a result's notes, as JSON has them, about what does not fit."""
+    notes = result.to_json()["notes"]
+    return about_fit([note["text"] for note in notes if note["kind"] == "doubt"])
 
 
 def test_results_carry_what_makes_them_doubtful(answered: Path, mini_length: Path) -> None:
@@ -71,9 +83,9 @@ def test_single_runs_too(answered: Path, mini_length: Path) -> None:
     (doubt,) = doubts_of(result)
     assert "was made on other data" in doubt
     plain = replace(test_set, data=DataInfo())
-    kept = list(test_set.judged)[: int(len(test_set.judged) * 0.9)]
+    kept = list(test_set.judged)[: int(len(test_set.judged) * 0.93)]
     few = write(run.with_name("few.run"), kept)
-    (doubt,) = score_runs([few], plain).doubts
+    (doubt,) = doubts_of(score_runs([few], plain))
     lacked = len(test_set.judged) - len(kept)
     expected = f"{lacked} of {len(test_set.judged)} of length-short"
     assert doubt == f"{few}: test queries that the run does not hold: {expected}"
@@ -101,7 +113,7 @@ def test_commands_refuse_and_go_on_when_told_to(
     done = msshift(*arguments, "--allow", "other-data", "--allow", "identical", "--output", output)
     assert done.returncode == 0, done.stderr
     warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
-    assert len(warnings) == 2
+    assert len(about_fit(warnings)) == 2
     notes = json.loads(output.read_text())["notes"]
     doubts = [note["text"] for note in notes if note["kind"] == "doubt"]
     assert [f"warning: {doubt}" for doubt in doubts] == warnings
@@ -143,10 +155,15 @@ def test_missing_queries_are_one_line(msshift: Command, answered: Path, mini_len
     short, long = ([row.query_id for row in tests[group]] for group in ("short", "long"))
     held = short[: len(short) // 2] + long
     write(answered / "a" / "length" / "long.run", held, 7.0)
-    done = msshift("evaluate", answered, "--data", mini_length, "--format", "json")
+    command = ("evaluate", answered, "--data", mini_length, "--format", "json")
+    lacked = f"{len(short) - len(short) // 2} of"
+    refused = msshift(*command)
+    assert refused.returncode == 1
+    assert f"lacks {lacked} the {len(short)} test queries of short" in refused.stderr
+    done = msshift(*command, "--allow", "partial")
     assert done.returncode == 0, done.stderr
-    counts = f"{len(short) - len(short) // 2} of {len(short)} of short, 0 of {len(long)} of long"
-    assert done.stderr.splitlines() == [
+    counts = f"{lacked} {len(short)} of short, 0 of {len(long)} of long"
+    assert about_fit(done.stderr.splitlines()) == [
         f"warning: a/length: test queries that a run does not hold: {counts}"
     ]
 

@@ -44,9 +44,14 @@ def test_a_run_of_the_other_groups_alone_is_refused_and_known(tmp_path: Path) ->
 def test_what_a_check_and_scores_print(msshift: Command, build_once: Build, tmp_path: Path) -> None:
     data = build_once("mini:500", "length")
     short, long = (open_test_set(f"length-{g}", data) for g in ("short", "long"))
-    ids = [*short.judged, *long.judged]
     run = tmp_path / "my.run"
-    run.write_text("".join(f"{query} Q0 d1 1 1.5 t\n" for query in ids))
+    # Ten passages a query, one of them relevant: nothing is odd about the run.
+    docs = {query: [*list(judged)[:1], *(f"x{n}" for n in range(9))] for query, judged in
+            {**short.judged, **long.judged}.items()}  # fmt: skip
+    rows = [
+        f"{query} Q0 {d} {n + 1} {-n} t\n" for query, of in docs.items() for n, d in enumerate(of)
+    ]
+    run.write_text("".join(rows))
     arguments = ("score", "my.run", "--test", "length-short", "--data", data)
     for strict in ((), ("--strict",)):
         assert "0 warnings; it can be scored" in msshift(*arguments, "--check", *strict).stderr
@@ -58,7 +63,7 @@ def test_what_a_check_and_scores_print(msshift: Command, build_once: Build, tmp_
 
     run.write_text(run.read_text() + "".join(f"none-{n} Q0 d1 1 1.5 t\n" for n in range(411)))
     said = msshift(*arguments, "--check").stderr.splitlines()
-    where = f"  my.run:{len(ids) + 1}: query 'none-0' is not in the test set [unknown-query]"
+    where = f"  my.run:{len(rows) + 1}: query 'none-0' is not in the test set [unknown-query]"
     assert said[:2] == ["warning: my.run: 411 warnings", where]
     assert said[4:6] == [
         "  ... and 408 more [unknown-query]",
