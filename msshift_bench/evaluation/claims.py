@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
+from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores, first_ids
 from msshift_bench.stats import FIXED, MEAN, Claim, Estimate, Figure, average, rel_loss
 
 __all__ = [
@@ -61,10 +61,12 @@ class LeftOut(NamedTuple):
     Attributes:
         query_ids: the queries.
         source: what found them, for the notes.
+        searched: the test queries that were looked at; `None` if that is not known.
     """
 
     query_ids: frozenset[str]
     source: str
+    searched: frozenset[str] | None = None
 
 
 def whole_of(averaged: str) -> str:
@@ -464,7 +466,7 @@ def left_out_claims(
     measure: Measure,
     counted: Mapping[str, Ints],
     averaged: str,
-    left_out: frozenset[str],
+    without: LeftOut,
 ) -> Iterator[Claim]:
     """Yield what figures are without some queries, and how sure the difference is.
 
@@ -477,16 +479,23 @@ def left_out_claims(
         measure: a measure; queries without a value do not count.
         counted: group -> positions of those of its queries that count.
         averaged: a key of `stats.AVERAGES`.
-        left_out: the queries to leave out.
+        without: the queries to leave out.
 
     Raises:
-        DataError: if no query of a group would be left.
+        DataError: if no query of a group would be left, or some were not searched for leaks.
     """
     if scores.shift is None:
         ((model, seed),) = scores.runs
         valued = ~np.isnan(scores.runs[model, seed].scores[measure.name])
         counted = {group: queries[valued[queries]] for group, queries in counted.items()}
-    kept = np.array([query_id not in left_out for query_id in scores.query_ids], np.bool_)
+    ids = {scores.query_ids[query] for queries in counted.values() for query in queries}
+    if without.searched is not None and (rest := sorted(ids - without.searched)):
+        raise DataError(
+            f"{without.source} was made for other test queries: it does not say whether "
+            f"{len(rest):,} of the {len(ids):,} of {scores.system} leaked ({first_ids(rest)}); "
+            "search these, too, with 'msshift leakage find'"
+        )
+    kept = np.array([name not in without.query_ids for name in scores.query_ids], np.bool_)
     everything = estimates_of(scores, measure, counted, averaged)
     groups = [group for group in everything if group in counted]
     for group in groups:

@@ -246,7 +246,7 @@ def losses_of(
         if without is not None:
             for part, measure in itertools.product(of_shift, settings.measures):
                 counted = part.counted(settings.missing)
-                claims += left_out_claims(part, measure, counted, averaged, without.query_ids)
+                claims += left_out_claims(part, measure, counted, averaged, without)
     figures = infer(claims, settings)
     notes += weak_notes(figures, settings)
     if without is not None:

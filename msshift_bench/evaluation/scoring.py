@@ -214,7 +214,7 @@ def score_runs(
         claims: list[Claim] = []
         for part, measure in itertools.product(scores, means):
             counted = part.counted(settings.missing)
-            claims += left_out_claims(part, measure, counted, "macro", without.query_ids)
+            claims += left_out_claims(part, measure, counted, "macro", without)
         figures = Figures([*figures, *infer(claims, settings)])
     lines = run_notes(judged.data, settings, scores, figures)
     notes = [Note(line, about={"view": "runs"}) for line in lines]

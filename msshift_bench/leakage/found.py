@@ -108,6 +108,7 @@ class FoundLeakage:
         queries: how many training queries.
         fields: a topic's kind of text, such as ``title`` -> what leaks through it, by text.
         facts: the sources with their digests, the encoder, the threshold; JSON values.
+        test_ids: the test topics that were searched.
     """
 
     pairs: tuple[LeakedPair, ...]
@@ -115,6 +116,7 @@ class FoundLeakage:
     queries: int
     fields: Mapping[str, TierCount]
     facts: Mapping[str, object]
+    test_ids: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<FoundLeakage: {len(self.pairs):,} pairs of {self.topics:,} test topics>"
@@ -198,7 +200,7 @@ class FoundLeakage:
         with replace_folder(Path(folder)) as new:
             write_parquet(new / CANDIDATES_NAME, with_head(pa.table(columns), report_head()))
             digest = sha256_of(new / CANDIDATES_NAME)
-            facts = {**self.to_json(), "candidates_sha256": digest}
+            facts = {**self.to_json(), "candidates_sha256": digest, "test_ids": self.test_ids}
             write_json(new / FOUND_NAME, with_checksum(facts))
 
 

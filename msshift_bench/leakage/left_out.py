@@ -7,7 +7,7 @@ from pathlib import Path
 from msshift_bench.data import Dataset, TestSet, open_dataset
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import LeftOut
-from msshift_bench.leakage.found import read_candidates
+from msshift_bench.leakage.found import FOUND_NAME, read_candidates, read_found
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
 __all__ = ["read_left_out"]
@@ -47,7 +47,9 @@ def read_left_out(
                 f"that it says leaked {why} ({shown}); search the data set's with 'msshift leakage "
                 "find'"
             )
-    return LeftOut(frozenset(leaked), str(candidates))
+    folder = path if (path := Path(candidates)).is_dir() else path.parent
+    searched = read_found(folder).get("test_ids") if (folder / FOUND_NAME).is_file() else None
+    return LeftOut(frozenset(leaked), str(candidates), frozenset(searched) if searched else None)
 
 
 def _texts(data: Dataset | str | Path) -> dict[str, str]:

@@ -184,6 +184,7 @@ def find_leakage(
             "nearest": nearest,
             "separate_ids": separate_ids,
         },
+        tuple(texts_of),
     )
 
 

@@ -74,7 +74,8 @@ def _collection(folder: Path) -> None:
 
 
 def _qrels(path: Path) -> None:
-    rows = load_dataset(path.with_name("msshift"), "length", split="queries")
+    data = path.with_name("msshift")
+    rows = [r for g in ("short", "long") for r in load_dataset(data, f"length-{g}", split="test")]
     judged = ((row.query_id, doc_id) for row in rows for doc_id in row.relevant_doc_ids)
     path.write_text("".join(f"{query_id} 0 {doc_id} 1\n" for query_id, doc_id in judged))
 

@@ -19,7 +19,7 @@ from msshift_bench.evaluation import (
     open_test_set,
     score_runs,
 )
-from msshift_bench.leakage import read_left_out
+from msshift_bench.leakage import FoundLeakage, LeakedPair, read_left_out
 from tests.conftest import Build, Command
 
 KEPT, DIFFERENCE = "not leaked", "all minus not leaked"
@@ -179,3 +179,26 @@ def test_candidates_of_other_test_queries_are_refused(
     nothing = read_left_out(write_found(tmp_path / "none", {}), data)
     result = evaluate_run_sets(runs, data, without=nothing)
     assert {row.value for row in result.figures.where(slice=DIFFERENCE)} == {0.0}
+
+
+def test_queries_that_were_not_searched_do_not_count_as_not_leaked(
+    data: Path, tmp_path: Path, msshift: Command
+) -> None:
+    runs = tmp_path / "runs"
+    write_runs(runs / "trained", data)
+    short, long = (
+        load_dataset(data, f"length-{group}", split="test") for group in ("short", "long")
+    )
+    leaked = LeakedPair(short[0].query_id, "t", "near-duplicate", 0.95, short[0].text, "text")
+    for name, searched in (("short", [*short]), ("all", [*short, *long])):
+        ids = tuple(row.query_id for row in searched)
+        FoundLeakage((leaked,), len(ids), 9, {}, {}, ids).write(tmp_path / name)
+    command = ("evaluate", runs, "--data", data, "--without-leaked")
+    refused = msshift(*command, tmp_path / "short")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"does not say whether {len(long)} of the {len(short) + len(long)}" in refused.stderr
+    assert msshift(*command, tmp_path / "all").returncode == 0
+    # Whoever scores the group that was searched alone may.
+    run = runs / "trained" / "length" / "short.run.gz"
+    command = ("score", run, "--test", "length-short", "--data", data, "--without-leaked")
+    assert msshift(*command, tmp_path / "short").returncode == 0
