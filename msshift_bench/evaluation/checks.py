@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.errors import Finding, RunError, UnknownNameError
 from msshift_bench.evaluation.scores import ScoredRun, Scores, first_ids, looks_like
@@ -270,11 +271,10 @@ class Checks:
                 unanswered,
             )
         incomplete = [
-            _incomplete(run, group, lacked, len(queries))
+            _incomplete(run, group, queries)
             for run in scores.runs.values()
             for group, queries in scores.groups.items()
-            if len(queries) >= FEWEST_TESTED
-            and (lacked := int(run.missing[queries].sum())) > MOST_MISSING * len(queries)
+            if len(queries) >= FEWEST_TESTED and run.missing[queries].mean() > MOST_MISSING
         ]
         if incomplete and missing == "zero" and "partial" not in self.allow:
             raise RunError(f"runs of {scores.system} lack queries of {place}:", incomplete)
@@ -376,10 +376,11 @@ def _unanswered(run: ScoredRun, group: str, ids: Sequence[str]) -> Finding:
     )
 
 
-def _incomplete(run: ScoredRun, group: str, lacked: int, queries: int) -> Finding:
+def _incomplete(run: ScoredRun, group: str, queries: Ints) -> Finding:
+    lacked = int(run.missing[queries].sum())
     return Finding(
         "incomplete-run",
-        f"lacks {lacked:,} of the {queries:,} test queries of {group}",
+        f"lacks {lacked:,} of the {len(queries):,} test queries of {group}",
         run.report.name,
         fix="make the run for all of them; or --missing skip leaves them out, and --allow partial "
         "counts them 0",

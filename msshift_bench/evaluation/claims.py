@@ -489,7 +489,8 @@ def left_out_claims(
         valued = ~np.isnan(scores.runs[model, seed].scores[measure.name])
         counted = {group: queries[valued[queries]] for group, queries in counted.items()}
     ids = {scores.query_ids[query] for queries in counted.values() for query in queries}
-    if without.searched is not None and (rest := sorted(ids - without.searched)):
+    rest = [] if without.searched is None else sorted(ids - without.searched)
+    if rest:
         raise DataError(
             f"{without.source} was made for other test queries: it does not say whether "
             f"{len(rest):,} of the {len(ids):,} of {scores.system} leaked ({first_ids(rest)}); "

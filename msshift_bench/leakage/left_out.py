@@ -47,7 +47,8 @@ def read_left_out(
                 f"that it says leaked {why} ({shown}); search the data set's with 'msshift leakage "
                 "find'"
             )
-    folder = path if (path := Path(candidates)).is_dir() else path.parent
+    path = Path(candidates)
+    folder = path if path.is_dir() else path.parent
     searched = read_found(folder).get("test_ids") if (folder / FOUND_NAME).is_file() else None
     return LeftOut(frozenset(leaked), str(candidates), frozenset(searched) if searched else None)
 

@@ -84,7 +84,7 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
     rows = Figures([row for _, losses in panels for row in losses])
     sizes = "; ".join(f"{shift.title}: {say_sizes(losses)}" for shift, losses in panels)
     seeds = rows.names("seeds")
-    level = say_level(inputs.settings.confidence)
+    level, note = say_level(inputs.settings.confidence), note_of(rows)
     caption = [
         f"Rel Loss in {inputs.measure.mean_name}, in per cent of Avg In; right of 0 the model that "
         "never saw the group is worse.",
@@ -92,7 +92,7 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
         if any(row.interval for row in rows)
         else "",
         "White markers rest on one seed: their intervals count queries only." if 1 in seeds else "",
-        f"{note}." if (note := note_of(rows)) else "",
+        f"{note}." if note else "",
         f"Test queries: {sizes}.",
     ]
     worst = ". ".join(text for shift, losses in panels for text in _worst_losses(shift, losses))
@@ -209,7 +209,7 @@ def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str])
 
 def _matrix_caption(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> str:
     scale = " x 100" if inputs.measure.percent else ""
-    level = say_level(inputs.settings.confidence)
+    level, note = say_level(inputs.settings.confidence), note_of(rows)
     losses = inputs.figures(shift, "rel_loss").where(system=system)
     (groups,) = (scores[0].groups for drawn, scores in inputs.shifts if drawn == shift)
     sizes = ", ".join(f"{group} {len(queries):,}" for group, queries in groups.items())

@@ -189,7 +189,8 @@ def _notes(result: Result) -> Iterator[str]:
             f"Lines: {level} intervals, of queries and seeds; with one seed (white markers) of "
             "queries only. The axis cuts what reaches far beyond all losses."
         )
-    if note := note_of(losses):
+    note = note_of(losses)
+    if note:
         yield f"{note}."
     trained = {part.trained_per_group for part in result.scores}
     if True in trained:
