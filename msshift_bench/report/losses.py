@@ -209,7 +209,7 @@ def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str])
 
 def _matrix_caption(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> str:
     scale = " x 100" if inputs.measure.percent else ""
-    level, note = say_level(inputs.settings.confidence), note_of(rows)
+    level = say_level(inputs.settings.confidence)
     losses = inputs.figures(shift, "rel_loss").where(system=system)
     (groups,) = (scores[0].groups for drawn, scores in inputs.shifts if drawn == shift)
     sizes = ", ".join(f"{group} {len(queries):,}" for group, queries in groups.items())
