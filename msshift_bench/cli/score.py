@@ -49,7 +49,8 @@ def score(
 
     It prints the mean of every measure with its interval, which counts other queries, of this very
     run. With --reference it also prints how far the runs are from that one, with an interval and a
-    corrected p-value; there is no star, since nothing is said of another training.
+    corrected p-value; a † marks what is significant of these very runs, and says nothing of another
+    training.
 
     With --check it only says whether the runs can be scored, with or without a test set; it exits
     with 1 if one cannot.
