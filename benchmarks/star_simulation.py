@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -49,7 +50,6 @@ from msshift_bench.stats import (
     infer,
     rel_loss,
 )
-from msshift_bench.stats.sums_of_t import half_width
 
 MOST = 0.07
 """The highest rate of tables with a star where nothing is lost, at its upper 95% end."""
@@ -104,9 +104,7 @@ def floor(seed_sd: float, trials: int) -> dict[str, Rate]:
         known = estimate.uncertainty()
         assert known is not None
         low, high = known.interval(estimate.value, 0.95)
-        is_at_floor = half_width(0.95, known.queries, known.trained) < half_width(
-            0.95, known.fixed, Part(0.0, 1.0)
-        )
+        is_at_floor = replace(known, noise=0.0).half_width(0.95) < known.half_width(0.95)
         held += low <= 0 <= high
         at_floor += is_at_floor
         held_there += is_at_floor and low <= 0 <= high

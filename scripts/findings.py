@@ -2,9 +2,9 @@
 
 Run it from the repository's root: ``python scripts/findings.py`` writes the blocks between
 ``<!-- claims: NAME -->`` and ``<!-- end claims -->`` of docs/findings.md, docs/experiments.md and
-docs/leakage.md anew; ``--check`` says which page differs, and exits with 1. The block ``tables`` is
-the table of losses and that of differences in which computed claims are printed; the picture of the
-topics is drawn, too.
+docs/leakage.md anew, and draws the picture of the topics; ``--check`` says what differs, and exits
+with 1. The block ``tables`` is the table of losses and those of differences in which computed
+claims are printed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msshift_bench.analysis import load_published
 from msshift_bench.data import DataInfo
-from msshift_bench.evaluation import Result, Settings, estimates_of, parse_measure
+from msshift_bench.evaluation import Result, Settings, estimates_of
 from msshift_bench.evaluation.evaluating import differences_of, losses_of
-from msshift_bench.evaluation.tables import compared_tables, loss_table
 from msshift_bench.leaderboard import entries_folder, open_entry
 from msshift_bench.output import show_p, show_percent, show_percent_interval, to_markdown
+from msshift_bench.report.result_picture import draw_result
 from msshift_bench.shifts import get_shift
-from msshift_bench.stats import SIGNIFICANT, Figure, detectable_loss
+from msshift_bench.stats import STAR, Figure, detectable_loss
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+PICTURE = "findings-topics.svg"
 PAGES = ("findings.md", "experiments.md", "leakage.md")
 BLOCK = re.compile(r"(<!-- claims: ([\w-]+) -->\n).*?(<!-- end claims -->\n)", re.DOTALL)
 SETTINGS = Settings(measures=("RR@10",))
@@ -71,7 +73,7 @@ def paper_loss(system: str, where: str) -> str:
 def could_have_been_found(names: Mapping[str, str]) -> str:
     """Return the loss that would have been found in 80 of 100 repetitions, without a correction."""
     (scores,) = [part for part in results()[0].scores if part.system == names["system"]]
-    estimates = estimates_of(scores, parse_measure("RR@10"), scores.groups, "macro")
+    estimates = estimates_of(scores, SETTINGS.measures[0], scores.groups, "macro")
     estimate = estimates[names["group"]]["rel_loss"]
     known = None if estimate is None else estimate.uncertainty()
     return show_percent(None if known is None else detectable_loss(known))
@@ -92,7 +94,7 @@ def say(claim: Mapping[str, Any]) -> str:
     value = f"{show_percent(figure.value)} {show_percent_interval(figure.interval)}"
     test = f"p = {show_p(figure.p)}, {figure.family}"
     text = claim["says"].format(figure=value)
-    if figure.p is not None and figure.p <= SIGNIFICANT:
+    if figure.mark == STAR:
         return f"- **{text}** ({test}).{behind}"
     if "against" not in claim["of"]:
         test += f"; a loss of {could_have_been_found(claim['of'])} would have been found"
@@ -102,14 +104,8 @@ def say(claim: Mapping[str, Any]) -> str:
 def tables() -> str:
     """Return the tables in which computed claims are printed, with what p goes over."""
     losses, differences = results()
-    measure = SETTINGS.measures[0]
-    of_topics = losses.figures.where(measure=measure.name)
-    printed = [loss_table(of_topics, measure, SETTINGS)]
-    printed += [
-        table
-        for table in compared_tables(differences.figures, measure, SETTINGS, None)
-        if " - " in table.title
-    ]
+    pairs = [table for table in differences.tables() if " - " in table.title]
+    printed = [*losses.tables(), *pairs]
     return "\n".join(f"{to_markdown(table)}\n{table.note}\n" for table in printed)
 
 
@@ -123,23 +119,32 @@ def block(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def picture() -> bytes:
+    """Return the picture of the losses on topics."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / PICTURE
+        draw_result(results()[0], path)
+        return path.read_bytes()
+
+
 def filled(text: str) -> str:
     """Return a page with its blocks as the claims have them."""
     return BLOCK.sub(lambda found: f"{found[1]}{block(found[2])}{found[3]}", text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the pages, or say which differ."""
+    """Write the pages and the picture, or say which differ."""
     parser = argparse.ArgumentParser(description="Put claims where the pages say what was found.")
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page differs")
     check = parser.parse_args(arguments).check
+    pages = {page: filled((DOCS / page).read_text("utf-8")).encode() for page in PAGES}
     differing = []
-    for page in PAGES:
-        text = (DOCS / page).read_text(encoding="utf-8")
-        if filled(text) != text:
-            differing.append(page)
+    for name, content in {**pages, PICTURE: picture()}.items():
+        path = DOCS / name
+        if path.read_bytes() != content:
+            differing.append(name)
             if not check:
-                (DOCS / page).write_text(filled(text), encoding="utf-8")
+                path.write_bytes(content)
     print(
         f"{', '.join(differing) or 'no page'} {'differs' if check else 'written'}", file=sys.stderr
     )

@@ -44,6 +44,7 @@ from msshift_bench.similarity import (
 )
 from msshift_bench.stats import (
     FEWEST_GROUPS,
+    UNTESTED,
     Claim,
     Figure,
     Figures,
@@ -55,11 +56,6 @@ from msshift_bench.stats import (
 __all__ = ["analyse_report", "analyse_run_sets", "link_losses"]
 
 _PLANNED_SEEDS = (2, 3, 5, 10)
-_POINT: Mapping[str, Any] = {
-    "p": None, "p_uncorrected": None, "mark": "", "family": "", "seed_sd": None, "seed_share": None,
-}  # fmt: skip
-"""What a loss leaves out as a point of a link: its own test, and what its seeds add."""
-
 _LEGEND = (
     "slope x 100: points of Rel Loss per 1 of the indicator; p by t with groups - 2 degrees of "
     "freedom; [95% intervals]; p of rank correlations is exact for up to 8 groups, before its "
@@ -262,6 +258,7 @@ def analyse_report(
     source = f"run sets of {', '.join(dict.fromkeys(scores.system for scores in systems))}"
     claims = list(_query_claims(trained, similarities, measures, bins))
     links = link_losses(points, source, further=claims)
+    # The figures of these claims are the last, in their order.
     of_queries = Figures(links.figures[len(links.figures) - len(claims) :])
     notes = [
         note
@@ -303,7 +300,7 @@ def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
             f"{', '.join(without) or 'the groups of its missing run files'} of {shift.name}; "
             "complete its run files, or leave the system, the measure or the shift out"
         )
-    return [row._replace(**_POINT) for row in losses]
+    return [row._replace(**UNTESTED) for row in losses]
 
 
 def _query_claims(

@@ -37,6 +37,7 @@ from msshift_bench.stats import (
 __all__ = [
     "ALL_GROUPS",
     "MEAN_OF_SYSTEMS",
+    "OTHER_SLOPES",
     "Link",
     "find_links",
     "VERDICTS",
@@ -51,7 +52,8 @@ MEAN_OF_SYSTEMS = "mean of systems"
 """The name of the mean in tables, where systems have theirs."""
 
 VERDICTS = ("verdict", "verdicts of this call")
-"""The family of what verdicts rest on."""
+OTHER_SLOPES = ("slope", "other slopes of this call")
+"""The families of what verdicts rest on, and of the slopes that they do not rest on."""
 
 ALL_GROUPS = "all"
 """The group of a figure of all groups together."""
@@ -216,7 +218,7 @@ def link_claims(link: Link) -> Iterator[Claim]:
     for system, losses in link.losses.items():
         line = link.line(system)
         is_verdict = system == link.tested and len(link.shifts) == 1
-        family = VERDICTS if is_verdict else ("slope", "other slopes of this call")
+        family = VERDICTS if is_verdict else OTHER_SLOPES
         yield Claim(link.named("slope", system), line.slope, family)
         yield Claim(link.named("groups", system)._replace(value=len(link.groups)))
         yield Claim(link.named("intercept", system)._replace(value=line.intercept))

@@ -16,6 +16,7 @@ import numpy as np
 from msshift_bench.analysis.group_links import (
     ALL_GROUPS,
     MEAN_OF_SYSTEMS,
+    OTHER_SLOPES,
     VERDICTS,
     say_link,
     say_one_seed,
@@ -117,12 +118,12 @@ def query_claims(
         relative[MEAN_OF_SYSTEMS] = {
             group: np.mean([lost[group] for lost in relative.values()], axis=0) for group in values
         }
+    *_, tested = relative
     for system, of_groups in relative.items():
         slope = slope_inside_groups(of_groups, values)
         if slope is not None:
             row = shared._replace(system=system)
-            is_verdict = system == list(relative)[-1]
-            family = VERDICTS if is_verdict else ("slope", "other slopes of this call")
+            family = VERDICTS if system == tested else OTHER_SLOPES
             yield Claim(row._replace(figure="slope_inside_groups"), slope, family)
             yield Claim(row._replace(figure="groups", value=slope.df + 1))
 

@@ -152,7 +152,8 @@ def _tell(
     counts = count_edits(texts, variants)
     tests = [] if against is None else compare_edits(texts, variants, against)
     claims = [Claim(Figure(t.statistic), family=("edits", "statistics"), p=t.p) for t in tests]
-    corrected = {row.figure: row.p or 0.0 for row in infer(claims, Inference())}
+    inferred = infer(claims, Inference())
+    corrected = {row.figure: row.p for row in inferred if row.p is not None}
     if as_json:
         print_json(
             {

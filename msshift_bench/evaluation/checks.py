@@ -14,7 +14,13 @@ from types import MappingProxyType
 from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.errors import Finding, RunError, UnknownNameError
-from msshift_bench.evaluation.scores import ScoredRun, Scores, first_ids, looks_like
+from msshift_bench.evaluation.scores import (
+    FEWEST_ANSWERED,
+    ScoredRun,
+    Scores,
+    first_ids,
+    looks_like,
+)
 from msshift_bench.runs import RunReport, RunSet, Sidecar, read_run
 from msshift_bench.shifts import Shift
 
@@ -35,8 +41,8 @@ FEW_MISSING = 0.05
 """The share of a group's test queries that runs may lack without a doubt."""
 
 
-MOST_MISSING, FEWEST_TESTED = 0.1, 20
-"""The share that they may lack, and count 0, of a group of so many or more."""
+MOST_MISSING = 0.1
+"""The share that they may lack, and count 0, of a group of `FEWEST_ANSWERED` or more."""
 
 
 class Checks:
@@ -274,7 +280,7 @@ class Checks:
             _incomplete(run, group, queries)
             for run in scores.runs.values()
             for group, queries in scores.groups.items()
-            if len(queries) >= FEWEST_TESTED and run.missing[queries].mean() > MOST_MISSING
+            if len(queries) >= FEWEST_ANSWERED and run.missing[queries].mean() > MOST_MISSING
         ]
         if incomplete and missing == "zero" and "partial" not in self.allow:
             raise RunError(f"runs of {scores.system} lack queries of {place}:", incomplete)

@@ -151,14 +151,13 @@ def loss_claims(
     total = sum(sizes[group] for group in groups if group in sizes)
     for group, figures in groups.items():
         row = named._replace(group=group, seeds=seeds, queries=sizes.get(group, total))
+        over = "systems x groups" if group in sizes else "systems"
         for figure, estimate in figures.items():
-            if figure != "rel_loss":
-                bounds = _bounds_of(figure, measure)
-                yield Claim(row._replace(figure=figure), estimate, bounds=bounds)
-                continue
-            p = _paired_t(figures["loss"]) if seeds == 1 and group in sizes else None
-            family = _family(row, "systems x groups" if group in sizes else "systems")
-            yield Claim(row._replace(figure=figure), estimate, family, p)
+            tested = figure == "rel_loss"
+            family = _family(row, over) if tested else ()
+            p = _paired_t(figures["loss"]) if tested and seeds == 1 and group in sizes else None
+            bounds = _bounds_of(figure, measure)
+            yield Claim(row._replace(figure=figure), estimate, family, p, bounds)
         if figures.get("loss") is not None:
             yield Claim(row._replace(figure="effect_size", value=_effect_size(figures["loss"])))
 

@@ -103,8 +103,8 @@ Model = tuple[str, int | None]
 """A model: the group that it was trained without, or `FOR_ALL`, and its seed."""
 
 
-_FEWEST_ANSWERED = 20
-"""Queries of a run about which something can be remarked: some of so many find a passage."""
+FEWEST_ANSWERED = 20
+"""Queries of a run about which something can be said: some of so many find a passage."""
 
 _OTHER_TEST_SET = "score the run on the test set that it was made for"
 _TEXT_IDS = (
@@ -196,7 +196,7 @@ def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> tuple[str, ..
         RunError: if no passage is found because ids lost their leading zeros.
     """
     answered = int(np.count_nonzero(~run.missing))
-    if answered < _FEWEST_ANSWERED:
+    if answered < FEWEST_ANSWERED:
         return ()
     remarks = []
     if not len(run.hits.query):
@@ -223,7 +223,7 @@ def _check_ids(run: JudgedRun) -> None:
     judged = {doc for docs in run.judgements.judged.values() for doc in docs}
     bare = {_bare(doc): doc for doc in judged}
     held = [doc for _, ranking in run.reread() for doc, _, _ in ranking]
-    lost = next((doc for doc in held if doc not in judged and _bare(doc) in bare), None)
+    lost = next((doc for doc in held if _bare(doc) in bare), None)
     if lost is not None and judged.isdisjoint(held):
         finding = Finding(
             "ids-changed",

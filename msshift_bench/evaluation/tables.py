@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from msshift_bench.evaluation.claims import ALL_QUERIES
 from msshift_bench.evaluation.measures import Measure
@@ -32,7 +31,7 @@ from msshift_bench.output import (
     show_percent,
 )
 from msshift_bench.shifts import SIZED, Shift, get_shift
-from msshift_bench.stats import MEAN, QUERIES_ONLY, Figure, Figures
+from msshift_bench.stats import MEAN, QUERIES_ONLY, UNTESTED, Figure, Figures
 
 __all__ = [
     "FEWEST_IN_SLICE",
@@ -190,15 +189,7 @@ def _printable(figures: Figures) -> Figures:
     }
     # A mean over groups is as unsure as its smallest group.
     few |= {(system, MEAN) for system, _ in few}
-    nothing: dict[str, Any] = {
-        "value": None,
-        "low": None,
-        "high": None,
-        "p": None,
-        "mark": "",
-        "family": "",
-    }
-    nothing |= {"seed_sd": None, "seed_share": None}
+    nothing = {**UNTESTED, **dict.fromkeys(("value", "low", "high"))}
     return Figures(
         [row._replace(**nothing) if (row.system, row.group) in few else row for row in figures]
     )
@@ -410,11 +401,10 @@ def _overview(values: Figures, measure: Measure, heading: str, reference: str, l
     (whole,) = wholes.names("group")
     # A mark is that of the difference, and stands at the value.
     apart = {(row.system, row.figure): row for row in wholes.where(against=reference)}
-    alone = [
-        row._replace(mark=difference.mark, family=difference.family) if difference else row
-        for row in wholes.where(against="")
-        for difference in [apart.get((row.system, row.figure))]
-    ]
+    alone = []
+    for row in wholes.where(against=""):
+        difference = apart.get((row.system, row.figure), row)
+        alone.append(row._replace(mark=difference.mark, family=difference.family))
     compared = {reference, *(system for system, _ in apart)}
     names = [name for name in wholes.names("system") if name != reference]
     rows = [Head((name,), {"system": name}) for name in (reference, *names) if name in compared]

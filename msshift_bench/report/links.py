@@ -17,6 +17,7 @@ from msshift_bench.analysis import (
     BOX,
     Link,
     find_links,
+    say_link,
     what_intervals_count,
 )
 from msshift_bench.output import LINE, PALE_INK, Look, looks_of
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-    from msshift_bench.evaluation import Note, Result
+    from msshift_bench.evaluation import Result
 
 __all__ = ["link_pictures"]
 
@@ -62,7 +63,7 @@ def link_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     indicators = list(dict.fromkeys(link.against for link in links))
     for name in indicators:
         of_indicator = [link for link in links if link.against == name]
-        yield _group_links(inputs, result.figures, of_indicator, result.notes)
+        yield _group_links(inputs, result.figures, of_indicator)
     for name in result.figures.where(figure="distribution").names("against"):
         yield _distributions(result.figures.where(against=name, measure=""))
         yield _intervals(inputs, result, name)
@@ -77,9 +78,7 @@ def link_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
         )
 
 
-def _group_links(
-    inputs: Inputs, figures: Figures, links: Sequence[Link], notes: Sequence[Note]
-) -> Picture:
+def _group_links(inputs: Inputs, figures: Figures, links: Sequence[Link]) -> Picture:
     """Draw Rel Loss over one indicator, a panel per shift and one for all together."""
     indicator = find_indicator(links[0].against)
     rows = math.ceil(len(links) / 2)
@@ -119,8 +118,7 @@ def _group_links(
             for row in losses.where(system=link.systems[0])
         ]
         name_points(ax, points, inches=1.6, wide=1.6 if len(links) > 1 else 4.0)
-        said = next(note.text for note in notes if note.about == link.about)
-        verdicts.append(f"{name} ({line.groups} groups): {said}")
+        verdicts.append(f"{name} ({line.groups} groups): {say_link(verdict)}")
     for ax in axes[len(links) :]:
         ax.set_axis_off()
     systems = dict.fromkeys(system for link in links for system in link.systems)

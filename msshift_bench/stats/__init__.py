@@ -19,7 +19,16 @@ from msshift_bench.stats.estimates import (
     average,
     rel_loss,
 )
-from msshift_bench.stats.figures import DAGGER, MEAN, STAR, Claim, Figure, Figures, infer
+from msshift_bench.stats.figures import (
+    DAGGER,
+    MEAN,
+    STAR,
+    UNTESTED,
+    Claim,
+    Figure,
+    Figures,
+    infer,
+)
 from msshift_bench.stats.inference import AVERAGES, Inference
 from msshift_bench.stats.lines import (
     FEWEST_GROUPS,
@@ -85,6 +94,7 @@ __all__ = [
     "QUERIES_ONLY",
     "SIGNIFICANT",
     "STAR",
+    "UNTESTED",
     "Uncertainty",
     "adjust",
     "annotator_agreement",

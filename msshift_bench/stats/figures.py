@@ -7,8 +7,9 @@ under some names; claims that are tested together name their family.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, overload
 
 from msshift_bench.errors import UnknownNameError
@@ -17,7 +18,7 @@ from msshift_bench.stats.inference import Inference
 from msshift_bench.stats.lines import Slope
 from msshift_bench.stats.significance import SIGNIFICANT, adjust
 
-__all__ = ["DAGGER", "MEAN", "STAR", "Claim", "Figure", "Figures", "infer"]
+__all__ = ["DAGGER", "MEAN", "STAR", "UNTESTED", "Claim", "Figure", "Figures", "infer"]
 
 STAR, DAGGER = "*", "†"
 """The marks of what is significant: counting more than queries, and counting queries only."""
@@ -85,6 +86,19 @@ class Figure(NamedTuple):
     def interval(self) -> tuple[float, float] | None:
         """Both ends of its interval; `None` without one."""
         return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+UNTESTED: Mapping[str, Any] = MappingProxyType(
+    {
+        "p": None,
+        "p_uncorrected": None,
+        "mark": "",
+        "family": "",
+        "seed_sd": None,
+        "seed_share": None,
+    }
+)
+"""What a figure is without its test and what its seeds add, to be put in place of these."""
 
 
 class Claim(NamedTuple):

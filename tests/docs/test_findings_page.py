@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
+from scripts import findings
 from scripts.experiments.plans import load, names
-from scripts.findings import BLOCK, DOCS, PAGES, claims, figure_of, main, say
+from scripts.findings import BLOCK, DOCS, PAGES, PICTURE, claims, figure_of, main, say
 from tests.conftest import REPOSITORY
 
 CLAIMS = claims()["claim"]
@@ -24,15 +27,28 @@ def test_the_pages_are_those_of_the_claims() -> None:
     assert main(["--check"]) == 0
 
 
-def test_a_page_that_says_something_else_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    page = DOCS / "findings.md"
-    text = page.read_text(encoding="utf-8")
-    try:
-        page.write_text(text.replace("of its MRR@10**", "of everything**"), encoding="utf-8")
-        assert main(["--check"]) == 1
-    finally:
-        page.write_text(text, encoding="utf-8")
-    assert capsys.readouterr().err == "findings.md differs\n"
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [("findings.md", b"of its MRR@10**", b"of everything**"), (PICTURE, b"</svg>", b"<g/></svg>")],
+)
+def test_a_page_or_a_picture_that_says_something_else_is_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    before: bytes,
+    after: bytes,
+) -> None:
+    for page in (*PAGES, PICTURE):
+        shutil.copy(DOCS / page, tmp_path)
+    content = (DOCS / name).read_bytes()
+    assert before in content
+    (tmp_path / name).write_bytes(content.replace(before, after))
+    monkeypatch.setattr(findings, "DOCS", tmp_path)
+    assert main(["--check"]) == 1
+    assert capsys.readouterr().err == f"{name} differs\n"
+    assert main([]) == 0
+    assert (tmp_path / name).read_bytes() == content
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["says"])
