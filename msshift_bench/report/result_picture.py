@@ -71,8 +71,8 @@ def draw_result(result: Result, path: str | Path) -> None:
 
     Args:
         result: the losses of run sets.
-        path: the file to write: SVG, PNG or PDF, by its ending. Equal results give equal bytes with
-            the same matplotlib.
+        path: the file to write: SVG, PNG or PDF, by its ending. Equal results give equal pictures;
+            their bytes may differ in the last digits of the layout.
 
     Raises:
         UnknownNameError: if its name ends on no format.

@@ -29,7 +29,10 @@ def test_the_pages_are_those_of_the_claims() -> None:
 
 @pytest.mark.parametrize(
     ("name", "before", "after"),
-    [("findings.md", b"of its MRR@10**", b"of everything**"), (PICTURE, b"</svg>", b"<g/></svg>")],
+    [
+        ("findings.md", b"of its MRR@10**", b"of everything**"),
+        (PICTURE, b"<!-- table ", b"<!-- another "),
+    ],
 )
 def test_a_page_or_a_picture_that_says_something_else_is_found(
     tmp_path: Path,
@@ -48,7 +51,10 @@ def test_a_page_or_a_picture_that_says_something_else_is_found(
     assert main(["--check"]) == 1
     assert capsys.readouterr().err == f"{name} differs\n"
     assert main([]) == 0
-    assert (tmp_path / name).read_bytes() == content
+    capsys.readouterr()
+    assert main(["--check"]) == 0
+    if name != PICTURE:
+        assert (tmp_path / name).read_bytes() == content
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["says"])
