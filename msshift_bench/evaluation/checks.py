@@ -396,7 +396,8 @@ def _incomplete(run: ScoredRun, group: str, queries: Ints) -> Finding:
 def _identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
     """Yield pairs of runs that hold the same rankings, the earlier first.
 
-    However they were compressed, and whatever their run tags: runs that score alike are read again.
+    Scores that rise or fall together, another tag and another compression change no ranking: runs
+    that score alike are read again.
     """
     seen: dict[tuple[object, ...], list[ScoredRun]] = {}
     for run in runs:
@@ -416,7 +417,15 @@ def _is_same(run: RunReport, other: RunReport) -> bool:
     if run.digest == other.digest:
         return True
     files = [Path(report.name) for report in (run, other)]
-    return all(file.is_file() for file in files) and read_run(files[0]) == read_run(files[1])
+    return all(file.is_file() for file in files) and _rankings(files[0]) == _rankings(files[1])
+
+
+def _rankings(run: Path) -> dict[str, list[str]]:
+    """Return query -> document ids, the best first, equal scores as `trec_eval` orders them."""
+    return {
+        query: [doc for _, doc in sorted(((score, doc) for doc, score in docs.items()), reverse=True)]
+        for query, docs in read_run(run).items()
+    }
 
 
 def identical_doubts(runs: Iterable[ScoredRun]) -> list[str]:

@@ -126,7 +126,7 @@ class _Streams:
         xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
         self._decompressor: Callable[[], Any] = xz if name == "xz" else bz2.BZ2Decompressor
         self._input = b""
-        self._stream = self._decompressor()
+        self._stream: Any = self._decompressor()
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         with memoryview(buffer).cast("B") as target:
@@ -162,5 +162,5 @@ class _Streams:
         if self._padding_unit and zeros % self._padding_unit:
             raise EOFError(f"{zeros} zero bytes follow the end of its data")
         if self._more():
-            self._stream = self._decompressor()
+            self._stream: Any = self._decompressor()
         return self._stream is not None

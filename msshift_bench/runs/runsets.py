@@ -7,13 +7,14 @@ A path below a system's folder has a place in its run sets, if it is one of::
     <shift>/seed-<n>/<held-out group>.run the same, where there are several seeds
 
 Each is the ranking for the test queries of all groups of the shift. In place of ``.run`` a name may
-end in ``.trec`` or ``.txt``, and each file may be compressed: ``.run.gz``, ``.bz2``, ``.xz``,
-``.zst``. Beside ``short.run`` may stand ``short.run.json``, its sidecar, and ``short.model``, the
+end in ``.trec``, ``.res`` (PyTerrier's) or ``.txt``, and each file may be compressed: ``.run.gz``,
+``.bz2``, ``.xz``, ``.zst``; ranx writes ``.parquet``. Beside ``short.run`` may stand ``short.run.json``, its sidecar, and ``short.model``, the
 folder of its model. ``<system>/also/<test set>/`` holds the system's runs for an extra test set,
 laid out in the same way. Names that begin with a dot are ignored: files that are being written, a
 baseline's unfinished work, leftovers of file managers.
 
-Any other run is an error: in a misspelt folder it would otherwise be left out in silence.
+Any other run is an error: in a misspelt folder it would otherwise be left out in silence. So is a
+file of a shift's or group's name, unless its ending says that it is a text, a table or a picture.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ __all__ = [
 
 _EXTRA_TESTS = "also"
 _SIDECAR_END, _MODEL_END = ".run.json", ".model"
-_RUN_END = r"(?:\.run|\.trec|\.txt)(?:\.gz|\.bz2|\.xz|\.zst)?"
+_RUN_END = r"(?:(?:\.run|\.trec|\.res|\.txt)(?:\.gz|\.bz2|\.xz|\.zst)?|\.parquet)"
 _END = re.compile(rf"(?:\.run\.json|{_RUN_END})$")
 _PATH = re.compile(
     rf"""(?P<shift>[^/.]+)
@@ -61,6 +62,9 @@ _DEEPEST = 3
 
 _OF_RUNS = {".run", ".trec", ".res"}
 """Suffixes of files that seem to be runs wherever they stand."""
+
+_NO_RUNS = set(".csv .html .json .log .md .pdf .png .svg .tex .toml".split())
+"""Last suffixes of files that are no runs, whatever their names."""
 
 _KNOWN_STEMS = {name for shift in SHIFTS.values() for name in (shift.name, *shift.groups)}
 _LAYOUT = (
@@ -383,9 +387,9 @@ def _runs_below(entry: Path, *, texts: bool) -> Iterator[Path]:
     for path in [entry, *(path for names in depths for path in sorted(entry.glob(names)))]:
         is_hidden = any(name.startswith(".") for name in path.relative_to(entry).parts)
         suffixes = set(path.suffixes)
-        seems_run = bool(suffixes & _OF_RUNS) and path.suffix != ".json"
-        known_text = texts and ".txt" in suffixes and _stem(path) in _KNOWN_STEMS
-        if path.is_file() and not is_hidden and (seems_run or known_text):
+        is_known = _stem(path) in _KNOWN_STEMS and (texts or ".txt" not in suffixes)
+        seems_run = (is_known or suffixes & _OF_RUNS) and path.suffix not in _NO_RUNS
+        if path.is_file() and not is_hidden and seems_run:
             yield path
 
 

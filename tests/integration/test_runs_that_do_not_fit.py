@@ -32,9 +32,9 @@ def about_fit(lines: list[str]) -> list[str]:
 
 
 def write(path: Path, queries: list[str], score: float = 1.0) -> Path:
-    """Write a run that finds nothing relevant."""
+    """Write a run that finds nothing relevant; every score gives it another ranking."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_run(path, {query: {"d1": score, "d2": 0.5} for query in queries}, "tag")
+    write_run(path, {query: {"d1": score, f"d{score}": 0.5} for query in queries}, "tag")
     return path
 
 

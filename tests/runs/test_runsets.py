@@ -41,7 +41,7 @@ def test_systems_and_shifts_are_found(tmp_path: Path) -> None:
     assert find_run_sets(str(tmp_path)) == find_run_sets(tmp_path) == find_run_sets([tmp_path])
 
 
-@pytest.mark.parametrize("end", [".run", ".trec", ".txt", ".trec.gz", ".txt.bz2", ".run.xz"])
+@pytest.mark.parametrize("end", [".run", ".trec", ".txt", ".trec.gz", ".res.gz", ".parquet", ".run.xz"])
 def test_names_of_runs_and_of_what_stands_beside_them(tmp_path: Path, end: str) -> None:
     touch(tmp_path, f"length/short{end}", f"length/long{end}", f"wh-words/seed-1/how{end}")
     touch(tmp_path, "length/short.run.json", "length/short.model/weights.run", f"topics{end}")
@@ -183,7 +183,7 @@ def test_runs_of_no_system_have_no_place(
 
 
 IN_A_SYSTEM = [
-    ("length/short.res", "move it to {}/length/short.run"),
+    ("length/short.dat", "move it to {}/length/short.run"),
     ("length/short", "move it to {}/length/short.run"),
     ("length/Short.trec", "move it to {}/length/short.trec"),
     ("length/length-short.run.xz", "move it to {}/length/short.run.xz"),
@@ -270,12 +270,14 @@ def test_what_a_run_set_may_hold_beside_its_runs(
 
 def test_runs_beside_systems_have_no_place(tmp_path: Path) -> None:
     touch(tmp_path, "bm25/length.run", "dense/old/short.run", "colbert.run.gz", "short.trec")
+    touch(tmp_path, "splade/length.tsv.gz")
     with pytest.raises(RunError) as caught:
         find_run_sets([tmp_path])
     assert [(Path(one.source).name, one.fix[:50]) for one in caught.value.findings] == [
         ("colbert.run.gz", "move it elsewhere, or begin its name with a dot; r"),
         ("short.run", "move it to <system>/length/short.run, if it belong"),
         ("short.trec", "move it to <system>/length/short.trec, if it belon"),
+        ("length.tsv.gz", "move it to <system>/length.run, if it belongs ther"),
     ]
 
 
