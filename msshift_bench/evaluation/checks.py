@@ -423,7 +423,7 @@ def _is_same(run: RunReport, other: RunReport) -> bool:
 def _rankings(run: Path) -> dict[str, list[str]]:
     """Return query -> document ids, the best first, equal scores as `trec_eval` orders them."""
     return {
-        query: [doc for _, doc in sorted(((score, doc) for doc, score in docs.items()), reverse=True)]
+        query: sorted(docs, key=lambda doc: (docs[doc], doc), reverse=True)
         for query, docs in read_run(run).items()
     }
 

@@ -32,6 +32,7 @@ from msshift_bench.evaluation.notes import (
     delta_notes,
     left_out_notes,
     loss_notes,
+    tie_notes,
     weak_notes,
 )
 from msshift_bench.evaluation.results import Note, Result, Section
@@ -249,6 +250,8 @@ def losses_of(
                 claims += left_out_claims(part, measure, counted, averaged, without)
     figures = infer(claims, settings)
     notes += weak_notes(figures, settings)
+    for (name,), part in figures.where(slice="").each("shift"):
+        notes += [Note(line, about={"shift": name}) for line in tie_notes(part, settings)]
     if without is not None:
         lines = left_out_notes(figures, without.source)
         notes += [Note(line, about={"view": "left out"}) for line in lines]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
+from operator import itemgetter
 
 from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.claims import ALL_QUERIES, COMPARED, whole_of
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.results import Note
-from msshift_bench.evaluation.scores import ScoredRun, Scores
+from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
 from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, show_share
 from msshift_bench.output import say_level
 from msshift_bench.runs import TIE_POLICIES
+from msshift_bench.shifts import get_shift
 from msshift_bench.stats import (
     AVERAGES,
     DAGGER,
@@ -37,6 +39,7 @@ __all__ = [
     "policy_notes",
     "run_counts",
     "run_notes",
+    "tie_notes",
     "weak_notes",
 ]
 
@@ -119,9 +122,8 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
     strangers = sum(run.report.extra_queries for run in runs)
     digests = " ".join(run.report.digest[:8] for run in runs)
     return (
-        f"sha256 {digests}; {missing} missing queries, {tied} with a tie at a relevant passage, "
-        f"{codes.total()} warnings"
-        + (f" ({named})" if codes else "")
+        f"sha256 {digests}; {missing} missing queries, {tied} with a tie at a relevant passage"
+        + (f", {codes.total()} warnings ({named})" if codes else "")
         + (f"; {strangers} other queries, which do not count here" if strangers else "")
     )
 
@@ -138,6 +140,37 @@ def _system_counts(scores: Scores) -> str:
         lacking = ", ".join(scores.missing_runs)
         facts.append(f"no run of the model trained {scores.shift.training_of(lacking)}")
     return f"{', '.join(facts)}; {run_counts(runs)}"
+
+
+def tie_notes(figures: Figures, settings: Settings) -> list[str]:
+    """Return, for each system and measure, the mean that the order of equal scores changes most.
+
+    Args:
+        figures: the means of runs, or of models on the groups of one shift, with their bounds.
+        settings: the measures; what does not change a printed digit is not told.
+    """
+    lines = []
+    for measure in settings.measures:
+        for (system,), part in figures.where(measure=measure.name).each("system"):
+            pairs = zip(part.where(figure="tie_worst"), part.where(figure="tie_best"), strict=True)
+            moved = [
+                (abs(best.number - worst.number), worst, best)
+                for worst, best in pairs
+                if measure.show(worst.value) != measure.show(best.value)
+            ]
+            if moved:
+                _, worst, best = max(moved, key=itemgetter(0))
+                place = worst.group
+                if worst.model not in ("", FOR_ALL):
+                    trained = get_shift(worst.shift).training_of(worst.model)
+                    place += f" of the model trained {trained}"
+                lines.append(
+                    f"{system}: by the order of equal scores {measure.name} is "
+                    f"{measure.show(worst.value)} to {measure.show(best.value)} on {place}"
+                    + " (the widest range)"
+                    * (len(moved) > 1)
+                )
+    return lines
 
 
 def loss_notes(
@@ -323,6 +356,7 @@ def run_notes(
             )
             if (figure.queries or 0) < len(queries)
         ]
+    lines += tie_notes(figures, settings)
     lines.append(
         f"{say_level(settings.confidence)} intervals: {QUERIES_ONLY}, of this one run (Student's t)"
     )

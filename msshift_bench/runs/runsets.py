@@ -8,10 +8,11 @@ A path below a system's folder has a place in its run sets, if it is one of::
 
 Each is the ranking for the test queries of all groups of the shift. In place of ``.run`` a name may
 end in ``.trec``, ``.res`` (PyTerrier's) or ``.txt``, and each file may be compressed: ``.run.gz``,
-``.bz2``, ``.xz``, ``.zst``; ranx writes ``.parquet``. Beside ``short.run`` may stand ``short.run.json``, its sidecar, and ``short.model``, the
-folder of its model. ``<system>/also/<test set>/`` holds the system's runs for an extra test set,
-laid out in the same way. Names that begin with a dot are ignored: files that are being written, a
-baseline's unfinished work, leftovers of file managers.
+``.bz2``, ``.xz``, ``.zst``; ranx writes ``.parquet``. Beside ``short.run`` may stand
+``short.run.json``, its sidecar, and ``short.model``, the folder of its model.
+``<system>/also/<test set>/`` holds the system's runs for an extra test set, laid out in the same
+way. Names that begin with a dot are ignored: files that are being written, a baseline's unfinished
+work, leftovers of file managers.
 
 Any other run is an error: in a misspelt folder it would otherwise be left out in silence. So is a
 file of a shift's or group's name, unless its ending says that it is a text, a table or a picture.
@@ -63,7 +64,7 @@ _DEEPEST = 3
 _OF_RUNS = {".run", ".trec", ".res"}
 """Suffixes of files that seem to be runs wherever they stand."""
 
-_NO_RUNS = set(".csv .html .json .log .md .pdf .png .svg .tex .toml".split())
+_NO_RUNS = {".csv", ".html", ".json", ".log", ".md", ".pdf", ".png", ".svg", ".tex", ".toml"}
 """Last suffixes of files that are no runs, whatever their names."""
 
 _KNOWN_STEMS = {name for shift in SHIFTS.values() for name in (shift.name, *shift.groups)}

@@ -149,3 +149,12 @@ def test_options_of_score_that_would_do_nothing_are_refused(
     done = CliRunner().invoke(app, ["score", run, "--qrels", str(tmp_path / "qrels.txt"), *options])
     assert done.exit_code != 0
     assert message in str(done.exception)
+
+
+def test_a_mean_that_the_order_of_equal_scores_decides_is_told_with_its_range() -> None:
+    first = {query: {doc: 2.0, "x": 1.0} for query, doc in zip(QUERIES, JUDGED, strict=True)}
+    tied = {**first, "q0": {JUDGED[0]: 1.0, "x": 1.0}}
+    shown = [note.text for note in score_runs([tied, first], QRELS).notes]
+    assert [line for line in shown if "by the order of equal scores" in line] == [
+        "<run>: by the order of equal scores RR@10 is 97.9 to 100.0 on <qrels>"
+    ]

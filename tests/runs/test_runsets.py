@@ -41,7 +41,9 @@ def test_systems_and_shifts_are_found(tmp_path: Path) -> None:
     assert find_run_sets(str(tmp_path)) == find_run_sets(tmp_path) == find_run_sets([tmp_path])
 
 
-@pytest.mark.parametrize("end", [".run", ".trec", ".txt", ".trec.gz", ".res.gz", ".parquet", ".run.xz"])
+@pytest.mark.parametrize(
+    "end", [".run", ".trec", ".txt", ".trec.gz", ".res.gz", ".parquet", ".run.xz"]
+)
 def test_names_of_runs_and_of_what_stands_beside_them(tmp_path: Path, end: str) -> None:
     touch(tmp_path, f"length/short{end}", f"length/long{end}", f"wh-words/seed-1/how{end}")
     touch(tmp_path, "length/short.run.json", "length/short.model/weights.run", f"topics{end}")
