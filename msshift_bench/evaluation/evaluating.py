@@ -250,8 +250,8 @@ def losses_of(
                 claims += left_out_claims(part, measure, counted, averaged, without)
     figures = infer(claims, settings)
     notes += weak_notes(figures, settings)
-    for (name,), part in figures.where(slice="").each("shift"):
-        notes += [Note(line, about={"shift": name}) for line in tie_notes(part, settings)]
+    for (name,), means in figures.where(slice="").each("shift"):
+        notes += [Note(line, about={"shift": name}) for line in tie_notes(means, settings)]
     if without is not None:
         lines = left_out_notes(figures, without.source)
         notes += [Note(line, about={"view": "left out"}) for line in lines]

@@ -106,7 +106,7 @@ class _Decompressed(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         try:
             size = int(self._stream.readinto(buffer))
-        except (OSError, EOFError, lzma.LZMAError) as error:
+        except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
             if getattr(error, "errno", None) is not None:  # the file itself cannot be read
                 raise
             raise DamagedInputError(f"the compressed input is damaged: {error}") from error
@@ -162,5 +162,5 @@ class _Streams:
         if self._padding_unit and zeros % self._padding_unit:
             raise EOFError(f"{zeros} zero bytes follow the end of its data")
         if self._more():
-            self._stream: Any = self._decompressor()
+            self._stream = self._decompressor()
         return self._stream is not None

@@ -156,5 +156,5 @@ def test_a_mean_that_the_order_of_equal_scores_decides_is_told_with_its_range() 
     tied = {**first, "q0": {JUDGED[0]: 1.0, "x": 1.0}}
     shown = [note.text for note in score_runs([tied, first], QRELS).notes]
     assert [line for line in shown if "by the order of equal scores" in line] == [
-        "<run>: by the order of equal scores RR@10 is 97.9 to 100.0 on <qrels>"
+        "<mapping>: by the order of equal scores RR@10 is 97.9 to 100.0 on <qrels>"
     ]
