@@ -36,6 +36,9 @@ with ``judged_only`` set."""
 _SHALLOW = frozenset({"AP", "Accuracy", "ERR", "Judged", "P", "R", "RR", "Success", "nDCG"})
 """Measures that no document below the cutoff changes, unless they leave out unjudged documents."""
 
+_OF_JUDGEMENTS = frozenset({"NumRel"})
+"""Measures that count judgements: a query that the run lacks has a value, as in trec_eval -c."""
+
 _NOT_RETRIEVED = "\x01"
 """An id that no document has, without white space: a library reads judgements as lines of text."""
 
@@ -64,6 +67,9 @@ def _compute(name: str, partial: bool, runs: Sequence[JudgedRun]) -> list[Floats
                 key = str(version * len(judgements) + number)
                 qrels[key] = relevance[number]
                 ranked[key] = {doc: float(len(docs) - place) for place, doc in enumerate(docs)}
+    if measure.NAME in _OF_JUDGEMENTS:
+        for number in np.flatnonzero(runs[0].missing).tolist():
+            qrels[str(number)], ranked[str(number)] = relevance[number], {_NOT_RETRIEVED: 0.0}
     values = np.full(len(runs) * len(judgements), np.nan if partial else float(measure.DEFAULT))
     try:
         for metric in ir_measures.iter_calc([measure], qrels, ranked):

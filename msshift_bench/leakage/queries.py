@@ -34,6 +34,7 @@ _LABEL = re.compile(r"^(Number|Topic|Description)\s*:\s*", re.IGNORECASE)
 _TAG = re.compile(
     r"<(top|num|title|desc|narr)>(.*?)(?=</?(?:top|num|title|desc|narr)>|\Z)", re.DOTALL
 )
+_MOST_TOPIC_BYTES = 1 << 26
 _PEEK = 4096
 
 
@@ -115,15 +116,23 @@ def _columns(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicText]
 def _is_trec(path: Path) -> bool:
     if not path.is_file():
         return False
-    with open_stream(path) as stream:
-        return stream.read(_PEEK).removeprefix(UTF8_BOM).lstrip().startswith(b"<")
+    try:
+        with open_stream(path) as stream:
+            return stream.read(_PEEK).removeprefix(UTF8_BOM).lstrip().startswith(b"<")
+    except DamagedInputError:  # whoever reads its lines says where
+        return False
 
 
 def _trec_texts(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicText]]:
     """Yield the titles and descriptions of TREC's topics, whose tags need not be closed."""
     try:
         with open_stream(path) as stream:
-            text = stream.read().decode("utf-8")
+            stored = stream.read(_MOST_TOPIC_BYTES + 1)
+        if len(stored) > _MOST_TOPIC_BYTES:
+            message = f"topics are at most {_MOST_TOPIC_BYTES:,} bytes; give queries in columns"
+            findings.add("too-large", message, str(path))
+            return
+        text = stored.decode("utf-8")
     except (UnicodeDecodeError, DamagedInputError) as error:
         findings.add("not-utf8", f"the topics cannot be read: {error}", str(path))
         return

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from msshift_bench.errors import FindingLog, quoted
 from msshift_bench.plumbing.compression import DamagedInputError
@@ -37,14 +37,14 @@ def numbered_lines(
 
     A leading byte order mark, CRLF line ends and blank lines at the very end are tolerated. Lines
     that are not UTF-8, other blank lines, a truncated file and one that changes while it is read
-    are recorded in `findings`.
+    are recorded in `findings`; so is a line of more than `MAX_LINE_BYTES`, behind which nothing is
+    read: a small compressed file may unpack to a line that fills the memory.
 
     Args:
         path: the file; plain, or compressed with gzip, bzip2, xz or zstd, whatever its name.
         findings: the log for findings.
         problem_of: takes a line's number and bytes, and returns why the file is of another kind, or
-            ``""``; nothing is read after such a line. With it, one line takes little more than
-            `MAX_LINE_BYTES` of memory.
+            ``""``; nothing is read after such a line.
 
     Raises:
         NotFoundError: if there is no such file.
@@ -55,11 +55,14 @@ def numbered_lines(
     before = FileState.of(path)
     try:
         with open_stream(path) as stream:
-            for raw in _raw_lines(stream, limited=problem_of is not None):
+            for raw in iter(functools.partial(stream.readline, MAX_LINE_BYTES + 1), b""):
                 number += 1
                 if number == 1:
                     raw = raw.removeprefix(_BOM)
-                if problem_of is not None and (problem := problem_of(number, raw)):
+                problem = problem_of(number, raw) if problem_of is not None else ""
+                if len(raw) > MAX_LINE_BYTES:
+                    problem = "the input is not text: a line of more than a mebibyte"
+                if problem:
                     fix = "give lines of text in UTF-8"
                     findings.add("binary-input", problem, str(path), number, fix)
                     return
@@ -83,12 +86,6 @@ def numbered_lines(
     if FileState.of(path) != before:
         fix = "wait until it is written, and try again"
         findings.add("changed-while-read", "the file changed while it was read", str(path), 0, fix)
-
-
-def _raw_lines(stream: BinaryIO, *, limited: bool) -> Iterator[bytes]:
-    if not limited:
-        return iter(stream)
-    return iter(functools.partial(stream.readline, MAX_LINE_BYTES + 1), b"")
 
 
 def tsv_rows(
@@ -270,6 +267,4 @@ def _why_no_qrels(number: int, line: bytes) -> str:
         return "this is a Parquet file, not qrels in lines of text"
     if number == 1 and _JSON.match(line):
         return "this is JSON, not qrels in lines of text"
-    if b"\0" in line or len(line) > MAX_LINE_BYTES:
-        return "the input is not text: a NUL byte or a line of more than a mebibyte"
-    return ""
+    return "the input is not text: a NUL byte" if b"\0" in line else ""

@@ -158,3 +158,10 @@ def test_a_mean_that_the_order_of_equal_scores_decides_is_told_with_its_range() 
     assert [line for line in shown if "by the order of equal scores" in line] == [
         "<mapping>: by the order of equal scores RR@10 is 97.9 to 100.0 on <qrels>"
     ]
+
+
+def test_a_count_of_judgements_counts_those_of_queries_that_a_run_lacks() -> None:
+    """As `trec_eval -c` does: what the run holds does not change what was judged."""
+    qrels = {"q1": {"a": 1, "b": 2}, "q2": {"c": 1}, "q3": {"d": 0}}
+    counts = score_runs([{"q1": {"a": 1.0}}], qrels, Settings("NumRel NumRet NumRelRet"))
+    assert [row.value for row in counts.figures.where(figure="sum")] == [3.0, 1.0, 1.0]

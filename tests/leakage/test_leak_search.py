@@ -213,10 +213,16 @@ BAD = [
     ("test", "t\ta\tthe title\n", CollectionError, ("test.tsv:1", "'the title'", "by one word")),
     ("test", "<top>\n<title> a\n", CollectionError, ("test.tsv:2", "query_id is empty")),
     ("test", "<top>\n<title> \udcff\n", CollectionError, ("cannot be read", "not-utf8")),
+    ("test", "\x1f\udc8b\x08\x00cut off", CollectionError, ("test.tsv:1", "truncated-input")),
+    ("test", f"t\t{'a' * (1 << 20)}\n", CollectionError, ("test.tsv:1", "than a mebibyte")),
+    ("train", f"1\t{'a' * (1 << 20)}\n", CollectionError, ("train.tsv:1", "than a mebibyte")),
+    ("test", f"<top>\n{'a' * (1 << 26)}", CollectionError, ("too-large", "67,108,864 bytes")),
 ]
 
 
-@pytest.mark.parametrize(("which", "content", "error", "said"), BAD)
+@pytest.mark.parametrize(
+    ("which", "content", "error", "said"), BAD, ids=[str(place) for place in range(len(BAD))]
+)
 def test_wrong_files_are_told_with_their_lines(
     which: str, content: str, error: type[Exception], said: tuple[str, ...], tmp_path: Path
 ) -> None:
