@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from msshift_bench.dataset_builders.splits import ShiftSplits
+from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.records import Grouping, Row
 from msshift_bench.runs import run_path
@@ -42,12 +42,11 @@ def write_data(folder: Path) -> list[Row]:
         return tuple(sorted(drawn))
 
     train, test = rows("train", dict.fromkeys(SIZES, 1)), rows("test", SIZES)
-    labels = {row.query_id: row.group for row in (*train, *test)}
-    grouping = Grouping("topics", labels, "generated", {})
-    splits = {"train": train, "validation": (), "test": test}
+    rows_of = {"train": train, "validation": (), "test": test}
+    cut = Cut(Grouping("topics", {}, "generated", {}), cut_table(rows_of), tuple(rows_of))
     write_dataset(
         folder,
-        [ShiftSplits(grouping, splits)],
+        [cut],
         edition="rebuilt",
         collection={"name": "generated", "text": "raw"},
         parameters={},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,36 +11,35 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.data import Collection, Manifest, QueryColumns, open_collection
-from msshift_bench.dataset_builders.given_tests import describe, read_test_queries
-from msshift_bench.dataset_builders.keyed_draws import check_seed
-from msshift_bench.dataset_builders.licences import decide_licence
-from msshift_bench.dataset_builders.splits import (
+from msshift_bench.data import Collection, Manifest, open_collection
+from msshift_bench.dataset_builders.cut import (
     VALIDATION_SIZE,
-    ShiftSplits,
+    Cut,
     TrainSize,
+    cut_shift,
+    ids_and_texts,
+    queries_table,
     sample_validation,
     shrink,
-    split_shift,
 )
+from msshift_bench.dataset_builders.keyed_draws import check_seed
+from msshift_bench.dataset_builders.licences import decide_licence
 from msshift_bench.dataset_builders.writer import check_dataset_target, write_dataset
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.plumbing import Progress, check_folder, silent
+from msshift_bench.errors import CollectionError, FindingLog, UnknownNameError, UsageError
+from msshift_bench.plumbing import Progress, check_folder, numbered_lines, silent
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, get_shift
 
-__all__ = ["build_dataset", "buildable_shifts", "default_shifts", "taking_part"]
+__all__ = ["build_dataset", "buildable_shifts", "default_shifts"]
 
 Builder = Callable[..., Any]
 """The function that `Shift.builder` names.
 
 It takes queries, and options by name, and returns their `Grouping`; that of a shift that comes in
-sizes also takes their qrels and the validation queries, and returns a `ShiftSplits` for each size.
+sizes takes a `queries_table` and the validation queries, and returns a `Cut` for each size.
 """
 
 
-_COMMON = frozenset(
-    ("queries", "relevant", "validation", "collection", "seed", "set_aside", "progress")
-)
+_COMMON = frozenset(("queries", "validation", "collection", "seed", "set_aside", "progress"))
 """The parameters of builders that a build fills in; all others are options."""
 
 
@@ -51,24 +51,6 @@ def buildable_shifts() -> tuple[str, ...]:
 def default_shifts() -> tuple[str, ...]:
     """Return the names of the shifts that are built if none is named: those of MS-Shift itself."""
     return tuple(name for name, shift in SHIFTS.items() if shift.builder and shift.in_ms_shift)
-
-
-def taking_part(collection: Collection) -> QueryColumns:
-    """Return the queries that have a relevant passage; no other can be trained on or scored.
-
-    Raises:
-        CollectionError: if the queries or qrels are malformed.
-        DataError: if there are none.
-    """
-    return _with_relevant(collection, collection.qrels.graded())
-
-
-def _with_relevant(collection: Collection, relevant: Sized[str]) -> QueryColumns:
-    ids, texts = collection.queries.ids, collection.queries.texts
-    kept = [place for place, query_id in enumerate(ids) if query_id in relevant]
-    if not kept:
-        raise DataError(f"no query of {collection.name} has a relevant passage")
-    return QueryColumns(tuple(ids[place] for place in kept), tuple(texts[place] for place in kept))
 
 
 def build_dataset(
@@ -105,13 +87,14 @@ def build_dataset(
             group has left: training sets then differ in size, and manifest, card and reports say
             so.
         test_size: test queries per group; the paper's numbers by default. Scaled down for small
-            collections by `splits.SPLIT_SCALE_RULE`.
+            collections by `cut.SPLIT_SCALE_RULE`.
         test_queries: test queries for the shifts that take them (`shifts.Shift.takes_tests`)
-            instead of a sample: their ids, or a file of ids (`given_tests.read_test_queries`).
+            instead of a sample: their ids, or a file of ids, each on a line of
+            its own.
             Each goes to its group by the shift's rule. No shift trains or validates on them.
         validation_size: validation queries, scaled down likewise.
         seed: the seed of every sample.
-        nano: write a small part of every split; see `splits.shrink`.
+        nano: write a small part of every split; see `cut.shrink`.
         texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
         licence: the collection's licence, if it is not known (`licences.decide_licence`): an id
             such as ``cc-by-4.0``, or the terms in one line.
@@ -169,9 +152,9 @@ def build_dataset(
     )
     described = {"name": collection.name, "layout": collection.layout}
     decided = decide_licence(described, licence)
-    relevant = collection.qrels.graded()
-    queries = _with_relevant(collection, relevant)
-    given = _given_tests(test_queries, chosen, test_size, collection, relevant)
+    table = queries_table(collection)
+    queries = ids_and_texts(table)
+    given = _given_tests(test_queries, chosen, test_size, collection, frozenset(queries.ids))
     validation = sample_validation(queries.ids, size=validation_size, seed=seed, reserved=given)
 
     common = {
@@ -181,15 +164,14 @@ def build_dataset(
         "progress": progress or silent,
     }
 
-    def cut(shift: Shift) -> ShiftSplits:
+    def cut(shift: Shift) -> Cut:
         builder, extra = _builder(shift, options.get(shift.name, {}))
         taken = inspect.signature(builder).parameters
         grouping = builder(queries, **{k: v for k, v in common.items() if k in taken}, **extra)
         size = shift.test_size if test_size is None else test_size
-        return split_shift(
+        return cut_shift(
             grouping,
-            queries,
-            relevant,
+            table,
             validation,
             test_size=size,
             train_size=train_size,
@@ -198,12 +180,12 @@ def build_dataset(
             seed=seed,
         )
 
-    def resample(shift: Shift) -> tuple[ShiftSplits, ...]:
+    def resample(shift: Shift) -> tuple[Cut, ...]:
         builder, extra = _builder(shift, {**options[shift.name], "sizes": sizes[shift.name]})
         taken = inspect.signature(builder).parameters
         used = {k: v for k, v in common.items() if k in taken}
-        made: tuple[ShiftSplits, ...] = builder(queries, relevant, validation, **used, **extra)
-        return made
+        of_sizes: tuple[Cut, ...] = builder(table, validation, **used, **extra)
+        return of_sizes
 
     cuts = [*map(cut, chosen), *chain.from_iterable(resample(SIZED[name]) for name in sizes)]
     return write_dataset(
@@ -224,7 +206,7 @@ def build_dataset(
                 for name, size in (("train_size", train_size), ("test_size", test_size))
                 if size is not None
             },
-            **({"test_queries": describe(given)} if given else {}),
+            **({"test_queries": _describe(given)} if given else {}),
         },
         texts=texts,
         overwrite=overwrite,
@@ -237,7 +219,7 @@ def _given_tests(
     shifts: Sequence[Shift],
     test_size: int | None,
     collection: Collection,
-    relevant: Sized[str],
+    usable: Sized[str],
 ) -> frozenset[str]:
     """Return the given test queries; none, if they are to be sampled."""
     if test_queries is None:
@@ -255,7 +237,44 @@ def _given_tests(
         if not test_queries:
             raise UsageError("no test query is given; give some, or None to sample them")
         return test_queries
-    return read_test_queries(Path(test_queries).expanduser(), collection, relevant)
+    return _read_test_queries(Path(test_queries).expanduser(), collection, usable)
+
+
+def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -> frozenset[str]:
+    """Read the ids of test queries, each on a line of its own.
+
+    Args:
+        path: the file, which may be compressed. In lines with tabs, as in ``queries.tsv``, the
+            first column is the id.
+        collection: the collection of the queries.
+        usable: the ids of its queries that have a relevant passage.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        CollectionError: if it names no query, names one twice, or names one that the collection
+            lacks or that has no relevant passage; with all such lines.
+    """
+    findings = FindingLog()
+    lines: dict[str, int] = {}
+    known = frozenset(collection.queries.ids)
+    for line, text in numbered_lines(path, findings):
+        query_id = text.partition("\t")[0]
+        first = lines.setdefault(query_id, line)
+        if first != line:
+            message, fix = f"query {query_id!r} again, after line {first}", "name it once"
+            findings.add("repeated-id", message, str(path), line, fix)
+        elif query_id not in known:
+            message = f"{collection.name} has no query {query_id!r}"
+            fix = "a line is a query_id, or begins with one and a tab"
+            findings.add("unknown-query", message, str(path), line, fix)
+        elif query_id not in usable:
+            message = f"query {query_id!r} has no relevant passage in {collection.name}"
+            fix = "leave it out: what it is answered with cannot be scored"
+            findings.add("unjudged-query", message, str(path), line, fix)
+    if not lines:
+        findings.add("no-queries", "the file names no query", str(path))
+    findings.stop_if_any(CollectionError, f"the test queries in {path} cannot be used:")
+    return frozenset(lines)
 
 
 def _sizes(shifts: Iterable[str], options: Mapping[str, Mapping[str, Any]]) -> dict[str, list[int]]:
@@ -315,3 +334,9 @@ def _builder(shift: Shift, options: Mapping[str, object]) -> tuple[Builder, Mapp
         if name not in accepted:
             raise UnknownNameError(f"option of the shift {shift.name}", name, accepted)
     return builder, {name: value for name, value in options.items() if value is not None}
+
+
+def _describe(query_ids: Sized[str]) -> dict[str, object]:
+    """Return what a manifest records of given test queries: their number and a digest of ids."""
+    joined = "".join(f"{query_id}\n" for query_id in sorted(query_ids))
+    return {"queries": len(query_ids), "sha256": hashlib.sha256(joined.encode()).hexdigest()}

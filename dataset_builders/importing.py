@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msshift_bench.data import Collection, Manifest, open_collection
+from msshift_bench.dataset_builders.cut import Cut, shrink
 from msshift_bench.dataset_builders.licences import MS_SHIFT
 from msshift_bench.dataset_builders.official_release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.official_validation import add_validation
 from msshift_bench.dataset_builders.resttest import read_resttest
-from msshift_bench.dataset_builders.splits import ShiftSplits, shrink
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME
@@ -53,7 +53,7 @@ def import_official(
         collection: MS MARCO's queries, or what `open_collection` takes: for the texts of ReSTTest,
             whose release has none, and for the training file of MS-Shift, which has no ids.
         shifts: only these; all that the sources hold, if empty.
-        nano: write a small part of every split; see `splits.shrink`.
+        nano: write a small part of every split; see `cut.shrink`.
         texts: whether rows hold the queries' texts.
         overwrite: replace an earlier build even if that loses shifts, triples, files that are no
             part of it, or the data set of another collection.
@@ -113,14 +113,14 @@ def import_official(
     )
 
 
-def _check_theirs(collection: Collection, cuts: Sequence[ShiftSplits]) -> None:
+def _check_theirs(collection: Collection, cuts: Sequence[Cut]) -> None:
     """Check that a collection holds a query of the releases, since the manifest names it as theirs.
 
     A release of test queries is read without it, so that nothing else would notice another one.
     """
     texts = dict(collection.queries)
-    rows = (row for cut in cuts for held in cut.rows.values() for row in held)
-    if not any(texts.get(row.query_id) == row.text for row in rows):
+    rows = (row for cut in cuts for row in cut.values("query_id", "text"))
+    if not any(texts.get(query_id) == text for query_id, text in rows):
         raise DataError(
             f"{collection.name} holds none of the released queries; give the collection that they "
             "are from, MS MARCO's, or leave --collection and MSSHIFT_COLLECTION out (in Python, "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from msshift_bench.errors import UsageError
 
-__all__ = ["KeyedDraws", "check_seed"]
+__all__ = ["KeyedDraws", "check_seed", "sample"]
 
 _Item = TypeVar("_Item")
 
@@ -21,6 +22,23 @@ def check_seed(seed: int) -> None:
     """
     if not -(2**63) <= seed < 2**64:
         raise UsageError(f"seed {seed} is beyond 64 bits; give a smaller one")
+
+
+def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> frozenset[str]:
+    """Choose the `count` ids with the smallest keyed hashes.
+
+    Args:
+        query_ids: the ids to choose from, in any order.
+        count: how many to choose; all, if there are fewer.
+        seed: the build's seed.
+        purpose: the sample's purpose; samples for different purposes are independent.
+    """
+    key = f"{seed}/{purpose}".encode()
+    keyed = (
+        (hashlib.blake2b(query_id.encode(), digest_size=16, key=key).digest(), query_id)
+        for query_id in query_ids
+    )
+    return frozenset(query_id for _, query_id in heapq.nsmallest(count, keyed))
 
 
 class KeyedDraws:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from msshift_bench.data import Collection, sha256_of
+from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.official_training import (
     TRAINING_FILE,
     JoinedQuery,
     OfficialTraining,
     read_training,
 )
-from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.errors import (
     CollectionError,
     FindingLog,
@@ -88,15 +88,14 @@ class OfficialRelease:
 
     Attributes:
         shifts: the shifts, cut as released, ready to be written. A query may stand in the test
-            sets of two groups of question words: `ShiftSplits.rows` then holds it once for each,
-            and `Grouping.labels` only the first.
+            sets of two groups of question words: the table then holds it once for each.
         report: the manifest's facts on the import; JSON values only.
         texts: whether the rows hold the queries' texts; else they are empty.
         joined: query_id -> every training query that was found in the collection, trained on or
             not; see `official_training`.
     """
 
-    shifts: tuple[ShiftSplits, ...]
+    shifts: tuple[Cut, ...]
     report: Mapping[str, object]
     texts: bool = True
     joined: Mapping[str, JoinedQuery] = field(default_factory=dict)
@@ -269,18 +268,12 @@ def _check_usable(sets: Iterable[OfficialTestSet], folder: Path) -> None:
     findings.stop_if_any(CollectionError, f"the test sets in {folder} cannot be scored:")
 
 
-def _cut(
-    shift: str, sets: Sequence[OfficialTestSet], training: OfficialTraining | None
-) -> ShiftSplits:
-    test = [
+def _cut(shift: str, sets: Sequence[OfficialTestSet], training: OfficialTraining | None) -> Cut:
+    test = sorted(
         Row.judged(query_id, text, test_set.group, test_set.relevant[query_id])
         for test_set in sets
         for query_id, text in test_set.queries.items()
-    ]
-    rows = {} if training is None else {"train": training.rows[shift]}
-    labels: dict[str, str] = {}
-    for row in (*test, *rows.get("train", ())):
-        labels.setdefault(row.query_id, row.group)
-    rows["test"] = tuple(sorted(test))
-    grouping = Grouping(shift, labels, RULE, {"upstream": RELEASE_URL})
-    return ShiftSplits(grouping, rows)
+    )
+    rows = {"test": test} if training is None else {"train": training.rows[shift], "test": test}
+    grouping = Grouping(shift, {}, RULE, {"upstream": RELEASE_URL})
+    return Cut(grouping, cut_table(rows), tuple(rows))

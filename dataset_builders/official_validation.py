@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
+from msshift_bench.dataset_builders.cut import VALIDATION_SIZE, Cut, cut_table
+from msshift_bench.dataset_builders.keyed_draws import sample
 from msshift_bench.dataset_builders.official_release import OfficialRelease
-from msshift_bench.dataset_builders.splits import VALIDATION_SIZE, ShiftSplits, sample
 from msshift_bench.records import OTHERS, Row
 
 __all__ = ["Validated", "add_validation"]
@@ -29,7 +32,7 @@ class Validated:
             number, and, if it is 0, ``why``.
     """
 
-    shifts: tuple[ShiftSplits, ...]
+    shifts: tuple[Cut, ...]
     report: Mapping[str, object]
 
 
@@ -51,13 +54,14 @@ def add_validation(releases: Sequence[OfficialRelease]) -> Validated:
         return Validated(
             tuple(cuts), {"queries": 0, "why": "no training queries were joined to a collection"}
         )
-    held = [row for cut in cuts for rows in cut.rows.values() for row in rows]
-    held_ids = {row.query_id for row in held}
-    held_texts = {row.text for row in held}
+    used_ids, used_texts = (
+        {value for cut in cuts for value in cut.table[name].to_pylist()}
+        for name in ("query_id", "text")
+    )
     free = [
         query_id
         for query_id, query in joined.items()
-        if query_id not in held_ids and query.text not in held_texts
+        if query_id not in used_ids and query.text not in used_texts
     ]
     if not free:
         return Validated(
@@ -67,17 +71,16 @@ def add_validation(releases: Sequence[OfficialRelease]) -> Validated:
     sampled = sample(free, VALIDATION_SIZE, seed=_SEED, purpose="validation")
     chosen = [(query_id, joined[query_id]) for query_id in sorted(sampled)]
 
-    def validated(cut: ShiftSplits) -> ShiftSplits:
-        if "train" not in cut.rows:
+    def validated(cut: Cut) -> Cut:
+        if "train" not in cut.splits:
             return cut
         name = cut.shift.name
-        rows = tuple(
+        rows = [
             Row.judged(query_id, query.text, query.groups.get(name, OTHERS), query.relevant)
             for query_id, query in chosen
-        )
-        labels = {**cut.grouping.labels, **{row.query_id: row.group for row in rows}}
-        grouping = replace(cut.grouping, labels=labels)
-        return replace(cut, grouping=grouping, rows={**cut.rows, "validation": rows})
+        ]
+        table = pa.concat_tables([cut.table, cut_table({"validation": rows})]).sort_by("query_id")
+        return replace(cut, table=table, splits=(*cut.splits, "validation"))
 
     return Validated(
         tuple(map(validated, cuts)),

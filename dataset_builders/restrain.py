@@ -13,20 +13,22 @@ extrapolation set. So sets of larger sizes hold those of smaller ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.data import Collection, QueryColumns, read_test_folder
+from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.group_vectors import embed_for_groups
 from msshift_bench.dataset_builders.nearest import squared_distances
-from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress, in_parallel, silent, slices
-from msshift_bench.records import OTHERS, UNUSED, Grouping, Row
+from msshift_bench.records import OTHERS, PLACES, Grouping, Row
 from msshift_bench.shifts import SIZED
 from msshift_bench.similarity import product_error, unit_rows
 
@@ -173,8 +175,7 @@ def _squared(train: Vectors, centre: Floats) -> Floats:
 
 
 def resample_training(
-    queries: QueryColumns,
-    relevant: Mapping[str, Mapping[str, int]],
+    queries: pa.Table,
     validation: frozenset[str],
     *,
     collection: Collection,
@@ -186,12 +187,11 @@ def resample_training(
     pooling: str | None = None,
     backend: str | None = None,
     progress: Progress = silent,
-) -> tuple[ShiftSplits, ...]:
+) -> tuple[Cut, ...]:
     """Make the interpolation and the extrapolation training set of every size.
 
     Args:
-        queries: the collection's queries that have a relevant passage.
-        relevant: query_id -> doc_id -> relevance of relevant passages, for every one of `queries`.
+        queries: the collection's queries that have a relevant passage; see `queries_table`.
         validation: those that validate.
         collection: their collection.
         set_aside: those that train nothing: these, and given test queries of other shifts.
@@ -218,13 +218,15 @@ def resample_training(
     if rule not in family.rules:
         raise UnknownNameError("restrain rule", rule, family.rules)
     tests = _read_tests(test_sets)
-    kept = sorted(query for query in queries if query.query_id not in set_aside)
-    ids = [query.query_id for query in kept]
-    _check_apart(queries.ids, tests, collection)
+    query_ids = queries["query_id"].to_pylist()
+    rows = zip(query_ids, queries["text"].to_pylist(), strict=True)
+    trainable = [(query_id, text) for query_id, text in rows if query_id not in set_aside]
+    ids = [query_id for query_id, _ in trainable]
+    _check_apart(query_ids, tests, collection)
     for size in sizes:
         _check_reachable(size, len(ids))
     embeddings = embed_for_groups(
-        _together(kept, tests),
+        _together(trainable, tests),
         collection,
         encoder=encoder,
         pooling=pooling,
@@ -237,39 +239,27 @@ def resample_training(
         embeddings.vectors[[row_of[f"{_TEST}{row.query_id}"] for row in tests]],
         progress=progress,
     )
-    texts = dict(queries)
-    held = {
-        "validation": _rows(sorted(validation), OTHERS, texts, relevant),
-        "test": tests,
-        UNUSED: (),
-    }
+    tested = cut_table({"test": tests})
     cuts = []
     for size in sorted(set(sizes)):
         shift = family.of_size(size)
-        chosen = {
-            group: sorted(ids[place] for place in places.tolist())
-            for group, places in zip(
-                shift.groups, (near.order[:size], near.order[-size:]), strict=True
-            )
-        }
-        labels = dict.fromkeys(texts, OTHERS)
-        for group, members in chosen.items():
-            labels |= dict.fromkeys(members, group)
-        train = [_rows(members, group, texts, relevant) for group, members in chosen.items()]
+        sets = (near.order[:size], near.order[-size:])
+        group_of = dict.fromkeys(validation, OTHERS)
+        for group, places in zip(shift.groups, sets, strict=True):
+            group_of |= {ids[place]: group for place in places.tolist()}
         grouping = Grouping(
             shift.name,
-            labels,
+            dict.fromkeys(query_ids, OTHERS) | group_of,
             rule,
             {"embedding": embeddings.facts, **near.depths(size)},
             found=_found(near, size),
         )
-        cuts.append(
-            ShiftSplits(
-                grouping,
-                {"train": tuple(sorted([*train[0], *train[1]])), **held},
-                {"train_size": size, "test_queries": len(tests), "candidates": len(ids)},
-            )
-        )
+        groups = pa.array(map(group_of.get, query_ids), pa.string())
+        splits = pc.if_else(pc.equal(groups, OTHERS), "validation", "train")
+        table = queries.add_column(2, "group", groups).add_column(3, "split", splits)
+        table = pa.concat_tables([table.filter(pc.is_valid(groups)), tested]).sort_by("query_id")
+        facts = {"train_size": size, "test_queries": len(tests), "candidates": len(ids)}
+        cuts.append(Cut(grouping, table, PLACES, facts))
     return tuple(cuts)
 
 
@@ -277,21 +267,12 @@ _TRAIN, _TEST = "train/", "test/"
 """What tells a training query from a test query of the same id while both are embedded."""
 
 
-def _together(kept: Sequence[tuple[str, str]], tests: Sequence[Row]) -> QueryColumns:
+def _together(trainable: Sequence[tuple[str, str]], tests: Sequence[Row]) -> QueryColumns:
     named = [
-        *((f"{_TRAIN}{query_id}", text) for query_id, text in kept),
+        *((f"{_TRAIN}{query_id}", text) for query_id, text in trainable),
         *((f"{_TEST}{row.query_id}", row.text) for row in tests),
     ]
     return QueryColumns(tuple(name for name, _ in named), tuple(text for _, text in named))
-
-
-def _rows(
-    query_ids: Sequence[str],
-    group: str,
-    texts: Mapping[str, str],
-    relevant: Mapping[str, Mapping[str, int]],
-) -> tuple[Row, ...]:
-    return tuple(Row.judged(q, texts[q], group, relevant[q]) for q in query_ids)
 
 
 def _read_tests(folders: Sequence[str | Path]) -> tuple[Row, ...]:

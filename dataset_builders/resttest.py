@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msshift_bench.data import Collection, QrelColumns, sha256_of
+from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.official_release import RULE, OfficialRelease
-from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.errors import DataError, FindingLog, NotFoundError
 from msshift_bench.records import Grouping, Qrel, Row
 from msshift_bench.runs import read_qrels
@@ -79,9 +79,9 @@ def read_resttest(folder: Path, collection: Collection | None = None) -> Officia
         Row.judged(query_id, texts[query_id], group, relevant[group][query_id])
         for query_id, group in labels.items()
     )
-    grouping = Grouping(shift.name, labels, RULE, {"upstream": RESTTEST_URL})
+    grouping = Grouping(shift.name, {}, RULE, {"upstream": RESTTEST_URL})
     return OfficialRelease(
-        shifts=(ShiftSplits(grouping, {"test": tuple(rows)}),),
+        shifts=(Cut(grouping, cut_table({"test": rows}), ("test",)),),
         report={
             "upstream": RESTTEST_URL,
             "test_sets": {

@@ -19,11 +19,11 @@ import numpy as np
 
 from msshift_bench.data import Collection, Dataset, Manifest, open_dataset
 from msshift_bench.dataset_builders.buckets import BUCKETS, Buckets
-from msshift_bench.dataset_builders.build import build_dataset, taking_part
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clustering import cluster_queries
+from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table, sample_validation
 from msshift_bench.dataset_builders.group_vectors import embed_for_groups
 from msshift_bench.dataset_builders.nearest import assign
-from msshift_bench.dataset_builders.splits import sample_validation
 from msshift_bench.dataset_builders.topics import PublishedTopics
 from msshift_bench.encoders import Embeddings
 from msshift_bench.errors import DataError, UsageError
@@ -281,7 +281,7 @@ def _embed_again(
     dataset: Dataset, collection: Collection, encoder: str | None, progress: Progress
 ) -> tuple[PublishedTopics, Embeddings]:
     topics = PublishedTopics.read(dataset)
-    queries = taking_part(collection)
+    queries = ids_and_texts(queries_table(collection))
     if topics.clustering.query_ids != tuple(sorted(queries.ids)):
         raise DataError(
             f"{dataset.folder} groups {len(topics.clustering.query_ids)} queries, and "

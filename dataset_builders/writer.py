@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +18,7 @@ from msshift_bench.data import (
     FileEntry,
     Manifest,
     SplitEntry,
+    SplitRows,
     canonical_rows,
     check_collection_name,
     holds_manifest,
@@ -26,26 +26,20 @@ from msshift_bench.data import (
     read_manifest,
     sha256_of,
 )
-from msshift_bench.dataset_builders.near_training import count_same_words
+from msshift_bench.dataset_builders.cut import WHOLE_SPLIT, Cut
 from msshift_bench.dataset_builders.sealing import seal
-from msshift_bench.dataset_builders.splits import ShiftSplits
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import replace_folder, write_parquet
-from msshift_bench.records import SPLITS
 from msshift_bench.shifts import holds_triples
 
-__all__ = ["WHOLE_SPLIT", "write_dataset"]
+__all__ = ["check_dataset_target", "write_dataset"]
 
-WHOLE_SPLIT = "queries"
-"""The one split of a config that holds a whole shift ("all" is a reserved word of datasets)."""
-
-_COLUMNS = ("query_id", "text", "group", "relevant_doc_ids", "relevances")
 _LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
 
 
 def write_dataset(
     folder: Path,
-    shifts: Sequence[ShiftSplits],
+    shifts: Sequence[Cut],
     *,
     edition: str,
     collection: Mapping[str, object],
@@ -85,11 +79,10 @@ def write_dataset(
         )
         configs: dict[str, dict[str, SplitEntry]] = {}
         for cut in shifts:
-            table = _tabulate(cut)
-            parts = list(_parts(cut))
-            entries = pool.map(partial(_write_part, unfinished, table, texts=texts), parts)
-            for part, entry in zip(parts, entries, strict=True):
-                configs.setdefault(part.config, {})[part.split] = entry
+            places = list(cut.configs())
+            write = partial(_write_split, unfinished, _with_lines(cut.table), texts=texts)
+            for (config, split, _), entry in zip(places, pool.map(write, places), strict=True):
+                configs.setdefault(config, {})[split] = entry
         for cut in shifts:
             for name, table in cut.grouping.tables.items():
                 write_parquet(unfinished / name, table)
@@ -175,7 +168,7 @@ def _other_files(folder: Path, manifest: Manifest) -> list[str]:
     )
 
 
-def _facts(cut: ShiftSplits) -> dict[str, object]:
+def _facts(cut: Cut) -> dict[str, object]:
     counts = cut.counts()
     sizes = {group: placed["train"] for group, placed in counts.items()}
     return {
@@ -183,73 +176,47 @@ def _facts(cut: ShiftSplits) -> dict[str, object]:
         "parameters": {**cut.grouping.parameters, **cut.sizes},
         "rows": counts,
         "balanced": is_balanced(sizes) if any(sizes.values()) else None,
-        **({"same_words": count_same_words(cut)} if any(sizes.values()) else {}),
+        **({"same_words": cut.same_words()} if any(sizes.values()) else {}),
         **({"found": cut.grouping.found} if cut.grouping.found else {}),
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The rows of a shift that make one split of one config.
-
-    Attributes:
-        config: the config's name.
-        split: the split.
-        wanted: the condition on the columns ``group`` and ``split``; `None` for the whole shift.
-    """
-
-    config: str
-    split: str
-    wanted: pc.Expression | None = None
-
-
-def _parts(cut: ShiftSplits) -> Iterator[_Part]:
-    yield _Part(cut.shift.name, WHOLE_SPLIT)
-    for config, held_out in cut.shift.configs.items():
-        for split in (name for name in SPLITS if name in cut.rows):
-            wanted = pc.field("split") == split
-            group = pc.field("group")
-            if split == "train":
-                wanted &= group == held_out if cut.shift.by_size else group != held_out
-            elif split == "test" and not cut.shift.by_size:
-                wanted &= group == held_out
-            yield _Part(config, split, wanted)
-
-
-def _tabulate(cut: ShiftSplits) -> pa.Table:
-    """Return a shift's rows, sorted by query_id, with their splits and canonical forms.
+def _with_lines(table: pa.Table) -> pa.Table:
+    """Append the canonical forms of the rows, with texts and without.
 
     A row is in several configs; this function converts it once.
     """
-    rows = [row for split in cut.rows.values() for row in split]
-    columns: dict[str, Iterable[str]] = {
-        "query_id": (row.query_id for row in rows),
-        "text": (row.text for row in rows),
-        "group": (row.group for row in rows),
-        "split": (split for split, placed in cut.rows.items() for _ in placed),
-        _LINE: canonical_rows(rows),
-        _LINE_WITHOUT_TEXT: canonical_rows(rows, texts=False),
-    }
-    table = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-    doc_ids = pa.array((row.relevant_doc_ids for row in rows), pa.list_(pa.string()))
-    relevances = pa.array((row.relevances for row in rows), pa.list_(pa.int64()))
-    table = table.append_column("relevant_doc_ids", doc_ids)
-    return table.append_column("relevances", relevances).sort_by("query_id")
+    rows = SplitRows(table)
+    return table.append_column(_LINE, pa.array(canonical_rows(rows), pa.string())).append_column(
+        _LINE_WITHOUT_TEXT, pa.array(canonical_rows(rows, texts=False), pa.string())
+    )
 
 
-def _write_part(folder: Path, table: pa.Table, part: _Part, *, texts: bool) -> SplitEntry:
-    """Write one split of one config as ``<config>/<split>.parquet``."""
-    columns = [name for name in _COLUMNS if texts or name != "text"]
-    if part.wanted is None:
-        columns.insert(columns.index("relevant_doc_ids"), "split")
-    else:
-        table = table.filter(part.wanted)
-    path = folder / part.config / f"{part.split}.parquet"
-    write_parquet(path, table.select(columns))
-    name = path.relative_to(folder).as_posix()
-    splits = table["split"] if part.wanted is None else None
+def _write_split(
+    folder: Path, table: pa.Table, place: tuple[str, str, pc.Expression], *, texts: bool
+) -> SplitEntry:
+    """Write one split of one config as ``<config>/<split>.parquet``.
+
+    Args:
+        folder: the data set.
+        table: a cut's table, with canonical forms.
+        place: what `Cut.configs` yields.
+        texts: whether the file holds the queries' texts.
+    """
+    config, split, wanted = place
+    table = table.filter(wanted)
+    left_out = {_LINE, _LINE_WITHOUT_TEXT}
+    if split != WHOLE_SPLIT:
+        left_out.add("split")
+    if not texts:
+        left_out.add("text")
+    path = folder / config / f"{split}.parquet"
+    write_parquet(path, table.select([n for n in table.column_names if n not in left_out]))
+    splits = table["split"] if split == WHOLE_SPLIT else None
     return SplitEntry(
-        files=(FileEntry(name, len(table), path.stat().st_size, sha256_of(path)),),
+        files=(
+            FileEntry(f"{config}/{path.name}", len(table), path.stat().st_size, sha256_of(path)),
+        ),
         rows=len(table),
         digest=_digest(table[_LINE], splits),
         ids_digest=_digest(table[_LINE_WITHOUT_TEXT], splits),

@@ -92,6 +92,7 @@ class Grouping:
     Attributes:
         shift: the shift's name, e.g. ``"length"``.
         labels: ``query_id`` -> group, or `OTHERS`; every query given to the builder has one.
+            Empty for an imported shift, whose rows say their groups.
         rule: the rule that decided, e.g. ``"word"``.
         parameters: the rule's parameters, e.g. ``{"cut": 6}``; JSON values only.
         found: further results, e.g. each topic's top terms; JSON values only.

@@ -18,7 +18,7 @@ from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
 
 if TYPE_CHECKING:
-    from msshift_bench.dataset_builders.splits import TrainSize
+    from msshift_bench.dataset_builders.cut import TrainSize
 
 __all__ = ["print_build", "register"]
 
@@ -174,8 +174,8 @@ def build(
 
     from msshift_bench.data import COLLECTION_VARIABLE, open_collection
     from msshift_bench.dataset_builders.build import build_dataset, default_shifts
+    from msshift_bench.dataset_builders.cut import VALIDATION_SIZE
     from msshift_bench.dataset_builders.importing import import_official
-    from msshift_bench.dataset_builders.splits import VALIDATION_SIZE
 
     collection = collection or os.environ.get(COLLECTION_VARIABLE)
     out = out or Path(f"{DATASET_NAME}-nano" if nano else DATASET_NAME)

@@ -36,6 +36,9 @@ __all__ = [
 HOME_VARIABLE = "MSSHIFT_HOME"
 """The environment variable that names the folder of the built data set."""
 
+_BATCH = 8192
+"""Rows that are Python objects at a time."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SplitRows(Sequence[Row]):
@@ -79,12 +82,14 @@ class SplitRows(Sequence[Row]):
 
     def __iter__(self) -> Iterator[Row]:
         no_texts = "text" not in self.table.column_names
-        columns = (
-            [""] * len(self) if name == "text" and no_texts else self.table.column(name).to_pylist()
-            for name in Row._fields
-        )
-        for query_id, text, group, doc_ids, relevances in zip(*columns, strict=True):
-            yield Row(query_id, text, group, tuple(doc_ids), tuple(relevances))
+        # In batches, since values are many times larger in Python than in the table.
+        for batch in self.table.to_batches(max_chunksize=_BATCH):
+            columns = (
+                [""] * len(batch) if name == "text" and no_texts else batch[name].to_pylist()
+                for name in Row._fields
+            )
+            for query_id, text, group, doc_ids, relevances in zip(*columns, strict=True):
+                yield Row(query_id, text, group, tuple(doc_ids), tuple(relevances))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

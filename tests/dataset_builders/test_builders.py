@@ -7,13 +7,15 @@ import pytest
 
 from msshift_bench.data import QueryColumns
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import cut_shift, sample_validation
+from msshift_bench.dataset_builders.keyed_draws import sample
 from msshift_bench.dataset_builders.length import group_by_length, word_count
-from msshift_bench.dataset_builders.splits import sample, sample_validation, split_shift
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.dataset_builders.wh_words import group_by_wh_word, matching_groups
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.records import OTHERS
 from tests.conftest import WriteFolder
+from tests.support.cut_rows import table_of_queries
 
 
 def queries(*texts: str) -> QueryColumns:
@@ -87,8 +89,8 @@ def test_sizes_scale_down() -> None:
     assert len(sample_validation([str(i) for i in range(100)], size=1600, seed=0)) == 5
     many = queries(*["a b c"] * 40, *["a b c d e"] * 44)
     grouping = group_by_length(many)
-    relevant = {query_id: {"d": 1} for query_id in many.ids}
-    cut = split_shift(grouping, many, relevant, frozenset({"q0"}), test_size=10, seed=0)
+    table = table_of_queries(dict(many))
+    cut = cut_shift(grouping, table, frozenset({"q0"}), test_size=10, seed=0)
     assert cut.counts() == {
         "short": {"train": 30, "validation": 1, "test": 9, "unused": 0},
         "long": {"train": 30, "validation": 0, "test": 10, "unused": 4},
@@ -97,29 +99,20 @@ def test_sizes_scale_down() -> None:
 
 def test_every_query_is_in_one_split_and_rows_are_sorted() -> None:
     many = queries(*["what is it"] * 30, *["how so"] * 30, *["who is"] * 30, *["nothing"] * 30)
-    relevant = {query_id: {"d": 1} for query_id in many.ids}
     validation = sample_validation(many.ids, size=6, seed=3)
-    cut = split_shift(group_by_wh_word(many), many, relevant, validation, test_size=5, seed=3)
-    ids = [row.query_id for rows in cut.rows.values() for row in rows]
-    assert len(ids) == len(set(ids))
-    assert {row.query_id for row in cut.rows["validation"]} == validation
-    assert OTHERS not in {
-        row.group for split in ("train", "test", "unused") for row in cut.rows[split]
-    }
-    for rows in cut.rows.values():
-        assert list(rows) == sorted(rows)
+    table = table_of_queries(dict(many))
+    cut = cut_shift(group_by_wh_word(many), table, validation, test_size=5, seed=3)
+    ids = cut.table["query_id"].to_pylist()
+    assert ids == sorted(set(ids))
+    assert {query_id for (query_id,) in cut.values("query_id", split="validation")} == validation
+    assert all(split == "validation" for g, split in cut.values("group", "split") if g == OTHERS)
 
 
 def test_a_group_that_is_too_small_is_named() -> None:
     few = queries("what", "what", "what", "what", "how")
     with pytest.raises(DataError, match=r"group 'how' \(how\) has 1 queries"):
-        split_shift(
-            group_by_wh_word(few),
-            few,
-            {query_id: {"d": 1} for query_id in few.ids},
-            frozenset(),
-            test_size=1,
-            seed=0,
+        cut_shift(
+            group_by_wh_word(few), table_of_queries(dict(few)), frozenset(), test_size=1, seed=0
         )
 
 

@@ -11,18 +11,19 @@ from msshift_bench.data import QueryColumns, open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders.build import build_dataset, taking_part
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import cut_shift, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.length import word_count
-from msshift_bench.dataset_builders.splits import split_shift
 from msshift_bench.dataset_builders.topic_checks import replay_topics, retrain_topics
 from msshift_bench.dataset_builders.wh_words import group_by_wh_word
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Command, WriteFolder
+from tests.support.cut_rows import table_of_queries
 
 MINI = open_collection("mini:500")
 NAMES = ("topics", "wh-words", "length")
-GIVEN = frozenset(taking_part(MINI).ids[::7])
+GIVEN = frozenset(ids_and_texts(queries_table(MINI)).ids[::7])
 
 
 def ids(folder: Path, config: str, split: str) -> set[str]:
@@ -158,7 +159,7 @@ def test_requests_that_make_no_sense(tmp_path: Path) -> None:
     short = next(q.query_id for q in MINI.queries if q.query_id in GIVEN and len(q.text) < 25)
     with pytest.raises(DataError, match="none of the 1 given test queries is in group 'long'"):
         build_dataset(MINI, ["length"], tmp_path / "x", test_queries=frozenset({short}))
-    everything = frozenset(taking_part(MINI).ids)
+    everything = frozenset(ids_and_texts(queries_table(MINI)).ids)
     with pytest.raises(DataError, match=r"length: group '\w+' has nothing left to train on"):
         build_dataset(MINI, ["length"], tmp_path / "x", test_queries=everything)
     assert not (tmp_path / "x").exists()
@@ -171,10 +172,9 @@ def test_one_that_no_group_takes_is_named() -> None:
     with pytest.raises(
         DataError, match=r"1 of the 4 given test queries are in no group, e\.g\. 'q7'"
     ):
-        split_shift(
+        cut_shift(
             group_by_wh_word(queries),
-            queries,
-            {query_id: {"d": 1} for query_id in queries.ids},
+            table_of_queries(dict(queries)),
             frozenset(),
             test_size=1,
             tests=frozenset({"q0", "q1", "q2", "q7"}),

@@ -12,7 +12,7 @@ from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.splits import NANO_SIZES
+from msshift_bench.dataset_builders.cut import NANO_SIZES
 from msshift_bench.records import SPLITS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build

@@ -11,8 +11,7 @@ import pytest
 from msshift_bench import find_leakage, load_dataset
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.near_training import count_same_words
-from msshift_bench.dataset_builders.splits import ShiftSplits
+from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.records import Grouping, Row
 from tests.conftest import Build, Command, WriteFolder
 
@@ -38,12 +37,11 @@ def rows(given: tuple[tuple[str, str], ...], groups: dict[str, str]) -> tuple[Ro
 def test_a_test_query_counts_where_others_train_on_its_words(
     shift: str, groups: dict[str, str], counts: dict[str, int] | None
 ) -> None:
-    cut = ShiftSplits(
-        Grouping(shift, {}, "rule", {}), {"train": rows(TRAIN, groups), "test": rows(TEST, groups)}
-    )
+    table = cut_table({"train": rows(TRAIN, groups), "test": rows(TEST, groups)})
+    cut = Cut(Grouping(shift, {}, "rule", {}), table)
     # Where groups are training sets, each has all test queries.
     wanted = counts or dict(zip(cut.shift.groups, (1, 2), strict=True))
-    assert count_same_words(cut) == wanted
+    assert cut.same_words() == wanted
 
 
 def test_card_and_manifest_say_it(build_once: Build) -> None:

@@ -19,6 +19,7 @@ from msshift_bench.dataset_builders.wh_words import matching_groups
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.records import OTHERS, Row
 from tests.conftest import WriteFolder
+from tests.support.cut_rows import cut_rows
 from tests.support.official_checkout import training_file, write_checkout
 
 Checkout = Callable[..., Path]
@@ -34,8 +35,8 @@ def checkout(tmp_path: Path) -> Checkout:
     return write
 
 
-def rows_of(release: OfficialRelease, shift: str, split: str) -> tuple[Row, ...]:
-    return next(cut.rows[split] for cut in release.shifts if cut.shift.name == shift)
+def rows_of(release: OfficialRelease, shift: str, split: str) -> list[Row]:
+    return next(cut_rows(cut, split) for cut in release.shifts if cut.shift.name == shift)
 
 
 def test_test_sets_are_taken_as_they_are(checkout: Checkout) -> None:
@@ -45,17 +46,16 @@ def test_test_sets_are_taken_as_they_are(checkout: Checkout) -> None:
         how=("5\twhat or how\n", {"5": {"d1": 1}}),
     )
     release = read_official(folder)
-    assert rows_of(release, "topics", "test")[:2] == (
+    assert rows_of(release, "topics", "test")[:2] == [
         Row("20", "b ", "C0", ("d1",), (1,)),
         Row("3", "a", "C0", ("d10", "d2"), (1, 1)),
-    )
-    assert [list(cut.rows) for cut in release.shifts] == [["test"]] * 3
+    ]
+    assert [cut.splits for cut in release.shifts] == [("test",)] * 3
     assert {cut.grouping.rule for cut in release.shifts} == {"official-2022"}
     assert release.texts
-    # A query of two groups is in the rows of both, and labelled with the first.
+    # A query of two groups is in the rows of both.
     words = release.shifts[1]
-    assert [row.group for row in words.rows["test"] if row.query_id == "5"] == ["how", "wha"]
-    assert words.grouping.labels["5"] == "wha"
+    assert [row.group for row in cut_rows(words, "test") if row.query_id == "5"] == ["how", "wha"]
     assert words.counts()["wha"]["test"] == 2
     report = dict(release.report)
     assert report["orphans"] == {"C0": ["7"]}
@@ -149,8 +149,10 @@ def test_training_queries_join_a_collection(checkout: Checkout) -> None:
     numbers = {query_id: n for n, (query_id, _) in enumerate(collection.queries)}
     assert {row.query_id for row in topics} == {q for q in relevant if numbers[q] % 6 < 5}
     assert all(row.group == f"C{numbers[row.query_id] % 6}" for row in topics)
-    assert all(OTHERS not in {row.group for row in cut.rows["train"]} for cut in release.shifts)
-    assert [list(cut.rows) for cut in release.shifts] == [["train", "test"]] * 3
+    assert all(
+        OTHERS not in {row.group for row in cut_rows(cut, "train")} for cut in release.shifts
+    )
+    assert [cut.splits for cut in release.shifts] == [("train", "test")] * 3
 
 
 @pytest.fixture
@@ -184,8 +186,8 @@ def test_what_does_not_join_is_reported(checkout: Checkout, collection: Collecti
     assert report["collection"] == "toy"
     assert report["text"] == "raw"
     for shift, group in (("topics", "C0"), ("length", "short")):
-        assert rows_of(release, shift, "train") == (Row("1", "one", group, ("d1",), (1,)),)
-    assert rows_of(release, "wh-words", "train") == ()
+        assert rows_of(release, shift, "train") == [Row("1", "one", group, ("d1",), (1,))]
+    assert rows_of(release, "wh-words", "train") == []
 
 
 def test_all_queries_with_the_text_take_part(checkout: Checkout, collection: Collection) -> None:
@@ -195,7 +197,7 @@ def test_all_queries_with_the_text_take_part(checkout: Checkout, collection: Col
         ("2", "twice", "C4"),
         ("3", "twice", "C4"),
     ]
-    assert rows_of(release, "length", "train") == ()
+    assert rows_of(release, "length", "train") == []
 
 
 def test_the_first_of_repeated_rows_counts(checkout: Checkout, collection: Collection) -> None:
@@ -209,7 +211,7 @@ def test_the_first_of_repeated_rows_counts(checkout: Checkout, collection: Colle
 def test_test_queries_are_not_trained_on(checkout: Checkout, collection: Collection) -> None:
     report, release = join(checkout, collection, "what is tested\t2\t1\t0\t1\t0\t1")
     assert report["test_queries"] == {"topics": [], "wh-words": ["9"], "length": []}
-    assert rows_of(release, "wh-words", "train") == ()
+    assert rows_of(release, "wh-words", "train") == []
     # It is a test query of one shift, and may be trained on in another.
     assert [row.query_id for row in rows_of(release, "topics", "train")] == ["9"]
 
@@ -218,7 +220,7 @@ def test_other_contradictions_are_counted(checkout: Checkout, collection: Collec
     report, release = join(checkout, collection, "one\t5\t1\t3\t0\t1\t1", "twice\t5\t0\t3\t0\t0\t1")
     assert report["other_length"] == {"rows": 1, "first_lines": [2]}
     assert report["trained_on_others"] == {"rows": 1, "first_lines": [2]}
-    assert rows_of(release, "topics", "train") == ()
+    assert rows_of(release, "topics", "train") == []
     # The release's label stands, whatever the rule says.
     assert rows_of(release, "length", "train")[0].group == "long"
 

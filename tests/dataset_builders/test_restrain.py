@@ -19,9 +19,9 @@ from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import restrain
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import NANO_SIZES
 from msshift_bench.dataset_builders.nearest import squared_distances
 from msshift_bench.dataset_builders.restrain import order_by_nearness
-from msshift_bench.dataset_builders.splits import NANO_SIZES
 from msshift_bench.dataset_builders.topic_checks import replay_topics
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.evaluation import evaluate_run_sets

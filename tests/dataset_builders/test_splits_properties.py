@@ -7,10 +7,10 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.data import QueryColumns
-from msshift_bench.dataset_builders.splits import ShiftSplits, sample_validation, split_shift
+from msshift_bench.dataset_builders.cut import Cut, cut_shift, sample_validation
 from msshift_bench.records import OTHERS, PLACES, Grouping
 from msshift_bench.shifts import SHIFTS
+from tests.support.cut_rows import cut_rows, table_of_queries
 
 GROUPS = tuple(SHIFTS["wh-words"].groups)
 SIZES = st.fixed_dictionaries(
@@ -20,18 +20,16 @@ SIZES = st.fixed_dictionaries(
 
 def cut(
     sizes: dict[str, int], seed: int, train_size: object, order: random.Random | None = None
-) -> ShiftSplits:
+) -> Cut:
     labelled = [(f"{group}{n}", group) for group, size in sizes.items() for n in range(size)]
     if order:
         order.shuffle(labelled)
     labels = dict(labelled)
-    queries = QueryColumns(tuple(labels), tuple(f"text of {query_id}" for query_id in labels))
-    relevant = {query_id: {"d1": 1} for query_id in labels}
-    validation = sample_validation(queries.ids, size=5, seed=seed)
-    return split_shift(
+    queries = table_of_queries({query_id: f"text of {query_id}" for query_id in labels})
+    validation = sample_validation(labels, size=5, seed=seed)
+    return cut_shift(
         Grouping("wh-words", labels, "word", {}),
         queries,
-        relevant,
         validation,
         test_size=10,
         train_size=train_size,  # type: ignore[arg-type]
@@ -47,11 +45,11 @@ def test_training_sets_are_equal_and_nothing_is_lost(
     counts = found.counts()
     smallest = min(sum(counts[g][p] for p in ("train", "unused")) for g in GROUPS)
     assert {counts[group]["train"] for group in GROUPS} == {smallest}
-    ids = {place: {row.query_id for row in found.rows[place]} for place in PLACES}
+    ids = {place: {row.query_id for row in cut_rows(found, place)} for place in PLACES}
     assert sum(map(len, ids.values())) == len(set().union(*ids.values()))
     grouped = {f"{group}{n}" for group in GROUPS for n in range(sizes[group])}
     assert set().union(*ids.values()) == grouped | ids["validation"]
-    assert cut(sizes, seed, None, order).rows == found.rows
+    assert cut(sizes, seed, None, order).table == found.table
 
 
 @given(SIZES, st.integers(0, 3), st.integers(1, 3))
@@ -59,7 +57,7 @@ def test_smaller_training_sets_are_parts_of_larger_ones(
     sizes: dict[str, int], seed: int, size: int
 ) -> None:
     few, default, everything = (
-        set(cut(sizes, seed, train_size).rows["train"]) for train_size in (size, None, "all")
+        set(cut_rows(cut(sizes, seed, train_size), "train")) for train_size in (size, None, "all")
     )
     assert len(few) == size * len(GROUPS)
     assert few <= default <= everything

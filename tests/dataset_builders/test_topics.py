@@ -14,8 +14,9 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest, write_manifest
 from msshift_bench.dataset_builders import topic_checks, topics
-from msshift_bench.dataset_builders.build import build_dataset, taking_part
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clustering import Clustering
+from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table
 from msshift_bench.encoders.embeddings import Embeddings
 from msshift_bench.errors import (
     DataError,
@@ -39,7 +40,7 @@ def built(build_once: Build) -> Path:
 
 @pytest.mark.slow
 def test_the_five_topics_of_mini_are_its_five_domains() -> None:
-    grouping = topics.group_by_topic(taking_part(MINI), collection=MINI)
+    grouping = topics.group_by_topic(ids_and_texts(queries_table(MINI)), collection=MINI)
     domains = {
         group: Counter(mini.domain_of(q) for q, label in grouping.labels.items() if label == group)
         for group in ("C0", "C1", "C2", "C3", "C4")
@@ -66,13 +67,13 @@ def test_what_a_topic_is_can_be_read(built: Path) -> None:
 
 
 def test_a_topic_holds_about_as_many_queries_as_asked_for() -> None:
-    queries = taking_part(SMALL)
+    queries = ids_and_texts(queries_table(SMALL))
     sizes = Counter(topics.group_by_topic(queries, collection=SMALL, topic_size=60).labels.values())
     assert all(60 <= sizes[f"C{number}"] < 120 for number in range(5))
 
 
 def test_unknown_rules_and_encoders_are_named(tmp_path: Path) -> None:
-    queries = taking_part(SMALL)
+    queries = ids_and_texts(queries_table(SMALL))
     with pytest.raises(UnknownNameError, match="k-means"):
         topics.group_by_topic(queries, "kmeans", collection=SMALL)
     with pytest.raises(NotFoundError, match="nowhere"):
@@ -104,7 +105,7 @@ def tsv_texts(tmp_path: Path) -> Path:
     """Return the mini collection as a folder, the text of one query of topic C0 changed."""
     folder = tmp_path / "changed"
     folder.mkdir()
-    labels = topics.group_by_topic(taking_part(MINI), collection=MINI).labels
+    labels = topics.group_by_topic(ids_and_texts(queries_table(MINI)), collection=MINI).labels
     changed = min(query_id for query_id, label in labels.items() if label == "C0")
     lines = [f"{q.query_id}\t{q.text}{'?' * (q.query_id == changed)}" for q in MINI.queries]
     (folder / "queries.tsv").write_text("\n".join(lines) + "\n")

@@ -13,11 +13,11 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import DataInfo, TrainingSets, is_balanced, read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import splits
+from msshift_bench.dataset_builders import cut
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clustering import TARGET
+from msshift_bench.dataset_builders.cut import SPLIT_SCALE_RULE
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset
-from msshift_bench.dataset_builders.splits import SPLIT_SCALE_RULE
 from msshift_bench.dataset_builders.topic_checks import replay_topics
 from msshift_bench.errors import IntegrityError, UsageError
 from msshift_bench.evaluation import Settings, data_notes, losses_of
@@ -192,7 +192,7 @@ def test_the_official_edition_keeps_its_own_lists(msshift: Command, tmp_path: Pa
 def test_a_small_part_is_as_balanced_and_leaves_out_what_is_unused(
     tmp_path: Path, equal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(splits, "NANO_SIZES", {"train": 9, "validation": 5, "test": 4})
+    monkeypatch.setattr(cut, "NANO_SIZES", {"train": 9, "validation": 5, "test": 4})
     manifest = build_dataset(MINI, NAMES, tmp_path / "nano", nano=True)
     for name in NAMES:
         assert manifest.shifts[name]["balanced"] is True

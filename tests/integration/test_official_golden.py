@@ -16,6 +16,7 @@ from msshift_bench.dataset_builders.official_release import OfficialRelease, rea
 from msshift_bench.dataset_builders.resttest import read_resttest
 from msshift_bench.records import Row
 from scripts.audit_page import PAGE, page
+from tests.support.cut_rows import cut_rows
 
 pytestmark = pytest.mark.realdata
 
@@ -100,7 +101,7 @@ def test_counts_and_rows_by_position(release: OfficialRelease) -> None:
     found = {}
     for cut in release.shifts:
         for config, group in cut.shift.configs.items():
-            rows = [row for row in cut.rows["test"] if row.group == group]
+            rows = [row for row in cut_rows(cut, "test") if row.group == group]
             picked = (rows[0], rows[len(rows) // 2], rows[-1])
             found[config] = (len(rows), *map(shown, picked))
     assert found == TEST_SETS
@@ -113,7 +114,7 @@ def test_the_eight_orphans(release: OfficialRelease) -> None:
         "C2": ["675535", "794137"],
         "C4": ["1070274", "878557"],
     }
-    held = {row.query_id for cut in release.shifts for row in cut.rows["test"]}
+    held = {row.query_id for cut in release.shifts for row in cut_rows(cut, "test")}
     assert held.isdisjoint(
         {"54", "749567", "540270", "55", "675535", "794137", "1070274", "878557"}
     )
@@ -125,15 +126,15 @@ def test_the_buckets_of_resttest(real_data: Path) -> None:
     (cut,) = release.shifts
     assert [counts["test"] for counts in cut.counts().values()] == [981, 2206, 1824, 1491, 478]
     assert release.texts
-    assert all(row.text for row in cut.rows["test"])
+    assert all(row.text for row in cut_rows(cut, "test"))
 
 
 def test_the_buckets_hold_the_queries_of_the_length_shift(
     release: OfficialRelease, real_data: Path
 ) -> None:
     """Both cut MS MARCO's dev-small: 6,980 queries with the same relevant passages."""
-    buckets = read_resttest(real_data / "extrapolate-eval").shifts[0].rows["test"]
-    length = release.shifts[2].rows["test"]
+    buckets = cut_rows(read_resttest(real_data / "extrapolate-eval").shifts[0], "test")
+    length = cut_rows(release.shifts[2], "test")
     assert {(r.query_id, r.relevant_doc_ids) for r in buckets} == {
         (r.query_id, r.relevant_doc_ids) for r in length
     }

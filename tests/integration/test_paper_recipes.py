@@ -24,7 +24,7 @@ from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Task
 from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection
-from msshift_bench.dataset_builders.splits import ShiftSplits
+from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages
@@ -116,11 +116,10 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train = [
         Row(str(len(test) + n), "text", group, ("1",), (1,)) for n, group in enumerate(TEST_QUERIES)
     ]
-    labels = {row.query_id: row.group for row in (*test, *train)}
-    splits = {"train": tuple(sorted(train)), "validation": (), "test": tuple(sorted(test))}
+    rows = {"train": train, "validation": (), "test": test}
     write_dataset(
         folder,
-        [ShiftSplits(Grouping("topics", labels, "vast", {}), splits)],
+        [Cut(Grouping("topics", {}, "vast", {}), cut_table(rows), tuple(rows))],
         edition="rebuilt",
         collection={"name": "vast", "text": "raw"},
         parameters={},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.analysis import load_published
-from msshift_bench.dataset_builders.splits import ShiftSplits
+from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.records import Grouping, Row
 from msshift_bench.shifts import SHIFTS, Shift
@@ -30,11 +30,8 @@ def write_test_sets(folder: Path, shift: Shift) -> None:
             for n in range(count)
         )
 
-    labels = {row.query_id: row.group for row in (*rows("train", 1), *rows("test", QUERIES))}
-    cut = ShiftSplits(
-        Grouping(shift.name, labels, "by hand", {}),
-        {"train": rows("train", 1), "validation": (), "test": rows("test", QUERIES)},
-    )
+    rows_of = {"train": rows("train", 1), "validation": (), "test": rows("test", QUERIES)}
+    cut = Cut(Grouping(shift.name, {}, "by hand", {}), cut_table(rows_of), tuple(rows_of))
     write_dataset(
         folder,
         [cut],

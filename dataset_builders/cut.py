@@ -1,4 +1,4 @@
-"""From a grouping to training, validation and test queries.
+"""From a grouping to training, validation and test queries: one table per shift.
 
 The samples depend on the seed and the queries' ids alone, never on their position, their number or
 the order in which a file lists them.
@@ -6,32 +6,42 @@ the order in which a file lists them.
 
 from __future__ import annotations
 
-import hashlib
-import heapq
+from collections import Counter
 from collections.abc import Collection as Sized
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from msshift_bench.data import QueryColumns
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from msshift_bench.data import Collection, QueryColumns
+from msshift_bench.dataset_builders.keyed_draws import sample
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.records import OTHERS, PLACES, UNUSED, Grouping, Row
+from msshift_bench.records import OTHERS, PLACES, SPLITS, UNUSED, Grouping, Row
 from msshift_bench.shifts import SHIFTS, Shift, get_shift
+from msshift_bench.similarity import sorted_words
 
 __all__ = [
     "NANO_SIZES",
     "SPLIT_SCALE_RULE",
     "VALIDATION_SIZE",
-    "ShiftSplits",
+    "WHOLE_SPLIT",
+    "Cut",
     "TrainSize",
-    "sample",
+    "cut_shift",
+    "cut_table",
+    "ids_and_texts",
+    "queries_table",
     "sample_validation",
     "shrink",
-    "split_shift",
 ]
 
 VALIDATION_SIZE = 1600
 """Validation queries, which no shift touches (MS-Shift, section 4)."""
+
+WHOLE_SPLIT = "queries"
+"""The one split of a config that holds a whole shift ("all" is a reserved word of datasets)."""
 
 NANO_SIZES: Mapping[str, int] = {"train": 1500, "validation": 300, "test": 300}
 """Most queries of a small data set: per group for training and test, in all for validation."""
@@ -52,19 +62,22 @@ SPLIT_SCALE_RULE = (
 
 
 @dataclass(frozen=True, slots=True)
-class ShiftSplits:
+class Cut:
     """One shift, cut: every query that takes part, with its group, in exactly one of `PLACES`.
 
     Attributes:
         grouping: how the groups were made.
-        rows: split -> rows, sorted by query_id. All belong to a group of the shift, but validation
-            rows may be `OTHERS`, and the test set of a shift that comes in sizes has its own name.
-            An imported shift may lack a split.
+        table: columns ``query_id``, ``text``, ``group``, ``split``, ``relevant_doc_ids`` and
+            ``relevances``, sorted by query_id. All rows belong to a group of the shift, but those
+            of ``validation`` may be `OTHERS`, and the test set of a shift that comes in sizes has
+            its own name.
+        splits: the splits that there are, even if they have no row; an imported shift may lack one.
         sizes: the requested sizes, e.g. the test queries per group; JSON values.
     """
 
     grouping: Grouping
-    rows: Mapping[str, tuple[Row, ...]]
+    table: pa.Table
+    splits: tuple[str, ...] = PLACES
     sizes: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -72,37 +85,119 @@ class ShiftSplits:
         """The shift's row in the table."""
         return get_shift(self.grouping.shift)
 
+    def values(self, *columns: str, split: str = "") -> Iterator[tuple[str, ...]]:
+        """Yield the values of some columns of text, row by row.
+
+        Args:
+            columns: their names.
+            split: only the rows of this split; of all, if empty.
+        """
+        table = self.table.filter(pc.field("split") == split) if split else self.table
+        return zip(*(table[name].to_pylist() for name in columns), strict=True)
+
+    def configs(self) -> Iterator[tuple[str, str, pc.Expression]]:
+        """Yield config, split, and the condition on the rows that it holds."""
+        yield self.shift.name, WHOLE_SPLIT, pc.scalar(True)
+        by_size = self.shift.by_size
+        for config, held_out in self.shift.configs.items():
+            own = pc.field("group") == held_out
+            rows_of = {
+                "train": own if by_size else ~own,
+                "validation": pc.scalar(True),
+                "test": pc.scalar(True) if by_size else own,
+            }
+            for split in SPLITS:
+                if split in self.splits:
+                    yield config, split, rows_of[split] & (pc.field("split") == split)
+
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the number of rows: group -> place -> rows.
 
         The test set of a shift that comes in sizes counts for each of its training sets.
         """
-        table = {group: dict.fromkeys(PLACES, 0) for group in self.shift.groups}
-        for split, rows in self.rows.items():
-            for row in rows:
-                if row.group in table:
-                    table[row.group][split] += 1
+        rows = Counter(self.values("group", "split"))
         if self.shift.by_size:
-            for placed in table.values():
-                placed["test"] = len(self.rows["test"])
-        return table
+            tested = sum(rows[name, "test"] for name in self.shift.tested)
+            rows.update({(group, "test"): tested for group in self.shift.groups})
+        return {
+            group: {place: rows[group, place] for place in PLACES} for group in self.shift.groups
+        }
+
+    def same_words(self) -> dict[str, int]:
+        """Count the test queries of the words of a training query, spelling and order aside.
+
+        Returns:
+            Group -> how many of the test queries of the experiment that is named after it have a
+            training query of the same words; see ``same-words`` in docs/leakage.md.
+        """
+        tests = [
+            (sorted_words(text), group)
+            for text, group in self.values("text", "group", split="test")
+        ]
+        trained_in: dict[str, set[str]] = {words: set() for words, _ in tests}
+        for text, group in self.values("text", "group", split="train"):
+            words = sorted_words(text)
+            if words in trained_in:
+                trained_in[words].add(group)
+        if self.shift.by_size:
+            leaks = Counter(group for words, _ in tests for group in trained_in[words])
+        else:
+            leaks = Counter(group for words, group in tests if trained_in[words] - {group})
+        return {group: leaks[group] for group in self.shift.groups}
 
 
-def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> frozenset[str]:
-    """Choose the `count` ids with the smallest keyed hashes.
+def queries_table(collection: Collection) -> pa.Table:
+    """Return the queries that have a relevant passage; no other can be trained on or scored.
 
-    Args:
-        query_ids: the ids to choose from, in any order.
-        count: how many to choose; all, if there are fewer.
-        seed: the build's seed.
-        purpose: the sample's purpose; samples for different purposes are independent.
+    Returns:
+        The columns ``query_id``, ``text``, ``relevant_doc_ids`` (ascending) and ``relevances`` (1
+        or more), sorted by query_id.
+
+    Raises:
+        CollectionError: if the queries or qrels are malformed.
+        DataError: if there are none.
     """
-    key = f"{seed}/{purpose}".encode()
-    keyed = (
-        (hashlib.blake2b(query_id.encode(), digest_size=16, key=key).digest(), query_id)
-        for query_id in query_ids
-    )
-    return frozenset(query_id for _, query_id in heapq.nsmallest(count, keyed))
+    relevant = collection.qrels.graded()
+    queries = [query for query in collection.queries if query.query_id in relevant]
+    if not queries:
+        raise DataError(f"no query of {collection.name} has a relevant passage")
+    judged = [sorted(relevant[query_id].items()) for query_id, _ in queries]
+    return pa.table(
+        {
+            "query_id": pa.array((query_id for query_id, _ in queries), pa.string()),
+            "text": pa.array((text for _, text in queries), pa.string()),
+            **_judgements(judged),
+        }
+    ).sort_by("query_id")
+
+
+def _judgements(judged: Sequence[Sequence[tuple[str, int]]]) -> dict[str, pa.Array]:
+    """Return the columns of the relevant passages from each row's doc_ids and relevances."""
+    doc_ids = ([doc_id for doc_id, _ in passages] for passages in judged)
+    relevances = ([relevance for _, relevance in passages] for passages in judged)
+    return {
+        "relevant_doc_ids": pa.array(doc_ids, pa.list_(pa.string())),
+        "relevances": pa.array(relevances, pa.list_(pa.int64())),
+    }
+
+
+def ids_and_texts(queries: pa.Table) -> QueryColumns:
+    """Return what builders group by, of a table that `queries_table` returned."""
+    return QueryColumns(*(tuple(queries[name].to_pylist()) for name in ("query_id", "text")))
+
+
+def cut_table(rows: Mapping[str, Sequence[Row]]) -> pa.Table:
+    """Return the table of a `Cut` from split -> rows."""
+    placed = [(split, row) for split, in_split in rows.items() for row in in_split]
+    columns = {
+        "query_id": (row.query_id for _, row in placed),
+        "text": (row.text for _, row in placed),
+        "group": (row.group for _, row in placed),
+        "split": (split for split, _ in placed),
+    }
+    table = {name: pa.array(values, pa.string()) for name, values in columns.items()}
+    judged = [tuple(row.relevant.items()) for _, row in placed]
+    return pa.table({**table, **_judgements(judged)}).sort_by("query_id")
 
 
 def sample_validation(
@@ -121,10 +216,9 @@ def sample_validation(
     return sample(free, count, seed=seed, purpose="validation")
 
 
-def split_shift(
+def cut_shift(
     grouping: Grouping,
-    queries: QueryColumns,
-    relevant: Mapping[str, Mapping[str, int]],
+    queries: pa.Table,
     validation: frozenset[str],
     *,
     test_size: int,
@@ -132,7 +226,7 @@ def split_shift(
     tests: frozenset[str] | None = None,
     reserved: frozenset[str] = frozenset(),
     seed: int,
-) -> ShiftSplits:
+) -> Cut:
     """Cut a shift's queries into training, validation, test and unused rows.
 
     By default all groups give the same number of training queries: the paper's, or as many as the
@@ -141,8 +235,7 @@ def split_shift(
 
     Args:
         grouping: the groups; it labels every one of `queries`.
-        queries: the queries that take part.
-        relevant: query_id -> doc_id -> relevance of relevant passages, for every one of `queries`.
+        queries: the queries that take part; see `queries_table`.
         validation: the queries set aside for validation, in no group's training or test set.
         test_size: test queries per group; scaled down by `SPLIT_SCALE_RULE`.
         train_size: training queries per group, exactly; ``"all"`` takes all that each has left, so
@@ -168,22 +261,22 @@ def split_shift(
     else:
         chosen = _place_tests(shift, members, tests)
     left: dict[str, list[str]] = {}
-    for group, query_ids in members.items():
-        split_of.update(dict.fromkeys(query_ids, UNUSED))
+    for group, of_group in members.items():
+        split_of.update(dict.fromkeys(of_group, UNUSED))
         split_of.update(dict.fromkeys(chosen[group], "test"))
-        left[group] = [q for q in query_ids if q not in chosen[group] and q not in reserved]
+        left[group] = [q for q in of_group if q not in chosen[group] and q not in reserved]
     for group, count in _training_sizes(shift, left, train_size).items():
         train = sample(left[group], count, seed=seed, purpose=f"train/{shift.name}/{group}")
         split_of.update(dict.fromkeys(train, "train"))
 
-    texts = dict(zip(queries.ids, queries.texts, strict=True))
-    rows: dict[str, list[Row]] = {place: [] for place in PLACES}
-    for query_id in sorted(split_of):
-        row = Row.judged(query_id, texts[query_id], grouping.labels[query_id], relevant[query_id])
-        rows[split_of[query_id]].append(row)
-    return ShiftSplits(
+    query_ids = queries["query_id"].to_pylist()
+    groups = pa.array(map(grouping.labels.__getitem__, query_ids), pa.string())
+    splits = pa.array(map(split_of.get, query_ids), pa.string())
+    table = queries.add_column(2, "group", groups).add_column(3, "split", splits)
+    return Cut(
         grouping,
-        {place: tuple(rows[place]) for place in PLACES},
+        table.filter(pc.is_valid(splits)),
+        PLACES,
         {
             "train_size": shift.train_size if train_size is None else train_size,
             **({"test_size": test_size} if tests is None else {"test_queries": len(tests)}),
@@ -259,32 +352,23 @@ def _training_sizes(
     return dict.fromkeys(held, count)
 
 
-def shrink(cut: ShiftSplits, *, seed: int) -> ShiftSplits:
+def shrink(cut: Cut, *, seed: int) -> Cut:
     """Return a part of a shift's queries, for quick work; see `NANO_SIZES`.
 
     Every split is sampled from the same split of the full data set, so that a small data set never
     trains on test queries of the full one. Unused queries are left out.
     """
-
-    def part(split: str, name: str, rows: Iterable[Row]) -> list[Row]:
-        held = list(rows)
-        purpose = f"nano/{split}/{name}"
-        ids = [row.query_id for row in held]
-        kept = sample(ids, NANO_SIZES[split], seed=seed, purpose=purpose)
-        return [row for row in held if row.query_id in kept]
-
-    smaller: dict[str, tuple[Row, ...]] = {}
-    for split, rows in cut.rows.items():
-        if split == UNUSED:
-            smaller[split] = ()
-        elif split == "validation":
-            smaller[split] = tuple(part(split, "", rows))
-        else:
-            groups = (
-                part(
-                    split, f"{cut.shift.name}/{group}", (row for row in rows if row.group == group)
-                )
-                for group in (cut.shift.tested if split == "test" else cut.shift.groups)
-            )
-            smaller[split] = tuple(sorted(row for group in groups for row in group))
-    return replace(cut, rows=smaller, sizes={**cut.sizes, "nano": dict(NANO_SIZES)})
+    members: dict[tuple[str, str], list[str]] = {}
+    places = []
+    for query_id, group, split in cut.values("query_id", "group", "split"):
+        place = (split, "" if split == "validation" else f"{cut.shift.name}/{group}")
+        places.append((query_id, place))
+        members.setdefault(place, []).append(query_id)
+    chosen = {
+        (split, name): sample(ids, NANO_SIZES[split], seed=seed, purpose=f"nano/{split}/{name}")
+        for (split, name), ids in members.items()
+        if split != UNUSED
+    }
+    in_part = [query_id in chosen.get(place, ()) for query_id, place in places]
+    sizes = {**cut.sizes, "nano": dict(NANO_SIZES)}
+    return replace(cut, table=cut.table.filter(pa.array(in_part, pa.bool_())), sizes=sizes)
