@@ -23,7 +23,7 @@ from msshift_bench.dataset_builders.cut import (
     shrink,
 )
 from msshift_bench.dataset_builders.keyed_draws import check_seed
-from msshift_bench.dataset_builders.licences import decide_licence
+from msshift_bench.dataset_builders.provenance import decide_licence
 from msshift_bench.dataset_builders.writer import check_dataset_target, write_dataset
 from msshift_bench.errors import CollectionError, FindingLog, UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress, check_folder, numbered_lines, silent
@@ -96,7 +96,7 @@ def build_dataset(
         seed: the seed of every sample.
         nano: write a small part of every split; see `cut.shrink`.
         texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
-        licence: the collection's licence, if it is not known (`licences.decide_licence`): an id
+        licence: the collection's licence, if it is not known (`provenance.decide_licence`): an id
             such as ``cc-by-4.0``, or the terms in one line.
         overwrite: replace an earlier build even if that loses shifts, triples, files that are no
             part of it, or the data set of another collection.

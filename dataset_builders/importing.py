@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msshift_bench.data import Collection, Manifest, open_collection
 from msshift_bench.dataset_builders.cut import Cut, shrink
-from msshift_bench.dataset_builders.licences import MS_SHIFT
 from msshift_bench.dataset_builders.official_release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.official_validation import add_validation
+from msshift_bench.dataset_builders.provenance import MS_SHIFT
 from msshift_bench.dataset_builders.resttest import read_resttest
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError

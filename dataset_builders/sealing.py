@@ -21,8 +21,7 @@ from msshift_bench.data import (
     sha256_of,
     write_manifest,
 )
-from msshift_bench.dataset_builders.card import render_card
-from msshift_bench.dataset_builders.croissant import render_croissant
+from msshift_bench.dataset_builders.describe import render_card, render_croissant
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import link_file, replace_folder, write_atomically, write_json
 

@@ -245,7 +245,7 @@ def build(
 
 def print_build(shifts: Mapping[str, Any]) -> None:
     """Print a manifest's shifts: rows by group and split, top terms of topics, what tests show."""
-    from msshift_bench.dataset_builders.detectable_losses import explain_detectable, show_detectable
+    from msshift_bench.dataset_builders.describe import explain_detectable, show_detectable
     from msshift_bench.output import Table
     from msshift_bench.records import PLACES
 

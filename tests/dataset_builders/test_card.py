@@ -14,7 +14,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
-from msshift_bench.dataset_builders.card import _topics_section
+from msshift_bench.dataset_builders.describe import _topics_section
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import SHIFTS, parse_config
 from msshift_bench.stats import detectable_rel_loss

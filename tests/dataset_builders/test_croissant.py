@@ -17,8 +17,8 @@ from msshift_bench.data.manifest import DATA_VERSION, read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triple_builder as builder
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.croissant import PUBLISHED, render_croissant
-from msshift_bench.dataset_builders.responsible_use import TITLES
+from msshift_bench.dataset_builders.describe import PUBLISHED, render_croissant
+from msshift_bench.dataset_builders.provenance import TITLES
 from msshift_bench.errors import IntegrityError
 from msshift_bench.records import Row
 

@@ -1,22 +1,52 @@
-"""The data set card: a README.md for people, from which `load_dataset` reads the configs."""
+"""The files by which people and programs know a data set: its card and its Croissant metadata.
+
+The card is a README.md, from whose front matter `load_dataset` reads the configs. Croissant:
+http://mlcommons.org/croissant/1.1, as the mlcroissant library validates and reads it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import Manifest, SplitEntry, cited
-from msshift_bench.dataset_builders.detectable_losses import explain_detectable, show_detectable
-from msshift_bench.dataset_builders.licences import licence_lines, licence_terms
-from msshift_bench.dataset_builders.responsible_use import TITLES, responsible_use
+from msshift_bench.dataset_builders.provenance import (
+    LICENCES,
+    TITLES,
+    UNKNOWN,
+    licence_of,
+    licence_terms,
+    responsible_use,
+)
+from msshift_bench.errors import IntegrityError
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples, parse_config
+from msshift_bench.stats import (
+    ASSUMED_CORRELATION,
+    ASSUMED_DEVIATION,
+    POWER,
+    PUBLISHED_LOSS,
+    SIGNIFICANT,
+    detectable_rel_loss,
+    queries_to_detect,
+)
 
-__all__ = ["render_card"]
+__all__ = [
+    "PUBLISHED",
+    "explain_detectable",
+    "render_card",
+    "render_croissant",
+    "show_detectable",
+]
 
 _STRING = "dtype: string"
+_TYPES = {
+    **dict.fromkeys(("query_id", "text", "group", "split"), _STRING),
+    "relevant_doc_ids": "list: string",
+    "relevances": "list: int64",
+}
 
 _ABOUT = """\
 # MS-Shift
@@ -149,8 +179,8 @@ def render_card(manifest: Manifest, folder: Path) -> str:
 
 def _responsible_use(manifest: Manifest) -> Sequence[str]:
     """Return the section on where the data come from, and what they are good for."""
-    said = responsible_use(manifest).items()
-    lines = [f"- **{TITLES[field]}**: {text}" for field, text in said]
+    texts = responsible_use(manifest)
+    lines = [f"- **{TITLES[field]}**: {text}" for field, text in texts.items()]
     return ["## Origin, uses and limits", "", *lines, ""]
 
 
@@ -175,7 +205,7 @@ def _official_validation(manifest: Manifest) -> Sequence[str]:
 def _front_matter(manifest: Manifest) -> Sequence[str]:
     lines = [
         "---",
-        *licence_lines(manifest),
+        *_licence_lines(licence_of(manifest)),
         "language: [en]",
         "task_categories: [text-retrieval]",
         "pretty_name: MS-Shift",
@@ -194,7 +224,7 @@ def _front_matter(manifest: Manifest) -> Sequence[str]:
             f"  description: {json.dumps(_description(manifest, splits))}",
             "  features:",
         ]
-        for column, kind in _features(config, texts=manifest.texts):
+        for column, kind in _columns(config, texts=manifest.texts).items():
             lines += [f"  - name: {column}", f"    {kind}"]
         lines.append("  splits:")
         for split, entry in splits.items():
@@ -206,18 +236,15 @@ def _front_matter(manifest: Manifest) -> Sequence[str]:
     return [*lines, "---"]
 
 
+def _licence_lines(licence: str) -> list[str]:
+    if licence in (*LICENCES, UNKNOWN):
+        return [f"license: {licence}"]
+    return ["license: other", f"license_name: {json.dumps(licence, ensure_ascii=False)}"]
+
+
 def _description(manifest: Manifest, splits: Mapping[str, SplitEntry]) -> str:
     digests = ", ".join(f"{split} {entry.digest}" for split, entry in splits.items())
     return f"MS-Shift {manifest.data_version}, {manifest.edition}: {digests}"
-
-
-def _features(config: str, *, texts: bool) -> Sequence[tuple[str, str]]:
-    if holds_triples(config):
-        return [(column, _STRING) for column in ("query_id", "positive_id", "negative_id")]
-    _, held_out = parse_config(config)
-    columns = ["query_id", *(["text"] if texts else []), "group", *([] if held_out else ["split"])]
-    lists = [("relevant_doc_ids", "list: string"), ("relevances", "list: int64")]
-    return [*((column, _STRING) for column in columns), *lists]
 
 
 def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
@@ -300,3 +327,232 @@ def _example_texts(manifest: Manifest, folder: Path, shift: str) -> Mapping[str,
 
 def _inline(values: Mapping[str, object]) -> str:
     return ", ".join(f"{key} {json.dumps(value)}" for key, value in values.items())
+
+
+def _columns(config: str, *, texts: bool) -> dict[str, str]:
+    """Return column -> its type, as the front matter of a card says it."""
+    if holds_triples(config):
+        return dict.fromkeys(("query_id", "positive_id", "negative_id"), _STRING)
+    _, held_out = parse_config(config)
+    columns = dict(_TYPES)
+    if not texts:
+        del columns["text"]
+    if held_out is not None:
+        del columns["split"]
+    return columns
+
+
+def show_detectable(queries: int) -> str:
+    """Return the smallest Rel Loss that so many test queries can show, e.g. ``2.3%``, or ``-``."""
+    found = detectable_rel_loss(queries)
+    return "-" if found is None else f"{found:.1%}"
+
+
+def explain_detectable(shifts: Mapping[str, Any], column: str) -> Sequence[str]:
+    """Return what the figures of `show_detectable` rest on, and the groups that are too small.
+
+    Args:
+        shifts: a manifest's shifts.
+        column: how the column of the figures is called.
+    """
+    lines = [
+        f"{column}: the smallest Rel Loss that a two-sided test at {SIGNIFICANT:.0%} finds in "
+        f"{POWER:.0%} of cases. It assumes that scores have a standard deviation over queries of "
+        f"{ASSUMED_DEVIATION:g} x Avg In and that Avg In and Out correlate at "
+        f"{ASSUMED_CORRELATION:g}, and counts no other seeds"
+    ]
+    needed = queries_to_detect(PUBLISHED_LOSS)
+    small = {
+        shift: [group for group, counts in facts["rows"].items() if counts["test"] < needed]
+        for shift, facts in shifts.items()
+    }
+    named = [f"{shift} {', '.join(groups)}" for shift, groups in small.items() if groups]
+    if named:
+        lines.append(
+            f"too small to detect {PUBLISHED_LOSS:.1%}, the median of MS-Shift's published losses "
+            f"(that takes {needed} test queries): {'; '.join(named)}"
+        )
+    return lines
+
+
+PUBLISHED: Mapping[str, str] = {"2.0.0": "2026-11-21"}
+"""Data version -> the day on which its building rules were published, not the day of a build."""
+
+_FORMAT = "http://mlcommons.org/croissant/1.1"
+_RESPONSIBLE_USE = "http://mlcommons.org/croissant/RAI/1.0"
+_HOME = "https://github.com/naver/ms-marco-shift"
+_CREATORS = ("Simon Lupart", "Thibault Formal", "Stéphane Clinchant")
+_KEYWORDS = (
+    "information retrieval",
+    "passage ranking",
+    "distribution shift",
+    "zero-shot",
+    "MS MARCO",
+    "benchmark",
+)
+_SUMMARY = (
+    "MS-Shift cuts the queries of a collection into groups and asks how much a retriever loses on "
+    "the queries of a group that was held out of its training."
+)
+
+_COLUMNS = {
+    "query_id": "The query's id in the collection.",
+    "text": "The query's text.",
+    "group": "The group of the shift that the query is in.",
+    "split": "The split that the query is in: train, validation or test; or unused.",
+    "relevant_doc_ids": "The ids of the passages judged relevant to the query.",
+    "relevances": "How relevant each of these passages was judged, from 1 on.",
+    "positive_id": "The id of a passage judged relevant to the query.",
+    "negative_id": "The id of a passage that BM25 ranks high and nobody judged relevant.",
+}
+
+# What mlcroissant writes for version 1.1; it warns where one of these keys is missing.
+_CONTEXT: Mapping[str, object] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "arrayShape": "cr:arrayShape",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "containedIn": "cr:containedIn",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "description": {"@container": "@language"},
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isArray": "cr:isArray",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "name": {"@container": "@language"},
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+
+
+def render_croissant(manifest: Manifest) -> dict[str, Any]:
+    """Return the metadata of a data set as JSON values.
+
+    Every Parquet file is a FileObject with its digest. Every split of every config is a RecordSet
+    named ``<config>/<split>``; where it is spread over several files they form a FileSet of that
+    config and split, read in the order of their names.
+
+    Raises:
+        IntegrityError: if the data set has a version that this package does not know.
+    """
+    if manifest.data_version not in PUBLISHED:
+        raise IntegrityError(
+            f"data version {manifest.data_version} is not known to this version of msshift-bench, "
+            f"which knows {', '.join(PUBLISHED)}; use the version that built the data set"
+        )
+    licence = licence_of(manifest)
+    splits = [
+        (config, f"{config}/{split}", entry)
+        for config, entries in manifest.configs.items()
+        for split, entry in entries.items()
+    ]
+    return {
+        "@context": dict(_CONTEXT),
+        "@type": "sc:Dataset",
+        "conformsTo": [_FORMAT, _RESPONSIBLE_USE],
+        "name": "MS-Shift",
+        "description": f"{_SUMMARY} Edition {manifest.edition}, content {manifest.content_digest}, "
+        f"made from {manifest.collection['name']}; passages are not part of it.",
+        "license": LICENCES.get(licence, licence),
+        "url": _HOME,
+        "version": manifest.data_version,
+        "datePublished": PUBLISHED[manifest.data_version],
+        "isLiveDataset": False,
+        "inLanguage": "en",
+        "keywords": list(_KEYWORDS),
+        "creator": [{"@type": "sc:Person", "name": name} for name in _CREATORS],
+        "citeAs": "\n".join(cited(manifest.shifts).values()),
+        **{f"rai:{field}": text for field, text in responsible_use(manifest).items()},
+        "distribution": [node for _, name, entry in splits for node in _files(name, entry)],
+        "recordSet": [
+            _record_set(config, name, entry, texts=manifest.texts) for config, name, entry in splits
+        ],
+    }
+
+
+def _files(name: str, entry: SplitEntry) -> Iterator[dict[str, Any]]:
+    for file in entry.files:
+        yield {
+            "@type": "cr:FileObject",
+            "@id": file.path,
+            "name": file.path,
+            "contentUrl": file.path,
+            "contentSize": f"{file.bytes} B",
+            "encodingFormat": "application/x-parquet",
+            "sha256": file.sha256,
+        }
+    if len(entry.files) > 1:
+        yield {
+            "@type": "cr:FileSet",
+            "@id": _file_set(name),
+            "name": _file_set(name),
+            "encodingFormat": "application/x-parquet",
+            "includes": [file.path for file in entry.files],
+        }
+
+
+def _file_set(name: str) -> str:
+    return f"{name}-files"
+
+
+def _record_set(config: str, name: str, entry: SplitEntry, *, texts: bool) -> dict[str, Any]:
+    if len(entry.files) == 1:
+        files = {"fileObject": {"@id": entry.files[0].path}}
+    else:
+        files = {"fileSet": {"@id": _file_set(name)}}
+    return {
+        "@type": "cr:RecordSet",
+        "@id": name,
+        "name": name,
+        "description": f"{_about(config)} {entry.rows} rows.",
+        "field": [
+            {
+                "@type": "cr:Field",
+                "@id": f"{name}/{column}",
+                "name": column,
+                "description": _COLUMNS[column],
+                "dataType": "sc:Integer" if kind.endswith("int64") else "sc:Text",
+                **({"isArray": True, "arrayShape": "-1"} if kind.startswith("list") else {}),
+                "source": {**files, "extract": {"column": column}},
+            }
+            for column, kind in _columns(config, texts=texts).items()
+        ],
+    }
+
+
+def _about(config: str) -> str:
+    if holds_triples(config):
+        return "Training triples: a query, a relevant passage, a negative."
+    shift, held_out = parse_config(config)
+    if held_out is None:
+        return f"{shift.title}: all queries of the shift, with their splits."
+    if shift.by_size:
+        return f"{shift.title}: the experiment that trains on the {held_out} set."
+    return f"{shift.title}: the experiment that holds {held_out} out of training."
