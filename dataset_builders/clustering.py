@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.dataset_builders.kmeans import kmeans
 from msshift_bench.dataset_builders.nearest import squared_distances
-from msshift_bench.dataset_builders.selection import select_farthest
 from msshift_bench.errors import DataError, FindingLog, IntegrityError, UsageError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import OTHERS
@@ -36,6 +35,8 @@ __all__ = [
     "cluster_queries",
     "grow",
     "margins_summary",
+    "pairwise_distances",
+    "select_farthest",
 ]
 
 
@@ -50,6 +51,11 @@ _TARGET_SHARE = 8
 _MEAN_CLUSTER = 20
 _FEWEST_QUERIES = 100
 _PARAMETERS = ("k", "iterations", "seed", "target", "groups")
+
+_MOST = 90
+"""The most clusters that can be chosen."""
+_HEADROOM = 13
+"""Bits that pairwise distances leave free, so that all entries of a 90 x 90 matrix sum exactly."""
 
 TOPIC_SCALE_RULE = (
     f"clusters: at most 1 per {_MEAN_CLUSTER} queries; "
@@ -267,6 +273,79 @@ class Clustering:
             self.centroids.astype("<f8").tobytes(),
         )
         return {"assignments": assignments, "centroids": centroids}
+
+
+def pairwise_distances(centroids: Floats) -> Floats:
+    """Return the Euclidean distances between all centroids, shape (k, k), on a grid.
+
+    They are rounded to multiples of a power of two, about 2^-40 of the largest, so that sums of
+    distances are exact in any order, and subsets that differ by less count as equally far apart.
+    """
+    k = len(centroids)
+    first, second = np.triu_indices(k, 1)
+    distances = np.zeros((k, k))
+    distances[first, second] = np.sqrt(squared_distances(centroids, first, centroids, second))
+    _, exponent = np.frexp(distances.max())
+    step = np.ldexp(1.0, int(exponent) + _HEADROOM - 53)
+    rounded: Floats = np.rint(distances / step) * step
+    return rounded + rounded.T
+
+
+def select_farthest(
+    centroids: Floats, count: int = 5, progress: Progress = silent
+) -> tuple[int, ...]:
+    """Find the `count` clusters that maximise the sum of their pairwise distances.
+
+    Depth-first search over ascending subsets, in lexicographic order. If r clusters are missing in
+    a prefix of a subset, they add at most the r largest sums of distances from a later cluster to
+    the prefix, and r (r - 1) / 2 times the largest distance between two later clusters. A prefix
+    that this does not bring above the best sum so far is skipped. The last two clusters are found
+    in a matrix of all pairs. All sums are exact; see `pairwise_distances`.
+
+    Args:
+        centroids: shape (k, d), finite.
+        count: how many clusters, at most 90.
+        progress: called after each first cluster.
+
+    Returns:
+        The clusters, ascending; of several best subsets the lexicographically smallest.
+
+    Raises:
+        UsageError: if there are fewer than `count` clusters, or `count` is out of range.
+    """
+    k = len(centroids)
+    if not 1 <= count <= min(k, _MOST):
+        raise UsageError(f"cannot choose {count} of {k} clusters; from 1 to {min(k, _MOST)} can be")
+    distances = pairwise_distances(centroids)
+    # Pairs in ascending order only.
+    pairs = np.where(np.tri(k, dtype=bool), -np.inf, distances)
+    largest = [float(distances[start:, start:].max()) for start in range(k)]
+    best, best_sum = tuple(range(count)), -1.0
+
+    def extend(prefix: tuple[int, ...], base: float, gains: Floats) -> None:
+        """Search the subsets that begin so; `gains`: each cluster's distances to the prefix."""
+        nonlocal best, best_sum
+        start = prefix[-1] + 1 if prefix else 0
+        missing = count - len(prefix)
+        if missing > 2:
+            bound = base + np.sort(gains[start:])[-missing:].sum()
+            if bound + missing * (missing - 1) // 2 * largest[start] <= best_sum:
+                return
+            for cluster in range(start, k - missing + 1):
+                extend((*prefix, cluster), base + gains[cluster], gains + distances[cluster])
+                if not prefix:
+                    progress("selection", cluster + 1, k - count + 1)
+            return
+        last = gains[start:]
+        sums = last if missing == 1 else pairs[start:, start:] + last + last[:, np.newaxis]
+        place = sums.argmax()
+        if base + sums.flat[place] > best_sum:
+            best_sum = float(base + sums.flat[place])
+            places = np.unravel_index(place, sums.shape)
+            best = (*prefix, *(start + int(index) for index in places))
+
+    extend((), 0.0, np.zeros(k))
+    return best
 
 
 def cluster_queries(

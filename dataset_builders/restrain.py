@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.data import Collection, QueryColumns, read_test_folder
 from msshift_bench.dataset_builders.cut import Cut, cut_table
-from msshift_bench.dataset_builders.group_vectors import embed_for_groups
 from msshift_bench.dataset_builders.nearest import squared_distances
+from msshift_bench.dataset_builders.topics import embed_for_groups
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress, in_parallel, silent, slices
 from msshift_bench.records import OTHERS, PLACES, Grouping, Row

@@ -18,13 +18,16 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.data import Collection, Dataset, Manifest, open_dataset
-from msshift_bench.dataset_builders.buckets import BUCKETS, Buckets
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clustering import cluster_queries
 from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table, sample_validation
-from msshift_bench.dataset_builders.group_vectors import embed_for_groups
 from msshift_bench.dataset_builders.nearest import assign
-from msshift_bench.dataset_builders.topics import PublishedTopics
+from msshift_bench.dataset_builders.topics import (
+    BUCKETS,
+    Buckets,
+    PublishedTopics,
+    embed_for_groups,
+)
 from msshift_bench.encoders import Embeddings
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import Progress, silent

@@ -16,9 +16,9 @@ from msshift_bench.dataset_builders.clustering import (
     cluster_queries,
     grow,
     margins_summary,
+    select_farthest,
 )
 from msshift_bench.dataset_builders.nearest import assign
-from msshift_bench.dataset_builders.selection import select_farthest
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
