@@ -14,20 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import sha256_of
-from msshift_bench.dataset_builders.length import word_count
-from msshift_bench.dataset_builders.official_release import (
+from msshift_bench.dataset_builders.groups import matching_groups, word_count
+from msshift_bench.dataset_builders.release import (
+    LENGTH_CUT,
     OFFICIAL_SHIFTS,
+    TRAINING_FILE,
     OfficialTestSet,
     read_test_sets,
     release_files,
-)
-from msshift_bench.dataset_builders.official_training import (
-    LENGTH_CUT,
-    TRAINING_FILE,
     spellings,
     training_rows,
 )
-from msshift_bench.dataset_builders.wh_words import matching_groups
 from msshift_bench.errors import CollectionError, FindingLog
 from msshift_bench.output import Table, plain, report_head
 from msshift_bench.records import OTHERS

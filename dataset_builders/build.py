@@ -80,8 +80,8 @@ def build_dataset(
             the name with one, ``restrain-14k``, or without, and the sizes among the options.
         folder: the folder to write.
         options: shift -> options of its builder by name: ``rule`` for every shift, and for topics
-            and ReSTTest those of `topics.group_by_topic` and `buckets.group_by_bucket`, and for
-            ReSTrain, which needs some, those of `restrain.resample_training`.
+            and ReSTTest those of `topics.group_by_topic` and `topics.group_by_bucket`, and for
+            ReSTrain, which needs some, those of `zhan.resample_training`.
         train_size: training queries per group; by default the paper's numbers, or what the smallest
             group has left; for `resttest`, as in its paper, ``"all"``. That takes whatever each
             group has left: training sets then differ in size, and manifest, card and reports say

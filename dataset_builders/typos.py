@@ -1,22 +1,60 @@
-"""The test-only shift of typing errors: one edit in one word of a query.
+"""Variants of queries with typing errors: made, told from their texts, and read as published.
 
-The rule is that of CharacterBERT-DR (Zhuang and Zuccon, SIGIR 2022; ``data/make_typo_queries.py``
-of ielab/CharacterBERT-DR), which makes its edits with TextAttack 0.3.4 (Morris et al., EMNLP 2020).
-Every word of at least `SHORTEST` characters that is no stop word offers one random edit of each
-kind, and one of all these is taken. Ours differs in two points: upstream lower-cases the query,
-too, which nearly all of MS MARCO's are; and its draws cannot be repeated.
+The rule is that of CharacterBERT-DR (Zhuang and Zuccon, CharacterBERT and Self-Teaching for
+Improving the Robustness of Dense Retrievers on Queries with Typos, SIGIR 2022;
+``data/make_typo_queries.py`` of `TYPOS_URL`), which makes its edits with TextAttack 0.3.4 (Morris
+et al., EMNLP 2020). Every word of at least `SHORTEST` characters that is no stop word offers one
+random edit of each kind, and one of all these is taken. Ours differs in two points: upstream
+lower-cases the query, too, which nearly all of MS MARCO's are; and its draws cannot be repeated.
+
+An edit is told from the two texts alone, so an error that another edit explains as well counts as
+that one: the letter of a neighbouring key, typed by chance, counts as a neighbour's.
+
+The published variants are ten files for each of three sets of queries: MS MARCO's dev-small, TREC
+DL 2019 and 2020.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from msshift_bench.data import Variant, read_queries
 from msshift_bench.dataset_builders.keyed_draws import KeyedDraws
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    FindingLog,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+)
+from msshift_bench.test_only_shifts import get_test_only_shift
 
-__all__ = ["EDITS", "LETTERS", "NEIGHBOURS", "SHORTEST", "Word", "misspell", "words_to_misspell"]
+__all__ = [
+    "ComparedEdits",
+    "EDITS",
+    "EDIT_KINDS",
+    "Edit",
+    "LETTERS",
+    "NEIGHBOURS",
+    "SHORTEST",
+    "TYPOS_URL",
+    "Word",
+    "compare_edits",
+    "count_edits",
+    "find_edit",
+    "import_variants",
+    "make_variants",
+    "misspell",
+    "words_to_misspell",
+]
 
 SHORTEST = 3
 """The length of the shortest words that are edited, in characters."""
@@ -130,3 +168,257 @@ def misspell(text: str, draws: KeyedDraws) -> str:
             if edited.lower() != word.text.lower():
                 offered[text[: word.start] + edited + text[end:]] = None
     return draws.choose(list(offered))
+
+
+UNCHANGED, OTHER = "unchanged", "other"
+
+EDIT_KINDS = (UNCHANGED, *EDITS, OTHER)
+"""The kinds of edits; ``other``: several edits, or one outside the words that may be edited."""
+
+_FEWEST = 10
+"""Cells of a test that expect fewer edits, of both files together, are joined."""
+
+_LAST_PLACE, _LAST_WORD = 12, 8
+
+
+class Edit(NamedTuple):
+    """The edit between a query and its variant.
+
+    Attributes:
+        kind: one of `EDIT_KINDS`.
+        place: where in the word, from 0; of two that give the same text, the later.
+        word: which of the words that may be edited, from 0.
+        letter: the letter that was typed, lower-cased; "" if none was.
+    """
+
+    kind: str
+    place: int = -1
+    word: int = -1
+    letter: str = ""
+
+
+def find_edit(text: str, variant: str) -> Edit:
+    """Return the edit between a query and its variant, regardless of case and outer spaces."""
+    before, after = (" ".join(one.lower().split()) for one in (text, variant))
+    if before == after:
+        return Edit(UNCHANGED)
+    start = _shared(before, after)
+    same = _shared(before[start:][::-1], after[start:][::-1])
+    gone, typed = before[start : len(before) - same], after[start : len(after) - same]
+    sizes = len(gone), len(typed)
+    if sizes == (0, 1):
+        kind = "insert"
+    elif sizes == (1, 0):
+        kind = "delete"
+    elif sizes == (1, 1):
+        kind = "neighbour" if typed in NEIGHBOURS.get(gone, "") else "substitute"
+    elif sizes == (2, 2) and gone == typed[::-1]:
+        kind = "swap"
+    else:
+        return Edit(OTHER)
+    for number, word in enumerate(words_to_misspell(before)):
+        # A letter that is typed twice at a word's end lies behind it.
+        if word.start <= start < word.start + len(word.text) + (kind == "insert"):
+            letter = typed if kind in ("insert", "neighbour", "substitute") else ""
+            return Edit(kind, start - word.start, number, letter)
+    return Edit(OTHER)
+
+
+def _shared(first: str, second: str) -> int:
+    """Return how many characters two texts share at their beginnings."""
+    pairs = enumerate(zip(first, second, strict=False))
+    differing = (place for place, (one, other) in pairs if one != other)
+    return next(differing, min(len(first), len(second)))
+
+
+def count_edits(texts: Mapping[str, str], variants: Iterable[Variant]) -> dict[str, Counter[str]]:
+    """Return method -> kind of edit -> variants.
+
+    Args:
+        texts: query_id -> text of the queries as they are.
+        variants: variants of these queries.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for one in variants:
+        kind = find_edit(texts[one.query_id], one.text).kind
+        counts.setdefault(one.method, Counter())[kind] += 1
+    return counts
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedEdits:
+    """A test whether two files of variants differ in a statistic of their edits.
+
+    Attributes:
+        statistic: what was counted: ``kind``, ``place``, ``word`` or ``letter``.
+        first: value -> edits of the first file.
+        second: the same of the second.
+        chi_squared: Pearson's statistic of homogeneity.
+        df: its degrees of freedom.
+        p: the chance of one at least as large if both follow one rule.
+    """
+
+    statistic: str
+    first: Mapping[str, int]
+    second: Mapping[str, int]
+    chi_squared: float
+    df: int
+    p: float
+
+
+def compare_edits(
+    texts: Mapping[str, str], first: Iterable[Variant], second: Iterable[Variant]
+) -> list[ComparedEdits]:
+    """Test whether two files of variants differ in kinds, places, words and letters of edits.
+
+    Pearson's chi-squared test of homogeneity. Both files are of the same queries, so that counts
+    vary a little less than the test assumes: it errs, if at all, towards finding no difference.
+
+    Args:
+        texts: query_id -> text of the queries as they are.
+        first: variants of these queries.
+        second: others.
+    """
+    sides = [[find_edit(texts[one.query_id], one.text) for one in side] for side in (first, second)]
+    tests = []
+    for statistic in ("kind", "place", "word", "letter"):
+        one, other = (Counter(_values(side, statistic)) for side in sides)
+        tests.append(_test(statistic, one, other))
+    return tests
+
+
+def _values(edits: Iterable[Edit], statistic: str) -> Iterable[str]:
+    for edit in edits:
+        if statistic == "kind":
+            yield edit.kind
+        elif edit.place < 0:
+            continue
+        elif statistic == "place":
+            yield str(min(edit.place, _LAST_PLACE))
+        elif statistic == "word":
+            yield str(min(edit.word, _LAST_WORD))
+        elif edit.letter:
+            yield edit.letter
+
+
+def _test(statistic: str, first: Counter[str], second: Counter[str]) -> ComparedEdits:
+    from scipy.special import chdtrc
+
+    rows: list[tuple[int, int]] = []
+    rare = [0, 0]
+    for value in sorted({*first, *second}):
+        if first[value] + second[value] < _FEWEST:
+            rare = [rare[0] + first[value], rare[1] + second[value]]
+        else:
+            rows.append((first[value], second[value]))
+    if sum(rare):
+        rows.append((rare[0], rare[1]))
+    totals = [sum(row[side] for row in rows) for side in (0, 1)]
+    every = sum(totals)
+    chi_squared = 0.0
+    for row in rows:
+        for side in (0, 1):
+            expected = sum(row) * totals[side] / every if every else 0.0
+            if expected:
+                chi_squared += (row[side] - expected) ** 2 / expected
+    df = len(rows) - 1
+    p = float(chdtrc(df, chi_squared)) if df > 0 and all(totals) else 1.0
+    return ComparedEdits(statistic, dict(first), dict(second), chi_squared, max(df, 0), p)
+
+
+Maker = Callable[[str, KeyedDraws], str]
+"""A function that takes a query's text and what decides its variant, and returns the variant."""
+
+
+def make_variants(
+    name: str, queries: Iterable[tuple[str, str]], *, copies: int = 1, seed: int = 0
+) -> list[Variant]:
+    """Make variants of queries by a test-only shift.
+
+    A variant depends on the seed, the number of its copy, the query's id and its text alone, not on
+    other queries or their order; more copies leave the first ones as they are.
+
+    Args:
+        name: the name of a test-only shift, e.g. ``typos``.
+        queries: pairs of query_id and text.
+        copies: variants per query, by the methods ``<name>-1``, ``<name>-2`` and so on.
+        seed: another seed gives other variants.
+
+    Returns:
+        The variants by method, queries sorted by id. A query that cannot be changed stands there as
+        it is.
+
+    Raises:
+        UnknownNameError: if there is no such test-only shift.
+        UsageError: if no copy is asked for.
+    """
+    shift = get_test_only_shift(name)
+    if copies < 1:
+        raise UsageError(f"{copies} variants of each query; ask for 1 or more")
+    module, function = shift.maker.split(":")
+    make: Maker = getattr(importlib.import_module(module), function)
+    known = sorted(queries)
+    return [
+        Variant(query_id, make(text, KeyedDraws(f"{seed}/{method}/{query_id}")), method)
+        for method in (f"{name}-{copy}" for copy in range(1, copies + 1))
+        for query_id, text in known
+    ]
+
+
+TYPOS_URL = "https://github.com/ielab/CharacterBERT-DR"
+"""The address of the published variants."""
+
+_FILE = re.compile(r"queries\.(?P<set>.+)\.(?P<method>typo(?P<number>[1-9][0-9]*))\.tsv")
+
+
+def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str], list[Variant]]:
+    """Read the published variants of a set of queries.
+
+    Args:
+        checkout: the checkout, or a folder with its files ``queries.<set>.tsv`` and
+            ``queries.<set>.typo<number>.tsv``.
+        queries: the set: ``dev.small``, ``dl2019`` or ``dl2020``.
+
+    Returns:
+        The queries as they are, query_id -> text; and their variants by the methods ``typo1`` to
+        ``typo10``, each in the order of its file.
+
+    Raises:
+        NotFoundError: if there is no such folder, or it holds no variants.
+        UnknownNameError: if it holds none of that set.
+        DataError: if two folders in it hold a file each of that name, and they differ.
+        CollectionError: if a file is malformed, or does not hold the queries of the set.
+    """
+    folder = Path(checkout).expanduser()
+    found: dict[str, dict[int, Path]] = {}
+    for path in sorted(folder.rglob("queries.*.typo*.tsv")) if folder.is_dir() else ():
+        if (name := _FILE.fullmatch(path.name)) is not None:
+            first = found.setdefault(name["set"], {}).setdefault(int(name["number"]), path)
+            if name["set"] == queries and first.read_bytes() != path.read_bytes():
+                raise DataError(f"{first} and {path} differ; give the folder of one of them")
+    if not found:
+        raise NotFoundError(
+            f"{folder} holds no queries.<set>.typo<number>.tsv; get the files with 'git clone "
+            f"{TYPOS_URL}' and give the folder"
+        )
+    if queries not in found:
+        raise UnknownNameError("set of queries in the checkout", queries, found)
+    files = found[queries]
+    texts = dict(read_queries(next(iter(files.values())).with_name(f"queries.{queries}.tsv")))
+    findings = FindingLog()
+    variants: list[Variant] = []
+    for number in sorted(files):
+        path = files[number]
+        changed = dict(read_queries(path))
+        for what, ids in (
+            ("lacks", texts.keys() - changed.keys()),
+            ("holds besides", changed.keys() - texts.keys()),
+        ):
+            if ids:
+                few = ", ".join(sorted(ids)[:5]) + (", ..." if len(ids) > 5 else "")
+                findings.add("other-queries", f"{what} {len(ids):,} queries: {few}", str(path))
+        variants += [Variant(query_id, text, f"typo{number}") for query_id, text in changed.items()]
+    findings.stop_if_any(
+        CollectionError, f"the variants in {folder} are not all of queries.{queries}.tsv:"
+    )
+    return texts, variants

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
         add_split_leakage as add_split_leakage,
     )
     from msshift_bench.dataset_builders.triple_builder import add_triples as add_triples
-    from msshift_bench.dataset_builders.variant_import import import_variants as import_variants
-    from msshift_bench.dataset_builders.variant_making import make_variants as make_variants
+    from msshift_bench.dataset_builders.typos import import_variants as import_variants
+    from msshift_bench.dataset_builders.typos import make_variants as make_variants
     from msshift_bench.doctor import examine as examine
     from msshift_bench.errors import MsShiftError as MsShiftError
     from msshift_bench.evaluation import Result as Result
@@ -120,14 +120,14 @@ _HOME_OF = {
     "GroupSimilarity": "similarity",
     "hydrate_dataset": "dataset_builders.hydrate",
     "import_official": "dataset_builders.importing",
-    "import_variants": "dataset_builders.variant_import",
+    "import_variants": "dataset_builders.typos",
     "IndicatorOptions": "similarity",
     "INDICATORS": "similarity",
     "install_dataset": "data",
     "link_losses": "analysis",
     "load_dataset": "data",
     "load_triples": "data",
-    "make_variants": "dataset_builders.variant_making",
+    "make_variants": "dataset_builders.typos",
     "MsShiftError": "errors",
     "open_collection": "data",
     "open_dataset": "data",

@@ -186,7 +186,7 @@ _TABLE = (
         test_size=6500,
         train_size=48_500,
         rules=("word", "substring"),
-        builder="msshift_bench.dataset_builders.wh_words:group_by_wh_word",
+        builder="msshift_bench.dataset_builders.groups:group_by_wh_word",
     ),
     Shift(
         name="length",
@@ -196,7 +196,7 @@ _TABLE = (
         test_size=3500,
         train_size=100_000,
         rules=("split-space",),
-        builder="msshift_bench.dataset_builders.length:group_by_length",
+        builder="msshift_bench.dataset_builders.groups:group_by_length",
         takes_tests=True,
     ),
     Shift(
@@ -250,7 +250,7 @@ _SIZED_TABLE = (
         test_size=0,
         train_size="all",
         rules=("nearest",),
-        builder="msshift_bench.dataset_builders.restrain:resample_training",
+        builder="msshift_bench.dataset_builders.zhan:resample_training",
         takes_encoder=True,
         source="Zhan2022Extrapolation",
         average="pooled",

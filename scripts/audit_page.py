@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from msshift_bench.dataset_builders.audit import audit_release
-from msshift_bench.dataset_builders.official_release import RELEASE_URL
+from msshift_bench.dataset_builders.release import RELEASE_URL
 from msshift_bench.output.rendering import render_notes, to_markdown
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "official-release.md"

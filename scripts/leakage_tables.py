@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from msshift_bench import find_leakage
-from msshift_bench.dataset_builders.official_release import read_test_sets
+from msshift_bench.dataset_builders.release import read_test_sets
 from msshift_bench.leakage import FoundLeakage, WordSpace
 from msshift_bench.output import Table
 from msshift_bench.output.rendering import to_markdown

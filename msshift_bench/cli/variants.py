@@ -53,7 +53,7 @@ def make(
     Example: `msshift variants make typos --shift length --out typos.tsv`
     """
     from msshift_bench.data import locate, write_variants
-    from msshift_bench.dataset_builders.variant_making import make_variants
+    from msshift_bench.dataset_builders.typos import make_variants
 
     get_test_only_shift(name)
     check_outputs(out, inputs=[queries or locate(data)])
@@ -79,7 +79,7 @@ def import_(
     Example: `msshift variants import CharacterBERT-DR --out published.tsv`
     """
     from msshift_bench.data import write_variants
-    from msshift_bench.dataset_builders.variant_import import import_variants
+    from msshift_bench.dataset_builders.typos import import_variants
 
     check_outputs(out, inputs=[checkout])
     texts, read = import_variants(checkout, queries)
@@ -140,7 +140,7 @@ def _tell(
     as_json: bool,
     against: Sequence[Variant] | None = None,
 ) -> None:
-    from msshift_bench.dataset_builders.edits import (
+    from msshift_bench.dataset_builders.typos import (
         EDIT_KINDS,
         UNCHANGED,
         compare_edits,

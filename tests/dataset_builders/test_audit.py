@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from msshift_bench.cli.audit import register
 from msshift_bench.dataset_builders.audit import Audit, audit_release
-from msshift_bench.dataset_builders.official_training import TRAINING_COLUMNS
+from msshift_bench.dataset_builders.release import TRAINING_COLUMNS
 from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError
 
 # File name -> query_id -> text. Group 1 repeats a text of group 0 in other letters.

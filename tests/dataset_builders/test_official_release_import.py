@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from msshift_bench.data.collection import Collection, open_collection
-from msshift_bench.dataset_builders.official_release import (
+from msshift_bench.dataset_builders.groups import matching_groups
+from msshift_bench.dataset_builders.release import (
     OfficialRelease,
     read_official,
     read_test_sets,
 )
-from msshift_bench.dataset_builders.wh_words import matching_groups
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.records import OTHERS, Row
 from tests.conftest import WriteFolder

@@ -10,7 +10,7 @@ from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import official_validation
+from msshift_bench.dataset_builders import importing
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.shifts import parse_config
 from tests.conftest import Command, WriteFolder
@@ -76,7 +76,7 @@ def test_the_manifest_and_the_card_say_whose_they_are(imported: Path) -> None:
 def test_no_more_are_sampled_than_the_papers_number(
     checkout: Path, tmp_path: Path, imported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(official_validation, "VALIDATION_SIZE", 10)
+    monkeypatch.setattr(importing, "VALIDATION_SIZE", 10)
     manifest = import_official([checkout], tmp_path / "msshift", collection=MINI)
     assert manifest.parameters["validation"]["queries"] == 10
     (ten,) = set(ids(tmp_path / "msshift", "validation").values())

@@ -17,12 +17,12 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import restrain
+from msshift_bench.dataset_builders import zhan
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import NANO_SIZES
 from msshift_bench.dataset_builders.nearest import squared_distances
-from msshift_bench.dataset_builders.restrain import order_by_nearness
 from msshift_bench.dataset_builders.topic_checks import replay_topics
+from msshift_bench.dataset_builders.zhan import order_by_nearness
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.evaluation import evaluate_run_sets
 from msshift_bench.similarity import unit_rows
@@ -124,7 +124,7 @@ def test_the_same_bytes_for_shuffled_lines_and_other_workers(
         (folder / f"{name}.tsv").write_text("".join(shuffled.sample(lines, len(lines))))
     (folder / "collection.tsv").write_text("d\ttext\n")
     options = {"restrain": {"test_sets": [test_set], "sizes": [20, 60], "encoder": "terms"}}
-    with mock.patch.object(restrain, "_BLOCK", 7), mock.patch.object(restrain, "_TESTS", 2):
+    with mock.patch.object(zhan, "_BLOCK", 7), mock.patch.object(zhan, "_TESTS", 2):
         again = build_dataset(
             open_collection(folder),
             ["length", "restrain"],
@@ -155,7 +155,7 @@ def test_sets_are_exact_nested_and_without_the_neighbours(
 ) -> None:
     train, test = sets
     # Blocks of few, so that later test queries meet ranks that are known.
-    with mock.patch.object(restrain, "_BLOCK", 7), mock.patch.object(restrain, "_TESTS", 2):
+    with mock.patch.object(zhan, "_BLOCK", 7), mock.patch.object(zhan, "_TESTS", 2):
         near = order_by_nearness(train, test)
     rows = np.arange(len(train))
     squared = np.array(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.resttest import read_resttest
+from msshift_bench.dataset_builders.zhan import read_resttest
 from msshift_bench.errors import CollectionError, DataError, NotFoundError
 from msshift_bench.records import Row
 from tests.conftest import WriteFolder

@@ -9,23 +9,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from msshift_bench.data import Variant
-from msshift_bench.dataset_builders.edits import (
+from msshift_bench.dataset_builders.keyed_draws import KeyedDraws
+from msshift_bench.dataset_builders.typos import (
     EDIT_KINDS,
+    EDITS,
+    LETTERS,
+    NEIGHBOURS,
     Edit,
     compare_edits,
     count_edits,
     find_edit,
-)
-from msshift_bench.dataset_builders.keyed_draws import KeyedDraws
-from msshift_bench.dataset_builders.typos import (
-    EDITS,
-    LETTERS,
-    NEIGHBOURS,
+    import_variants,
+    make_variants,
     misspell,
     words_to_misspell,
 )
-from msshift_bench.dataset_builders.variant_import import import_variants
-from msshift_bench.dataset_builders.variant_making import make_variants
 from msshift_bench.errors import (
     CollectionError,
     DataError,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.official_release import OfficialRelease, read_official
-from msshift_bench.dataset_builders.resttest import read_resttest
+from msshift_bench.dataset_builders.release import OfficialRelease, read_official
+from msshift_bench.dataset_builders.zhan import read_resttest
 from msshift_bench.records import Row
 from scripts.audit_page import PAGE, page
 from tests.support.cut_rows import cut_rows

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data import QueryColumns
-from msshift_bench.dataset_builders.length import group_by_length
-from msshift_bench.dataset_builders.wh_words import WH_WORDS, matching_groups
+from msshift_bench.dataset_builders.groups import WH_WORDS, group_by_length, matching_groups
 from msshift_bench.errors import FindingLog
 from msshift_bench.plumbing.textfiles import tsv_rows
 

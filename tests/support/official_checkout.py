@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data.collection import Collection
-from msshift_bench.dataset_builders.official_training import LENGTH_CUT, TRAINING_COLUMNS
-from msshift_bench.dataset_builders.wh_words import matching_groups
+from msshift_bench.dataset_builders.groups import matching_groups
+from msshift_bench.dataset_builders.release import LENGTH_CUT, TRAINING_COLUMNS
 
 __all__ = ["training_file", "write_checkout", "write_mini_checkout", "write_resttest"]
 

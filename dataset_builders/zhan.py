@@ -1,19 +1,27 @@
-"""ReSTrain: training queries near and far from given test queries, in several sizes.
+"""The resampling of Zhan et al.: ReSTTest's released buckets, and ReSTrain's training sets.
 
 Source: Zhan et al., Evaluating Interpolation and Extrapolation Performance of Neural Retrieval
-Models (CIKM 2022), section 4.1.2: the interpolation training set holds every test query's top I
-training queries, the extrapolation training set all but every test query's top E. I and E follow
-from the size that is asked for; the last rank is cut by cosine, so that sizes are exact.
+Models (CIKM 2022).
 
-Both come from one order of the training queries. A query's rank is its best place in the rankings
-of all training queries by their cosine with a test query. The order is by rank, then by that
-cosine, then by query_id. Its first N are the interpolation set of size N, its last N the
-extrapolation set. So sets of larger sizes hold those of smaller ones.
+ReSTTest (section 4): training and test queries are clustered into five buckets by their embeddings;
+a model trained on the training queries of four is tested on the test queries of the fifth, which it
+has to extrapolate to. The released files (`RESTTEST_URL`) hold the ids of the test queries, MS
+MARCO's development queries. The release also holds buckets of TREC DL 2019 and 2020. They are not
+imported: their judgements are graded and their queries differ, so that the groups of the shift
+would mix three test collections.
+
+ReSTrain (section 4.1.2): the interpolation training set holds every test query's top I training
+queries, the extrapolation training set all but every test query's top E. I and E follow from the
+size that is asked for; the last rank is cut by cosine, so that sizes are exact. Both come from one
+order of the training queries. A query's rank is its best place in the rankings of all training
+queries by their cosine with a test query. The order is by rank, then by that cosine, then by
+query_id. Its first N are the interpolation set of size N, its last N the extrapolation set. So sets
+of larger sizes hold those of smaller ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,17 +30,143 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from msshift_bench.arrays import Floats, Ints, Vectors
-from msshift_bench.data import Collection, QueryColumns, read_test_folder
+from msshift_bench.data import Collection, QrelColumns, QueryColumns, read_test_folder, sha256_of
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.nearest import squared_distances
+from msshift_bench.dataset_builders.release import RULE, OfficialRelease
 from msshift_bench.dataset_builders.topics import embed_for_groups
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, FindingLog, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress, in_parallel, silent, slices
-from msshift_bench.records import OTHERS, PLACES, Grouping, Row
-from msshift_bench.shifts import SIZED
+from msshift_bench.records import OTHERS, PLACES, Grouping, Qrel, Row
+from msshift_bench.runs import read_qrels
+from msshift_bench.shifts import SIZED, get_shift
 from msshift_bench.similarity import product_error, unit_rows
 
-__all__ = ["Nearness", "order_by_nearness", "resample_training"]
+__all__ = [
+    "Nearness",
+    "RESTTEST_URL",
+    "order_by_nearness",
+    "read_resttest",
+    "resample_training",
+]
+
+RESTTEST_URL = "https://github.com/jingtaozhan/extrapolate-eval"
+"""The address of the buckets' release."""
+
+Judged = Mapping[str, frozenset[Qrel]]
+
+
+def read_resttest(folder: Path, collection: Collection | None = None) -> OfficialRelease:
+    """Import the five buckets as the test sets of the shift ``resttest``.
+
+    Args:
+        folder: a checkout, which holds ``resttest_files``.
+        collection: the source of the queries' texts, e.g. ``msmarco-passage/dev/small``. Without
+            it the texts are empty, and the result says so.
+
+    Returns:
+        The shift with the split ``test``; group ``1`` holds the queries that a model trained on
+        buckets 2 to 5 extrapolates to.
+
+    Raises:
+        NotFoundError: if the folder is no checkout, or a bucket's file is missing.
+        CollectionError: if a file is malformed.
+        DataError: if the buckets are no partition of the queries, or the two files of a bucket
+            contradict the others'; if the collection lacks queries.
+    """
+    shift = get_shift("resttest")
+    files = {name: folder / name for group in shift.groups for name in _names(group)}
+    missing = [name for name, path in files.items() if not path.is_file()]
+    if missing:
+        raise NotFoundError(
+            f"{folder} is no checkout of ReSTTest: it lacks {len(missing)} of {len(files)} files "
+            f"({missing[0]}, ...); get one with 'git clone {RESTTEST_URL}' and give the folder "
+            "that holds resttest_files"
+        )
+    extrapolated: dict[str, frozenset[Qrel]] = {}
+    interpolated: dict[str, frozenset[Qrel]] = {}
+    for group in shift.groups:
+        held_out, others = (files[name] for name in _names(group))
+        extrapolated[group] = frozenset(read_qrels(held_out))
+        interpolated[group] = frozenset(read_qrels(others))
+    _check_partition(extrapolated, interpolated, folder)
+
+    relevant = {
+        group: QrelColumns(*zip(*qrels, strict=True)).graded()
+        for group, qrels in extrapolated.items()
+    }
+    labels = {query_id: group for group, judged in relevant.items() for query_id in judged}
+    texts = dict.fromkeys(labels, "") if collection is None else _texts(collection, labels)
+    rows = sorted(
+        Row.judged(query_id, texts[query_id], group, relevant[group][query_id])
+        for query_id, group in labels.items()
+    )
+    grouping = Grouping(shift.name, {}, RULE, {"upstream": RESTTEST_URL})
+    return OfficialRelease(
+        shifts=(Cut(grouping, cut_table({"test": rows}), ("test",)),),
+        report={
+            "upstream": RESTTEST_URL,
+            "test_sets": {
+                f"{shift.name}-{group}": {"queries": len(judged)}
+                for group, judged in relevant.items()
+            },
+            "collection": None if collection is None else collection.name,
+            "files": {name: sha256_of(files[name]) for name in sorted(files)},
+        },
+        texts=collection is not None,
+    )
+
+
+def _names(group: str) -> tuple[str, str]:
+    bucket = f"resttest_files/msmarco-passage/bucket-{group}"
+    return f"{bucket}/extrapolate.dev-qrel.txt", f"{bucket}/interpolate.dev-qrel.txt"
+
+
+def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -> None:
+    """Check that every query is in one bucket, and that each bucket's other file holds the rest.
+
+    Raises:
+        DataError: naming the queries that contradict this.
+    """
+    findings = FindingLog()
+    bucket_of: dict[str, str] = {}
+    for group, qrels in extrapolated.items():
+        held_out, others = (str(folder / name) for name in _names(group))
+        for query_id in sorted({qrel.query_id for qrel in qrels}):
+            first = bucket_of.setdefault(query_id, group)
+            if first != group:
+                message = f"query {query_id!r} is in bucket {first} already"
+                findings.add("not-disjoint", message, held_out)
+        if unjudged := sorted({qrel.query_id for qrel in qrels if qrel.relevance < 1}):
+            message = f"{_few(unjudged)} with a passage that is not relevant"
+            findings.add("not-relevant", message, held_out)
+        rest = frozenset().union(*(q for other, q in extrapolated.items() if other != group))
+        for code, differing, what in (
+            ("missing-judgement", rest - interpolated[group], "of the other buckets are not here"),
+            ("extra-judgement", interpolated[group] - rest, "are of no other bucket"),
+        ):
+            if differing:
+                few = _few({qrel.query_id for qrel in differing})
+                message = f"{len(differing)} judgements, of {few}, {what}"
+                findings.add(code, message, others)
+    findings.stop_if_any(DataError, f"the buckets in {folder} are no partition of the queries:")
+
+
+def _texts(collection: Collection, query_ids: Mapping[str, str]) -> dict[str, str]:
+    texts = {query_id: text for query_id, text in collection.queries if query_id in query_ids}
+    if lacking := query_ids.keys() - texts.keys():
+        raise DataError(
+            f"{collection.name} lacks {len(lacking)} of the {len(query_ids)} queries: "
+            f"{_few(lacking)}; give the collection that holds MS MARCO's development queries"
+        )
+    return texts
+
+
+def _few(query_ids: Iterable[str], count: int = 5) -> str:
+    """Return the first ids for a message."""
+    ids = sorted(query_ids)
+    return ", ".join(ids[:count]) + (", ..." if len(ids) > count else "")
+
 
 _BLOCK = 8192
 """Training queries that a thread computes with at a time."""
@@ -40,7 +174,6 @@ _TESTS = 32
 """Test queries whose scores are in memory at a time."""
 _REACH = 2
 """Scores that the rounding error may swap lie at most so many bins apart."""
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,12 +427,12 @@ def _read_tests(folders: Sequence[str | Path]) -> tuple[Row, ...]:
 
 
 def _check_apart(ids: Sequence[str], tests: Sequence[Row], collection: Collection) -> None:
-    if both := sorted({row.query_id for row in tests}.intersection(ids)):
-        shown = ", ".join(both[:_SHOWN]) + (", ..." if len(both) > _SHOWN else "")
+    shared = {row.query_id for row in tests}.intersection(ids)
+    if shared:
         raise DataError(
-            f"{len(both)} of the {len(tests)} test queries are queries with a relevant passage of "
-            f"{collection.name}, which could be trained on: {shown}; take their judgements out of "
-            "the collection's qrels (--qrels FILE)"
+            f"{len(shared)} of the {len(tests)} test queries are queries with a relevant passage "
+            f"of {collection.name}, which could be trained on: {_few(shared, 3)}; take their "
+            "judgements out of the collection's qrels (--qrels FILE)"
         )
 
 
