@@ -217,7 +217,9 @@ def audit_release(folder: Path) -> Audit:
     """
     files = release_files(folder)
     sets = read_test_sets(folder)
-    trained = _training_texts(files[TRAINING_FILE]) if TRAINING_FILE in files else None
+    training: tuple[int, dict[str, set[str]]] | None = None
+    if TRAINING_FILE in files:
+        training = _training_texts(files[TRAINING_FILE])
     return Audit(
         test_sets={s.config: _set_facts(s) for s in sets},
         errata=_errata(sets),
@@ -225,8 +227,8 @@ def audit_release(folder: Path) -> Audit:
         length={s.group: _length_rule(s) for s in sets if s.shift == "length"},
         by_id=_overlaps({s.config: set(s.queries) for s in sets}),
         by_text=_overlaps({s.config: set(map(_normalised, s.queries.values())) for s in sets}),
-        trained_on=None if trained is None else _trained_on(trained, sets),
-        training_rows=0 if trained is None else trained.rows,
+        trained_on=None if training is None else _trained_on(training[1], sets),
+        training_rows=0 if training is None else training[0],
         files={name: sha256_of(path) for name, path in files.items()},
     )
 
@@ -315,30 +317,25 @@ def _overlaps(members: Mapping[str, set[str]]) -> Overlaps:
     }
 
 
-@dataclass(slots=True)
-class _TrainingTexts:
-    """The texts trained on, by config, and the number of rows that were read."""
-
-    texts: dict[str, set[str]]
-    rows: int = 0
-
-
-def _training_texts(path: Path) -> _TrainingTexts:
-    trained = _TrainingTexts(
-        {f"{shift}-{g}": set() for shift in OFFICIAL_SHIFTS for g in get_shift(shift).groups}
-    )
+def _training_texts(path: Path) -> tuple[int, dict[str, set[str]]]:
+    """Return the rows of the training file, and config -> the texts that are trained on there."""
+    texts: dict[str, set[str]] = {
+        f"{shift}-{group}": set() for shift in OFFICIAL_SHIFTS for group in get_shift(shift).groups
+    }
     findings = FindingLog()
+    count = 0
     for _, row in training_rows(path, findings):
-        trained.rows += 1
+        count += 1
         for shift in row.trained:
-            if (group := row.groups[shift]) != OTHERS:
-                trained.texts[f"{shift}-{group}"].update(spellings(row.text))
+            group = row.groups[shift]
+            if group != OTHERS:
+                texts[f"{shift}-{group}"].update(spellings(row.text))
     findings.stop_if_any(CollectionError, f"{path} is malformed:")
-    return trained
+    return count, texts
 
 
-def _trained_on(trained: _TrainingTexts, sets: Sequence[OfficialTestSet]) -> Overlaps:
+def _trained_on(texts: Mapping[str, set[str]], sets: Sequence[OfficialTestSet]) -> Overlaps:
     return {
-        config: {s.config: sum(text in texts for text in s.queries.values()) for s in sets}
-        for config, texts in trained.texts.items()
+        config: {s.config: sum(text in trained for text in s.queries.values()) for s in sets}
+        for config, trained in texts.items()
     }

@@ -8,11 +8,11 @@ five native clusters by joining nearest clusters, until we have groups of about 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,6 @@ __all__ = [
     "TOPIC_SCALE_RULE",
     "TARGET",
     "Clustering",
-    "Growth",
     "cluster_queries",
     "grow",
     "margins_summary",
@@ -39,6 +38,8 @@ __all__ = [
     "select_farthest",
 ]
 
+Groups: TypeAlias = tuple[tuple[int, ...], ...]
+"""The clusters of each group of queries."""
 
 TARGET = 31_200
 """Queries at which a topic stops growing: 25,000 to train on and 6,200 to test with.
@@ -87,25 +88,9 @@ CENTROIDS_SCHEMA = pa.schema(
 """One row per cluster, by number; ``joined`` is its place in its group (0 = native), -1 in none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """Groups of clusters.
-
-    Attributes:
-        groups: for each group, its clusters in the order in which they joined, the native first.
-    """
-
-    groups: tuple[tuple[int, ...], ...]
-
-    @property
-    def natives(self) -> tuple[int, ...]:
-        """The native cluster of each group."""
-        return tuple(group[0] for group in self.groups)
-
-
 def grow(
     centroids: Floats, sizes: Sequence[int] | Ints, natives: Sequence[int], target: int
-) -> Growth:
+) -> Groups:
     """Let groups grow from their native clusters until each holds at least `target` queries.
 
     At each step the group with the fewest queries (of several, the first) takes the free cluster
@@ -118,6 +103,9 @@ def grow(
         sizes: the queries of each cluster that count.
         natives: distinct clusters; they become C0, C1, ... in ascending order.
         target: queries at which a group stops growing.
+
+    Returns:
+        The clusters of each group in the order in which they joined, the native first.
 
     Raises:
         DataError: if no cluster is left and a group is still below the target.
@@ -144,7 +132,7 @@ def grow(
         free.remove(joining)
         groups[smallest].append(joining)
         held[smallest] += int(sizes[joining])
-    return Growth(tuple(tuple(group) for group in groups))
+    return tuple(tuple(group) for group in groups)
 
 
 @dataclass(frozen=True)
@@ -156,7 +144,7 @@ class Clustering:
         labels: shape (n,): the cluster of each query.
         margins: shape (n,), from 0 to 1; see `nearest.assign`.
         centroids: shape (k, d).
-        growth: the clusters of each group.
+        groups: the clusters of each group, the native first; see `grow`.
         parameters: the other inputs besides the vectors: ``k`` and ``target`` as scaled, at most
             how many ``iterations``, the ``seed`` and the number of ``groups``.
     """
@@ -165,7 +153,7 @@ class Clustering:
     labels: NDArray[np.int32]
     margins: Floats
     centroids: Floats
-    growth: Growth
+    groups: Groups
     parameters: Mapping[str, int]
 
     @cached_property
@@ -174,26 +162,26 @@ class Clustering:
         return np.bincount(self.labels, minlength=len(self.centroids))
 
     @cached_property
-    def _groups(self) -> tuple[str, ...]:
+    def _names(self) -> tuple[str, ...]:
         names = [OTHERS] * len(self.centroids)
-        for number, clusters in enumerate(self.growth.groups):
+        for number, clusters in enumerate(self.groups):
             for cluster in clusters:
                 names[cluster] = f"C{number}"
         return tuple(names)
 
     def group_of(self, cluster: int) -> str:
         """Return the group of a cluster, e.g. ``C2``, or `OTHERS`."""
-        return self._groups[cluster]
+        return self._names[cluster]
 
     def labels_by_query(self) -> dict[str, str]:
         """Return query_id -> group, or `OTHERS`."""
-        groups = (self._groups[label] for label in self.labels.tolist())
+        groups = (self._names[label] for label in self.labels.tolist())
         return dict(zip(self.query_ids, groups, strict=True))
 
     def to_tables(self) -> tuple[pa.Table, pa.Table]:
         """Return the assignments and the centroids; see the schemas."""
         joined = np.full(len(self.centroids), -1, np.int32)
-        for clusters in self.growth.groups:
+        for clusters in self.groups:
             joined[list(clusters)] = np.arange(len(clusters))
         assignments = pa.table(
             [
@@ -208,7 +196,7 @@ class Clustering:
             [
                 np.arange(len(self.centroids), dtype=np.int32),
                 self.sizes,
-                list(self._groups),
+                list(self._names),
                 joined == 0,
                 joined,
                 list(self.centroids),
@@ -240,7 +228,7 @@ class Clustering:
             assignments["cluster"].to_numpy(),
             assignments["margin"].to_numpy(),
             np.array(centroids["vector"].to_pylist(), np.float64),
-            _read_growth(centroids, parameters["groups"]),
+            _read_groups(centroids, parameters["groups"]),
             dict(parameters),
         )
         for source, expected, table in zip(
@@ -252,27 +240,6 @@ class Clustering:
             _check_same(expected, table, source, findings)
         findings.stop_if_any(IntegrityError, summary)
         return clustering
-
-    def digests(self) -> dict[str, str]:
-        """Return the SHA-256 of the ``assignments`` and of the ``centroids``: 64 hex digits each.
-
-        They cover the values as little-endian bytes in the order of the tables' columns; a string's
-        length comes before it.
-        """
-        groups = self.labels_by_query().values()
-        assignments = _sha256(
-            _strings(self.query_ids),
-            self.labels.astype("<i4").tobytes(),
-            _strings(groups),
-            self.margins.astype("<f8").tobytes(),
-        )
-        growth = (np.array(group, "<i4").tobytes() for group in self.growth.groups)
-        centroids = _sha256(
-            self.sizes.astype("<i8").tobytes(),
-            *growth,
-            self.centroids.astype("<f8").tobytes(),
-        )
-        return {"assignments": assignments, "centroids": centroids}
 
 
 def pairwise_distances(centroids: Floats) -> Floats:
@@ -394,10 +361,10 @@ def cluster_queries(
     clusters = kmeans(vectors, query_ids, k=k, iterations=iterations, seed=seed, progress=progress)
     natives = select_farthest(clusters.centroids, groups, progress)
     sizes = np.bincount(clusters.labels[counting], minlength=k)
-    growth = grow(clusters.centroids, sizes, natives, target)
+    grown = grow(clusters.centroids, sizes, natives, target)
     parameters = dict(zip(_PARAMETERS, (k, iterations, seed, target, groups), strict=True))
     return Clustering(
-        tuple(query_ids), clusters.labels, clusters.margins, clusters.centroids, growth, parameters
+        tuple(query_ids), clusters.labels, clusters.margins, clusters.centroids, grown, parameters
     )
 
 
@@ -408,27 +375,14 @@ def margins_summary(margins: Floats) -> dict[str, float]:
     return {"median": float(np.median(margins)), **shares}
 
 
-def _sha256(*parts: bytes) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little"))
-        digest.update(part)
-    return digest.hexdigest()
-
-
-def _strings(values: Iterable[str]) -> bytes:
-    encoded = (value.encode() for value in values)
-    return b"".join(len(value).to_bytes(8, "little") + value for value in encoded)
-
-
-def _read_growth(centroids: pa.Table, groups: int) -> Growth:
+def _read_groups(centroids: pa.Table, groups: int) -> Groups:
     members: list[list[tuple[int, int]]] = [[] for _ in range(groups)]
     for cluster, group, joined in zip(
         *(centroids[name].to_pylist() for name in ("cluster", "group", "joined")), strict=True
     ):
         if group != OTHERS:
             members[int(group.removeprefix("C"))].append((joined, cluster))
-    return Growth(tuple(tuple(cluster for _, cluster in sorted(group)) for group in members))
+    return tuple(tuple(cluster for _, cluster in sorted(group)) for group in members)
 
 
 def _check_schema(table: pa.Table, schema: pa.Schema, source: str, findings: FindingLog) -> None:

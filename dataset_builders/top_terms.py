@@ -67,7 +67,7 @@ def example_queries(clustering: Clustering, count: int = 5) -> dict[str, tuple[s
         Group -> query_ids, the largest margin first; equal margins in the order of the query_ids.
     """
     examples = {}
-    for native in clustering.growth.natives:
+    for native, *_ in clustering.groups:
         rows = np.flatnonzero(clustering.labels == native)
         most = most_central(clustering.query_ids, clustering.margins, rows, count)
         examples[clustering.group_of(native)] = most

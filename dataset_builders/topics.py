@@ -97,7 +97,7 @@ class PublishedTopics:
     """The clusters of a built data set's topics.
 
     Attributes:
-        clustering: assignments, centroids and growth.
+        clustering: assignments, centroids and groups.
         parameters: how they were made, from the manifest.
     """
 

@@ -130,22 +130,22 @@ def test_groups_grow_without_overlap(
         # every group but one may have outgrown the target by one cluster, no more
         assert sum(sizes) < count * (target + max(sizes))
         return
-    taken = [cluster for group in growth.groups for cluster in group]
+    taken = [cluster for group in growth for cluster in group]
     assert len(taken) == len(set(taken))
-    assert growth.natives == tuple(sorted(natives))
-    for group in growth.groups:
+    assert [native for native, *_ in growth] == sorted(natives)
+    for group in growth:
         held = np.cumsum([sizes[cluster] for cluster in group])
         assert held[-1] >= target
         assert (held[:-1] < target).all()
 
     # joined one by one, always by the group that was smallest, always the nearest left
-    held_by = [sizes[native] for native in growth.natives]
-    queues = [list(group[1:]) for group in growth.groups]
+    held_by = [sizes[native] for native, *_ in growth]
+    queues = [list(group[1:]) for group in growth]
     free = set(range(12)) - set(natives)
     while any(queues):
         smallest = held_by.index(min(held_by))
         joining = queues[smallest].pop(0)
-        away = np.linalg.norm(centroids - centroids[growth.natives[smallest]], axis=1)
+        away = np.linalg.norm(centroids - centroids[growth[smallest][0]], axis=1)
         assert away[joining] <= min(away[cluster] for cluster in free) + 1e-9
         free.remove(joining)
         held_by[smallest] += sizes[joining]
