@@ -53,6 +53,17 @@ __all__ = [
     "training_rows",
 ]
 
+RELEASE_URL = "https://github.com/naver/ms-marco-shift"
+"""The release's address."""
+
+RULE = "official-2022"
+"""The rule of an imported grouping: the labels of the release's authors."""
+
+OFFICIAL_SHIFTS = ("topics", "wh-words", "length")
+"""The shifts that the release holds."""
+
+_TOPIC_FILES = {f"C{number}": str(number) for number in range(5)}
+
 TRAINING_FILE = "TRAIN/queries_clustering.tsv"
 """The training file's place in a checkout."""
 
@@ -122,21 +133,6 @@ class JoinedQuery(NamedTuple):
     relevant: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class OfficialTraining:
-    """The training queries, with the ids and the relevant passages of a collection.
-
-    Attributes:
-        rows: shift -> training rows, sorted by query_id.
-        joined: query_id -> every query that a row joined.
-        report: how many rows joined, and which did not; JSON values only.
-    """
-
-    rows: Mapping[str, tuple[Row, ...]]
-    joined: Mapping[str, JoinedQuery]
-    report: Mapping[str, object]
-
-
 def training_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, TrainingRow]]:
     """Stream ``(line number, row)`` of the training file; malformed lines become findings."""
     rows = tsv_rows(path, TRAINING_COLUMNS, findings)
@@ -197,52 +193,39 @@ def read_training(
         CollectionError: if the file, the queries or the qrels are malformed.
         DataError: if no row joins.
     """
-    join = _Join(collection, tested)
+    training = OfficialTraining(collection, tested)
     findings = FindingLog()
     for line, row in training_rows(path, findings):
-        join.take(line, row)
+        training.take(line, row)
     findings.stop_if_any(CollectionError, f"{path} is malformed:")
-    if not join.queries:
+    if not training.joined:
         raise DataError(
-            f"none of the {join.read} queries of {path} is a query of {collection.name} with a "
+            f"none of the {training.read} queries of {path} is a query of {collection.name} with a "
             "relevant passage; give the collection that holds MS MARCO's training queries"
         )
-    return OfficialTraining(
-        rows={shift: tuple(sorted(members)) for shift, members in join.rows.items()},
-        joined=join.queries,
-        report={
-            "rows": join.read,
-            "joined": join.joined,
-            "collection": collection.name,
-            "text": collection.text_variant,
-            **{
-                what: {"rows": len(lines), "first_lines": lines[:_LISTED]}
-                for what, lines in join.odd.items()
-            },
-            "test_queries": {shift: sorted(ids) for shift, ids in join.test_queries.items()},
-        },
-    )
+    return training
 
 
-class _Join:
-    """Joins rows of the training file one by one.
+class OfficialTraining:
+    """The training queries, which take their ids and relevant passages from a collection.
 
     Attributes:
-        read: the rows taken.
-        joined: the rows that found a query.
-        queries: query_id -> the query that rows joined.
+        read: the rows taken of the training file.
+        matched: those that joined a query.
+        joined: query_id -> every query that a row joined.
         rows: shift -> training rows.
         test_queries: shift -> ids of test queries that the file would train on.
         odd: oddity -> the lines that have it.
     """
 
     def __init__(self, collection: Collection, tested: Mapping[str, Sized[str]]) -> None:
-        self.read = self.joined = 0
-        self.queries: dict[str, JoinedQuery] = {}
+        self.read = self.matched = 0
+        self.joined: dict[str, JoinedQuery] = {}
         self.rows: dict[str, list[Row]] = {shift: [] for shift in _CLUSTERS}
         self.test_queries: dict[str, list[str]] = {shift: [] for shift in _CLUSTERS}
         self.odd: dict[str, list[int]] = {what: [] for what in _ODD}
         self._tested = tested
+        self._collection = collection
         self._relevant = collection.qrels.graded()
         self._ids: dict[str, list[str]] = {}
         for query_id, text in collection.queries:
@@ -251,7 +234,22 @@ class _Join:
                 ids.append(query_id)
         self._seen: dict[str, TrainingRow] = {}
 
+    def report(self) -> dict[str, object]:
+        """Return how many rows joined, and which did not; JSON values only."""
+        return {
+            "rows": self.read,
+            "joined": self.matched,
+            "collection": self._collection.name,
+            "text": self._collection.text_variant,
+            **{
+                what: {"rows": len(lines), "first_lines": lines[:_LISTED]}
+                for what, lines in self.odd.items()
+            },
+            "test_queries": {shift: sorted(ids) for shift, ids in self.test_queries.items()},
+        }
+
     def take(self, line: int, row: TrainingRow) -> None:
+        """Join a row of the training file."""
         self.read += 1
         text = next((s for s in spellings(row.text) if s in self._ids), row.text)
         earlier = self._seen.setdefault(text, row)
@@ -269,11 +267,11 @@ class _Join:
             what = "unknown_text" if query_ids is None else "without_relevant_passage"
             self.odd[what].append(line)
             return
-        self.joined += 1
+        self.matched += 1
         if len(query_ids) > 1:
             self.odd["several_query_ids"].append(line)
         for query_id in query_ids:
-            self.queries[query_id] = JoinedQuery(text, row.groups, self._relevant[query_id])
+            self.joined[query_id] = JoinedQuery(text, row.groups, self._relevant[query_id])
         for shift in row.trained:
             group = row.groups[shift]
             if group != OTHERS:
@@ -286,18 +284,6 @@ class _Join:
             else:
                 row = Row.judged(query_id, text, group, self._relevant[query_id])
                 self.rows[shift].append(row)
-
-
-RELEASE_URL = "https://github.com/naver/ms-marco-shift"
-"""The release's address."""
-
-RULE = "official-2022"
-"""The rule of an imported grouping: the labels of the release's authors."""
-
-OFFICIAL_SHIFTS = ("topics", "wh-words", "length")
-"""The shifts that the release holds."""
-
-_TOPIC_FILES = {f"C{number}": str(number) for number in range(5)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +480,7 @@ def read_official(folder: Path, *, collection: Collection | None = None) -> Offi
                 for s in sets
             },
             "orphans": {s.group: list(s.orphans) for s in sets if s.orphans},
-            "training": None if training is None else training.report,
+            "training": None if training is None else training.report(),
             "files": {name: sha256_of(path) for name, path in files.items()},
         },
         joined={} if training is None else training.joined,
