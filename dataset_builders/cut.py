@@ -48,7 +48,7 @@ NANO_SIZES: Mapping[str, int] = {"train": 1500, "validation": 300, "test": 300}
 
 TrainSize = int | Literal["all"] | None
 """Training queries per group: a number, ``"all"`` that are left, or `None` for the default of
-`split_shift`."""
+`cut_shift`."""
 
 _TEST_SHARE = 4
 _VALIDATION_SHARE = 20
@@ -71,7 +71,7 @@ class Cut:
             ``relevances``, sorted by query_id. All rows belong to a group of the shift, but those
             of ``validation`` may be `OTHERS`, and the test set of a shift that comes in sizes has
             its own name.
-        splits: the splits that there are, even if they have no row; an imported shift may lack one.
+        splits: those that have files, be they without rows; an imported shift may lack one.
         sizes: the requested sizes, e.g. the test queries per group; JSON values.
     """
 
@@ -96,15 +96,15 @@ class Cut:
         return zip(*(table[name].to_pylist() for name in columns), strict=True)
 
     def configs(self) -> Iterator[tuple[str, str, pc.Expression]]:
-        """Yield config, split, and the condition on the rows that it holds."""
+        """Yield config, split, and the condition on `table` that its rows meet."""
         yield self.shift.name, WHOLE_SPLIT, pc.scalar(True)
         by_size = self.shift.by_size
         for config, held_out in self.shift.configs.items():
-            own = pc.field("group") == held_out
+            in_group = pc.field("group") == held_out
             rows_of = {
-                "train": own if by_size else ~own,
+                "train": in_group if by_size else ~in_group,
                 "validation": pc.scalar(True),
-                "test": pc.scalar(True) if by_size else own,
+                "test": pc.scalar(True) if by_size else in_group,
             }
             for split in SPLITS:
                 if split in self.splits:

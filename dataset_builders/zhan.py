@@ -391,8 +391,8 @@ def resample_training(
         splits = pc.if_else(pc.equal(groups, OTHERS), "validation", "train")
         table = queries.add_column(2, "group", groups).add_column(3, "split", splits)
         table = pa.concat_tables([table.filter(pc.is_valid(groups)), tested]).sort_by("query_id")
-        facts = {"train_size": size, "test_queries": len(tests), "candidates": len(ids)}
-        cuts.append(Cut(grouping, table, PLACES, facts))
+        requested = {"train_size": size, "test_queries": len(tests), "candidates": len(ids)}
+        cuts.append(Cut(grouping, table, PLACES, requested))
     return tuple(cuts)
 
 

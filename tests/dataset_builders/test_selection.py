@@ -86,9 +86,7 @@ def test_five_of_many(count: int, columns: int) -> None:
     assert total(distances, chosen) == enumerate_all(distances, 5)
 
 
-@pytest.mark.slow
 def test_all_subsets_tie() -> None:
-    """A bound can leave nothing out: the worst case."""
     assert select_farthest(np.eye(60)) == (0, 1, 2, 3, 4)
     assert select_farthest(np.zeros((60, 2))) == (0, 1, 2, 3, 4)
 
