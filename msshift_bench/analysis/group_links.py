@@ -98,17 +98,13 @@ class Link(NamedTuple):
     @property
     def about(self) -> dict[str, str]:
         """The names of the slopes of the link."""
-        return {"figure": "slope", **self._names}
-
-    @property
-    def _names(self) -> dict[str, str]:
         names = "shift", "against", "measure", "slice"
-        return {name: getattr(self, name) for name in names}
+        return {"figure": "slope", **{name: getattr(self, name) for name in names}}
 
     def verdict(self, figures: Figures) -> Figure:
         """Return the slope that the verdict rests on; without a value where there is none."""
         figure = "slope_within_shifts" if len(self.shifts) > 1 else "slope"
-        slope = figures.first(figure=figure, system=self.tested, **self._names)
+        slope = figures.first(**{**self.about, "figure": figure}, system=self.tested)
         return slope or self.named(figure, self.tested)
 
     def line(self, system: str) -> Line:
@@ -127,15 +123,7 @@ class Link(NamedTuple):
 
     def named(self, figure: str, system: str) -> Figure:
         """Return a figure with the link's names."""
-        return Figure(
-            figure,
-            shift=self.shift,
-            system=system,
-            against=self.against,
-            measure=self.measure,
-            group=ALL_GROUPS,
-            slice=self.slice,
-        )
+        return Figure(**{**self.about, "figure": figure}, system=system, group=ALL_GROUPS)
 
 
 def find_links(figures: Figures) -> list[Link]:
