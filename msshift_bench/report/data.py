@@ -24,7 +24,7 @@ from msshift_bench.report.drawing import (
     NotDrawn,
     Picture,
     Value,
-    blank_drawing,
+    blank_axes,
     draw_grid,
     draw_points,
     name_rows,
@@ -87,8 +87,7 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     topics = [group for group in get_shift("topics").groups if group in of_point]
     terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms") or _terms_of(rows)
     words = {topic: ", ".join(terms.get(topic, ())[:_TERMS]) for topic in topics}
-    drawing = blank_drawing(4.1 + 0.28 * len(topics))
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(4.1 + 0.28 * len(topics))
     for topic, look in looks_of(topics).items():
         cloud = points[of_point == topic]
         label = fill(f"{topic} ({len(cloud):,}): {words[topic]}", 62, subsequent_indent="   ")
@@ -181,8 +180,7 @@ def _composition(groups: Sequence[_Group]) -> Picture:
     by_shift: dict[str, list[_Group]] = {}
     for group in groups:
         by_shift.setdefault(group.shift.title, []).append(group)
-    drawing = blank_drawing(0.75 + 0.24 * len(groups) + 0.1 * len(by_shift))
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(0.75 + 0.24 * len(groups) + 0.1 * len(by_shift))
     left = np.zeros(len(groups))
     for split, (colour, hatch) in _FILLS.items():
         counts = [group.splits[split] for group in groups]
@@ -235,8 +233,7 @@ def _overlap(groups: Sequence[_Group]) -> Picture | NotDrawn:
             "no two groups share a test query",
             "run sets for several shifts, which cut the same queries in different ways",
         )
-    drawing = blank_drawing(0.3 * len(groups) + 0.5)
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(0.3 * len(groups) + 0.5)
     rows: list[Sequence[Value]] = []
     grid = []
     for row in groups:
