@@ -189,8 +189,6 @@ def test_what_is_wrong_with_a_command(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="it holds a header and a line per model"):
         read_model_scores(tmp_path / "none.csv")
     for arguments, words in (
-        ([], "give folders of run sets, a file of models' scores, or --published losses or"),
-        (["--published", "alignment", str(few)], "give folders of run sets, a file of models'"),
         ([str(few), str(few)], "a file of models' scores is analysed alone; got "),
         ([str(few), "--train", "q.tsv", "--test", "q.tsv"], "an alignment foretells none"),
         (["--published", "losses", "--plot", "p.svg"], "--plot draws an alignment"),
