@@ -123,7 +123,15 @@ class Link(NamedTuple):
 
     def named(self, figure: str, system: str) -> Figure:
         """Return a figure with the link's names."""
-        return Figure(**{**self.about, "figure": figure}, system=system, group=ALL_GROUPS)
+        return Figure(
+            figure,
+            shift=self.shift,
+            system=system,
+            against=self.against,
+            measure=self.measure,
+            group=ALL_GROUPS,
+            slice=self.slice,
+        )
 
 
 def find_links(figures: Figures) -> list[Link]:
