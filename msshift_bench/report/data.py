@@ -75,15 +75,14 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     if not dataset.manifest.texts:
         return NotDrawn(title, "the data set holds no texts", "`msshift hydrate` puts them back")
     rows = list(dataset.rows("topics", "queries"))
-    topic_of = {row.query_id: row.group for row in rows if row.group != OTHERS}
-    texts = {row.query_id: row.text for row in rows if row.group != OTHERS}
-    read = sample(texts, min(_READ, len(texts)), seed=_SEED, purpose="map")
-    columns = QueryColumns(tuple(read), tuple(texts[query_id] for query_id in read))
+    of_topics = {row.query_id: row for row in rows if row.group != OTHERS}
+    read = sample(of_topics, min(_READ, len(of_topics)), seed=_SEED, purpose="map")
+    columns = QueryColumns(tuple(read), tuple(of_topics[query_id].text for query_id in read))
     embedded = embed_queries(columns, EncoderSpec("terms"))
     place_of = {query_id: place for place, query_id in enumerate(embedded.query_ids)}
     shown = sorted(sample(read, min(_MOST_POINTS, len(read)), seed=_SEED, purpose="shown"))
     points = _flatten(embedded.vectors[[place_of[query_id] for query_id in shown]])
-    of_point = np.array([topic_of[query_id] for query_id in shown])
+    of_point = np.array([of_topics[query_id].group for query_id in shown])
     topics = [group for group in get_shift("topics").groups if group in of_point]
     terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms") or _terms_of(rows)
     words = {topic: ", ".join(terms.get(topic, ())[:_TERMS]) for topic in topics}
@@ -102,10 +101,10 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     return Picture(
         "topic-map",
         title,
-        f"t-SNE of {len(shown):,} of {len(texts):,} queries of the topics, by term vectors, which "
-        "come from the words alone; the legend has the words that set a topic apart. Neighbours "
-        "on the map have similar words; distances between far points and the sizes of clouds mean "
-        "nothing.",
+        f"t-SNE of {len(shown):,} of {len(of_topics):,} queries of the topics, by term vectors, "
+        "which come from the words alone; the legend has the words that set a topic apart. "
+        "Neighbours on the map have similar words; distances between far points and the sizes of "
+        "clouds mean nothing.",
         f"A map of {len(shown):,} queries as points in {len(topics)} topics. {topics_in_words}.",
         [
             (query_id, topic, float(x), float(y))

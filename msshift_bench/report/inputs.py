@@ -106,18 +106,13 @@ def read_inputs(
     run_sets = find_run_sets([runs] if isinstance(runs, str | Path) else runs)
     nearest: dict[str, Mapping[str, NearestQuery]] = {}
     similarities: list[GroupSimilarity] = []
-    has_models = False
+    kept = {shift.name: _kept_models(run_sets, shift) for shift, _ in shifts if not shift.by_size}
     for shift, scores in shifts:
-        kept = [] if shift.by_size else _kept_models(run_sets, shift)
-        has_models = has_models or bool(kept)
         is_linked = links and dataset.manifest.texts and not shift.by_size
         if is_linked and any(part.trained_per_group for part in scores):
-            of_shift = _read_similarities(dataset, shift, kept, progress)
+            of_shift = _read_similarities(dataset, shift, kept[shift.name], progress)
             nearest[shift.name] = _nearest_queries(of_shift)
             similarities += of_shift
-    linked = _unlinked(dataset, links=links)
-    if similarities:
-        linked = _link(result, settings.measures[0], similarities)
     return Inputs(
         result,
         settings,
@@ -125,8 +120,10 @@ def read_inputs(
         shifts,
         looks_of(part.system for part in result.scores),
         nearest,
-        linked,
-        has_models,
+        _link(result, settings.measures[0], similarities)
+        if similarities
+        else _unlinked(dataset, links=links),
+        any(kept.values()),
     )
 
 
