@@ -106,11 +106,13 @@ def read_inputs(
     run_sets = find_run_sets([runs] if isinstance(runs, str | Path) else runs)
     nearest: dict[str, Mapping[str, NearestQuery]] = {}
     similarities: list[GroupSimilarity] = []
-    kept = {shift.name: _kept_models(run_sets, shift) for shift, _ in shifts if not shift.by_size}
+    kept_models = {
+        shift.name: _kept_models(run_sets, shift) for shift, _ in shifts if not shift.by_size
+    }
     for shift, scores in shifts:
         is_linked = links and dataset.manifest.texts and not shift.by_size
         if is_linked and any(part.trained_per_group for part in scores):
-            of_shift = _read_similarities(dataset, shift, kept[shift.name], progress)
+            of_shift = _read_similarities(dataset, shift, kept_models[shift.name], progress)
             nearest[shift.name] = _nearest_queries(of_shift)
             similarities += of_shift
     return Inputs(
@@ -123,7 +125,7 @@ def read_inputs(
         _link(result, settings.measures[0], similarities)
         if similarities
         else _unlinked(dataset, links=links),
-        any(kept.values()),
+        any(kept_models.values()),
     )
 
 
