@@ -228,6 +228,7 @@ def test_what_cannot_be_analysed_is_refused(
     refused(DataError, "no system was trained", tmp_path / "untrained")
     refused(DataError, "how", tmp_path / "lacking")
     refused(UnknownNameError, "indicator 'jaccard'", indicators=["jaccard"])
+    refused(UsageError, "takes the option models; model-based would", models="x")
     refused(UsageError, "at least 2 intervals", bins=1)
     refused(UsageError, "missing='zero'", settings=Settings(missing="skip"))
     with pytest.raises(UsageError, match="no similarity of the groups of wh-words"):
