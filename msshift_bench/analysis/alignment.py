@@ -47,7 +47,7 @@ from msshift_bench.stats import (
     infer,
 )
 
-__all__ = ["align_scores", "compare_correlations", "plot_alignment", "read_model_scores"]
+__all__ = ["align_scores", "plot_alignment", "read_model_scores"]
 
 _FEWEST_MODELS = 5
 """With four models, even the clearest difference has a p-value of 0.125."""
@@ -96,15 +96,11 @@ def align_scores(
             f"{source} holds {len(scores)} models, and a comparison of alignments takes "
             f"{_FEWEST_MODELS}"
         )
-    first, *_ = scores
-    outside = [name for name in scores[first] if name not in _REGIMES]
+    outside = [name for name in next(iter(scores.values())) if name not in _REGIMES]
     if not outside:
         raise DataError(f"{source} holds no scores of a test set elsewhere")
     rows = []
     for model, of_model in scores.items():
-        lacking = [name for name in (*_REGIMES, *outside) if name not in of_model]
-        if lacking:
-            raise DataError(f"{source} holds no {', '.join(lacking)} of {model}, and of {first}")
         row = Figure("score", system=model)
         rows += [row._replace(group=name, value=of_model[name]) for name in _REGIMES]
         rows += [row._replace(test=name, value=of_model[name]) for name in outside]
@@ -113,10 +109,8 @@ def align_scores(
     for name in outside:
         column = _column(Figures(rows), test=name)
         for kind in RANK_CORRELATIONS:
-            claims += [
-                claim._replace(named=claim.named._replace(test=name))
-                for claim in compare_correlations(kind, inter, extra, column)
-            ]
+            named = Figure(kind, test=name, slice=f"{len(scores)} models")
+            claims += _compare_correlations(named, inter, extra, column)
     figures = Figures([*infer(claims, Inference()), *printed])
     notes = [*_notes(figures), *(Note(remark, "data") for remark in remarks)]
     return Result(
@@ -174,13 +168,13 @@ def _verdict(difference: Figure) -> str:
     return f"{difference.test}: {better} aligns better {test}"
 
 
-def compare_correlations(
-    kind: str, interpolation: Floats, extrapolation: Floats, outside: Floats
+def _compare_correlations(
+    named: Figure, interpolation: Floats, extrapolation: Floats, outside: Floats
 ) -> list[Claim]:
     """Compare how interpolation and extrapolation rank models with how a third score does.
 
     Args:
-        kind: one of `RANK_CORRELATIONS`.
+        named: one of `RANK_CORRELATIONS`, with the names of its figures.
         interpolation: the models' interpolation, ``[models]``.
         extrapolation: their extrapolation, ``[models]``.
         outside: their scores elsewhere, ``[models]``.
@@ -189,18 +183,15 @@ def compare_correlations(
         The correlation of each of the two, and the second's difference from the first; without
         values if all models have one score, and without an interval if the order is perfect: every
         sample of it is perfect, too.
-
-    Raises:
-        UnknownNameError: for another kind.
     """
-    n = len(outside)
+    kind, n = named.figure, len(outside)
     regimes = interpolation, extrapolation
     inter, extra = (float(correlate_ranks(kind, regime, outside)) for regime in regimes)
-    row = Figure(kind, slice=f"{n} models")
+    named = named._replace(group="extrapolation")
     rows = [
-        row._replace(group="interpolation", value=_known(inter)),
-        row._replace(group="extrapolation", value=_known(extra)),
-        row._replace(group="extrapolation", against="interpolation", value=_known(extra - inter)),
+        named._replace(group="interpolation", value=_known(inter)),
+        named._replace(value=_known(extra)),
+        named._replace(against="interpolation", value=_known(extra - inter)),
     ]
     if rows[2].value is None:
         return [Claim(row) for row in rows]

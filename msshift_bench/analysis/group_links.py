@@ -98,17 +98,13 @@ class Link(NamedTuple):
     @property
     def about(self) -> dict[str, str]:
         """The names of the slopes of the link."""
-        return {"figure": "slope", **self._names}
-
-    @property
-    def _names(self) -> dict[str, str]:
         names = "shift", "against", "measure", "slice"
-        return {name: getattr(self, name) for name in names}
+        return {"figure": "slope", **{name: getattr(self, name) for name in names}}
 
     def verdict(self, figures: Figures) -> Figure:
         """Return the slope that the verdict rests on; without a value where there is none."""
         figure = "slope_within_shifts" if len(self.shifts) > 1 else "slope"
-        slope = figures.first(figure=figure, system=self.tested, **self._names)
+        slope = figures.first(**{**self.about, "figure": figure}, system=self.tested)
         return slope or self.named(figure, self.tested)
 
     def line(self, system: str) -> Line:

@@ -120,8 +120,5 @@ def _widest(links: Sequence[Link]) -> Link:
         raise UsageError("there is no link to predict with; analyse run sets first")
     against, measure = links[0].against, links[0].measure
     alike = [link for link in links if (link.against, link.measure) == (against, measure)]
-    return max(alike, key=_count_groups)
-
-
-def _count_groups(link: Link) -> int:
-    return len(link.groups)
+    counts = [len(link.groups) for link in alike]
+    return alike[counts.index(max(counts))]

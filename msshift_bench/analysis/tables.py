@@ -14,6 +14,7 @@ from msshift_bench.output import (
     Format,
     Head,
     heads_of,
+    number,
     pivot,
     show_percent,
     show_percent_interval,
@@ -41,19 +42,13 @@ def _loss_with_ends(figure: Figure) -> str:
 
 
 def _correlation(figure: Figure) -> str:
-    if figure.value is None:
-        return "-"
-    value = f"{figure.value:{'+' if figure.against else ''}.2f}"
-    if figure.interval is None:
-        return value
-    low, high = figure.interval
-    return f"{value} [{low:.2f}, {high:.2f}]"
+    text = number(2, 2).text(figure)
+    is_signed = text.startswith("-") or not figure.against
+    return text if is_signed else f"+{text}"
 
 
 SLOPE = Format(_slope)
 NUMBER = Format(_number)
-SIMILARITY = Format("{0.value:.3f}".format)
-COUNT = Format("{0.value:.0f}".format)
 SEEDS = Format("{0.seeds}".format)
 LOSS_WITH_ENDS = Format(_loss_with_ends)
 CORRELATION = Format(_correlation)
@@ -88,7 +83,7 @@ def _group_section(figures: Figures, link: Link) -> Section:
     ]
     similarity = {"figure": "similarity", "against": link.against, "slice": link.slice}
     loss = {"figure": "rel_loss", "against": "", "measure": link.measure}
-    rows = [Head((link.against,), similarity, SIMILARITY)]
+    rows = [Head((link.against,), similarity, number(3))]
     rows += [Head((system,), {**loss, "system": system}, REL_LOSS) for system in link.systems]
     points = pivot(figures, title, ("",), rows, columns)
     within = {"figure": "slope_within_shifts"}
@@ -99,7 +94,7 @@ def _group_section(figures: Figures, link: Link) -> Section:
         ("",),
         [Head((system,), {"system": system}) for system in link.losses],
         [
-            Head(("groups",), {"figure": "groups"}, COUNT),
+            Head(("groups",), {"figure": "groups"}, number(0)),
             Head(("slope x 100",), {"figure": "slope"}, SLOPE),
             Head(("R2",), {"figure": "r_squared"}, NUMBER),
             Head(("p",), {"figure": "slope"}, P_VALUE),
@@ -136,7 +131,7 @@ def _query_section(figures: Figures, about: dict[str, str]) -> Section:
         ("",),
         [Head((system,), {"system": system}) for system in systems],
         [
-            Head(("groups",), {"figure": "groups"}, COUNT),
+            Head(("groups",), {"figure": "groups"}, number(0)),
             Head(("slope x 100",), {"figure": "slope_inside_groups"}, SLOPE),
             Head(("p",), {"figure": "slope_inside_groups"}, P_VALUE),
         ],

@@ -14,7 +14,7 @@ from msshift_bench.report.drawing import (
     WHOLE,
     NotDrawn,
     Picture,
-    blank_drawing,
+    blank_axes,
     draw_points,
     group_rows,
     name_rows,
@@ -53,8 +53,7 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
             "train each model more than once, e.g. `msshift baseline run bi-encoder --seeds 3`",
         )
     names, systems = group_rows(shift, rows), list(rows.each("system"))
-    drawing = blank_drawing(0.75 + len(names) * (0.15 * len(systems) + 0.1))
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(0.75 + len(names) * (0.15 * len(systems) + 0.1))
     for number, ((system,), of_system) in enumerate(systems):
         look, seeds = inputs.looks[system], of_system[0].seeds
         from_queries, from_seeds = (of_system.where(figure=source) for source in _SOURCES)
@@ -117,8 +116,7 @@ def _ties(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | N
             "nothing is missing",
         )
     scale = 100 if measure.percent else 1
-    drawing = blank_drawing(0.7 + len(shift.tested) * (0.15 * len(systems) + 0.1))
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(0.7 + len(shift.tested) * (0.15 * len(systems) + 0.1))
     for number, system in enumerate(systems):
         look, of_system = inputs.looks[system], rows.where(system=system)
         means = of_system.where(figure="model_score")

@@ -24,7 +24,7 @@ from msshift_bench.report.drawing import (
     NotDrawn,
     Picture,
     Value,
-    blank_drawing,
+    blank_axes,
     draw_grid,
     draw_points,
     name_rows,
@@ -75,20 +75,18 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     if not dataset.manifest.texts:
         return NotDrawn(title, "the data set holds no texts", "`msshift hydrate` puts them back")
     rows = list(dataset.rows("topics", "queries"))
-    topic_of = {row.query_id: row.group for row in rows if row.group != OTHERS}
-    texts = {row.query_id: row.text for row in rows if row.group != OTHERS}
-    read = sample(texts, min(_READ, len(texts)), seed=_SEED, purpose="map")
-    columns = QueryColumns(tuple(read), tuple(texts[query_id] for query_id in read))
+    of_topics = {row.query_id: row for row in rows if row.group != OTHERS}
+    read = sample(of_topics, min(_READ, len(of_topics)), seed=_SEED, purpose="map")
+    columns = QueryColumns(tuple(read), tuple(of_topics[query_id].text for query_id in read))
     embedded = embed_queries(columns, EncoderSpec("terms"))
     place_of = {query_id: place for place, query_id in enumerate(embedded.query_ids)}
     shown = sorted(sample(read, min(_MOST_POINTS, len(read)), seed=_SEED, purpose="shown"))
     points = _flatten(embedded.vectors[[place_of[query_id] for query_id in shown]])
-    of_point = np.array([topic_of[query_id] for query_id in shown])
+    of_point = np.array([of_topics[query_id].group for query_id in shown])
     topics = [group for group in get_shift("topics").groups if group in of_point]
     terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms") or _terms_of(rows)
     words = {topic: ", ".join(terms.get(topic, ())[:_TERMS]) for topic in topics}
-    drawing = blank_drawing(4.1 + 0.28 * len(topics))
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(4.1 + 0.28 * len(topics))
     for topic, look in looks_of(topics).items():
         cloud = points[of_point == topic]
         label = fill(f"{topic} ({len(cloud):,}): {words[topic]}", 62, subsequent_indent="   ")
@@ -103,10 +101,10 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     return Picture(
         "topic-map",
         title,
-        f"t-SNE of {len(shown):,} of {len(texts):,} queries of the topics, by term vectors, which "
-        "come from the words alone; the legend has the words that set a topic apart. Neighbours "
-        "on the map have similar words; distances between far points and the sizes of clouds mean "
-        "nothing.",
+        f"t-SNE of {len(shown):,} of {len(of_topics):,} queries of the topics, by term vectors, "
+        "which come from the words alone; the legend has the words that set a topic apart. "
+        "Neighbours on the map have similar words; distances between far points and the sizes of "
+        "clouds mean nothing.",
         f"A map of {len(shown):,} queries as points in {len(topics)} topics. {topics_in_words}.",
         [
             (query_id, topic, float(x), float(y))
@@ -181,8 +179,7 @@ def _composition(groups: Sequence[_Group]) -> Picture:
     by_shift: dict[str, list[_Group]] = {}
     for group in groups:
         by_shift.setdefault(group.shift.title, []).append(group)
-    drawing = blank_drawing(0.75 + 0.24 * len(groups) + 0.1 * len(by_shift))
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(0.75 + 0.24 * len(groups) + 0.1 * len(by_shift))
     left = np.zeros(len(groups))
     for split, (colour, hatch) in _FILLS.items():
         counts = [group.splits[split] for group in groups]
@@ -235,8 +232,7 @@ def _overlap(groups: Sequence[_Group]) -> Picture | NotDrawn:
             "no two groups share a test query",
             "run sets for several shifts, which cut the same queries in different ways",
         )
-    drawing = blank_drawing(0.3 * len(groups) + 0.5)
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(0.3 * len(groups) + 0.5)
     rows: list[Sequence[Value]] = []
     grid = []
     for row in groups:

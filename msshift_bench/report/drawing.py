@@ -33,6 +33,7 @@ __all__ = [
     "Value",
     "WHOLE",
     "beside",
+    "blank_axes",
     "blank_drawing",
     "count_seeds",
     "draw_grid",
@@ -124,6 +125,12 @@ def blank_drawing(height: float) -> Drawing:
     from matplotlib.figure import Figure as Drawing
 
     return Drawing(figsize=(WIDTH, height), layout="constrained")
+
+
+def blank_axes(height: float) -> tuple[Drawing, Axes]:
+    """Return an empty drawing of one panel; see `blank_drawing`."""
+    drawing = blank_drawing(height)
+    return drawing, drawing.subplots()
 
 
 def file_name(kind: str, shift: str, system: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from msshift_bench.analysis import analyse_report
 from msshift_bench.data import Dataset
 from msshift_bench.errors import DataError, MissingError, UsageError
-from msshift_bench.evaluation import Measure, Result, Scores, Settings, parse_measure
+from msshift_bench.evaluation import Measure, Result, Scores, Settings, by_shift, parse_measure
 from msshift_bench.output import Look, looks_of
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.report.drawing import NotDrawn
@@ -51,7 +51,6 @@ class Inputs:
         dataset: the data set.
         shifts: the shifts, each with the scores of its systems.
         looks: system -> how it is drawn.
-        texts: query_id -> text of the test queries; empty if the data set holds no texts.
         nearest: shift -> test query -> its nearest training query, of those that the models without
             its group were trained on; empty if the data set holds no texts.
         links: the links of losses with indicators; or why there are none.
@@ -63,7 +62,6 @@ class Inputs:
     dataset: Dataset
     shifts: Sequence[tuple[Shift, Sequence[Scores]]]
     looks: Mapping[str, Look]
-    texts: Mapping[str, str]
     nearest: Mapping[str, Mapping[str, NearestQuery]]
     links: Result | NotDrawn
     has_models: bool
@@ -104,41 +102,30 @@ def read_inputs(
         links: as for `write_report`, like the next one.
         progress: called with the stages of embedding queries.
     """
-    names = dict.fromkeys(part.shift_name for part in result.scores)
-    shifts = [
-        (SHIFTS[name], [part for part in result.scores if part.shift_name == name])
-        for name in names
-    ]
+    shifts = [(SHIFTS[name], scores) for name, scores in by_shift(result.scores).items()]
     run_sets = find_run_sets([runs] if isinstance(runs, str | Path) else runs)
-    texts: dict[str, str] = {}
     nearest: dict[str, Mapping[str, NearestQuery]] = {}
     similarities: list[GroupSimilarity] = []
-    has_models = False
+    kept_models = {
+        shift.name: _kept_models(run_sets, shift) for shift, _ in shifts if not shift.by_size
+    }
     for shift, scores in shifts:
-        kept = [] if shift.by_size else _kept_models(run_sets, shift)
-        has_models = has_models or bool(kept)
-        if not dataset.manifest.texts:
-            continue
-        for rows in dataset.test_sets(shift).values():
-            texts.update({row.query_id: row.text for row in rows})
-        is_trained = any(part.trained_per_group for part in scores)
-        if links and is_trained and not shift.by_size:
-            of_shift = _read_similarities(dataset, shift, kept, progress)
+        is_linked = links and dataset.manifest.texts and not shift.by_size
+        if is_linked and any(part.trained_per_group for part in scores):
+            of_shift = _read_similarities(dataset, shift, kept_models[shift.name], progress)
             nearest[shift.name] = _nearest_queries(of_shift)
             similarities += of_shift
-    linked = _unlinked(dataset, links=links)
-    if similarities:
-        linked = _link(result, settings.measures[0], similarities)
     return Inputs(
         result,
         settings,
         dataset,
         shifts,
         looks_of(part.system for part in result.scores),
-        texts,
         nearest,
-        linked,
-        has_models,
+        _link(result, settings.measures[0], similarities)
+        if similarities
+        else _unlinked(dataset, links=links),
+        any(kept_models.values()),
     )
 
 

@@ -22,6 +22,7 @@ from msshift_bench.report.drawing import (
     GridCell,
     NotDrawn,
     Picture,
+    blank_axes,
     blank_drawing,
     count_seeds,
     draw_grid,
@@ -124,8 +125,7 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         return NotDrawn(title, *why_no_loss(scores))
     scale = 100 if measure.percent else 1
     systems = list(rows.each("system"))
-    drawing = blank_drawing(3.9 + 0.17 * len(systems))
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(3.9 + 0.17 * len(systems))
     points: list[tuple[float, float, str]] = []
     worse = 0
     for (system,), of_system in systems:
@@ -186,8 +186,7 @@ def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str])
     models = [(system, model, shift.training_of(model)) for model in shift.groups if system]
     models += [(name, FOR_ALL, shorten(name, 16)) for name in untrained]
     grid = matrix(shift, means, models, cell)
-    drawing = blank_drawing(0.36 * len(grid) + 0.45)
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(0.36 * len(grid) + 0.45)
     draw_grid(ax, list(shift.tested), grid)
     if system and untrained:
         ax.axhline(len(shift.groups) - 0.5, color="white", lw=3)

@@ -23,7 +23,7 @@ from msshift_bench.output import LINE, PALE_INK, Look, show_percent
 from msshift_bench.report.drawing import (
     NotDrawn,
     Picture,
-    blank_drawing,
+    blank_axes,
     draw_losses,
     draw_points,
     file_name,
@@ -72,8 +72,7 @@ def _slices(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Picture 
     by = [name.split(": ")[0] for name in losses.names("slice")]
     rows = {row.slice: f"{row.slice.split(': ')[1]} (n = {row.queries:,})" for row in losses}
     systems = len(losses.names("system"))
-    drawing = blank_drawing(0.6 + len(rows) * (0.13 * systems + 0.1) + 0.17 * systems)
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(0.6 + len(rows) * (0.13 * systems + 0.1) + 0.17 * systems)
     draw_losses(ax, losses, inputs.looks, rows, "slice")
     rule_between(ax, by)
     ax.set_xlabel("Rel Loss (%), all held-out groups together")
@@ -193,6 +192,8 @@ def _queries_by_change(inputs: Inputs, shift: Shift, scores: Scores) -> list[_Qu
     Equal changes of the score are in the order of the change of the rank, then of the ids.
     """
     measure, nearest = inputs.measure, inputs.nearest.get(shift.name, {})
+    test_sets = inputs.dataset.test_sets(shift).values()
+    texts = {row.query_id: row.text or "" for rows in test_sets for row in rows}
     queries = []
     for group, positions in scores.counted(inputs.settings.missing).items():
         sides = scores.sides(measure.name, group, positions)
@@ -207,7 +208,7 @@ def _queries_by_change(inputs: Inputs, shift: Shift, scores: Scores) -> list[_Qu
             }
             query = _Query(
                 query_id,
-                inputs.texts.get(query_id, ""),
+                texts[query_id],
                 group,
                 inside[place],
                 out[place],
@@ -269,8 +270,7 @@ def _changed_queries(inputs: Inputs, shift: Shift, scores: Scores) -> Picture | 
 def _draw_ranks(look: Look, shown: Sequence[tuple[str, _Query]]) -> Drawing:
     ranks = [rank for _, row in shown for rank in row.ranks.values() if rank is not None]
     beyond = max([10.0, *ranks]) * _NOT_FOUND
-    drawing = blank_drawing(0.85 + 0.31 * len(shown))
-    ax = drawing.subplots()
+    drawing, ax = blank_axes(0.85 + 0.31 * len(shown))
     seen: dict[str, Any] = {"marker": "|", "color": PALE_INK, "ms": 8, "mew": 1.1, "ls": ""}
     draw_points(ax, look, [], [], label="model that never saw its group")
     ax.plot([], [], label="models that did", **seen)

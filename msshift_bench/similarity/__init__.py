@@ -14,7 +14,7 @@ from msshift_bench.similarity.indicators import (
     IndicatorOptions,
     find_indicator,
 )
-from msshift_bench.similarity.overlap import LabelOverlap, OverlapCount, count_overlap
+from msshift_bench.similarity.overlap import LabelOverlap, count_overlap
 from msshift_bench.similarity.query_sets import (
     GROUP_SPLITS,
     QuerySource,
@@ -34,7 +34,7 @@ from msshift_bench.similarity.vectors import (
     product_error,
     unit_rows,
 )
-from msshift_bench.similarity.words import Tokenizer, normalise, sorted_words
+from msshift_bench.similarity.words import normalise, sorted_words
 
 __all__ = [
     "GROUP_SPLITS",
@@ -44,11 +44,9 @@ __all__ = [
     "Indicator",
     "IndicatorOptions",
     "LabelOverlap",
-    "OverlapCount",
     "QuerySimilarity",
     "QuerySource",
     "TextVectors",
-    "Tokenizer",
     "check_same_texts",
     "count_overlap",
     "find_indicator",

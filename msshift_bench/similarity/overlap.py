@@ -23,7 +23,7 @@ from msshift_bench.output import Table, plain, report_head
 from msshift_bench.records import Qrel
 from msshift_bench.similarity.query_sets import QueryValues
 
-__all__ = ["LabelOverlap", "OverlapCount", "count_overlap", "shares_passages"]
+__all__ = ["LabelOverlap", "count_overlap", "shares_passages"]
 
 _FEWEST_SHARED = (1, 2)
 """Shared passages from which a test query counts: the paper's text, and the paper's script."""
@@ -50,7 +50,7 @@ class OverlapCount:
     queries: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class LabelOverlap:
     """The overlap of test sets with training sets, and of the training sets with each other.
 
@@ -64,10 +64,6 @@ class LabelOverlap:
     training: Mapping[str, Mapping[str, int]]
     common: Mapping[tuple[str, str], tuple[int, int]]
     counts: tuple[OverlapCount, ...]
-
-    def __repr__(self) -> str:
-        tests = {count.test_set for count in self.counts}
-        return f"<LabelOverlap: {len(tests)} test sets, {len(self.training)} training sets>"
 
     def tables(self) -> list[Table]:
         """Return the tables: a row per training set, test set and relevance, and the sizes."""

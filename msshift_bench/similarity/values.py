@@ -171,11 +171,13 @@ def _of_groups(
     """Yield each group and what its value is computed with."""
     manifest = dataset.manifest
     if indicator.needs != "model":
+        needed: _Needed = options.get("tokenizer")
         if indicator.needs == "labels":
-            needed: _Needed = relevant_passages(dataset, shift)
-        else:
+            needed = relevant_passages(dataset, shift)
+        elif indicator.needs == "encoder":
             texts = chain(*(queries.texts for queries in (*groups.values(), *rest_groups.values())))
-            needed = _needed(indicator, options, texts, str(manifest.collection.get("layout", "")))
+            layout = str(manifest.collection.get("layout", ""))
+            needed = _embed(texts, _encoder(options, layout), options)
         yield from ((group, needed) for group in groups)
         return
     models = options.get("models")
@@ -184,7 +186,7 @@ def _of_groups(
     widths: dict[str, int] = {}
     for group, folder in folders.items():
         texts = chain(groups[group].texts, _together(rest_groups, but=group).texts)
-        vectors = _under_model(folder, options, texts)
+        vectors = _embed(texts, EncoderSpec(str(folder), pooling=OWN), options)
         widths[group] = vectors.vectors.shape[1]
         first = next(iter(widths))
         if widths[group] != widths[first]:
@@ -271,10 +273,15 @@ def _prepare(
         )
     training, tested = read_query_set(train), read_query_set(test)
     check_same_texts(training, tested)
+    if not chosen.needs:
+        return chosen, training, tested, options.get("tokenizer")
+    model = options.get("models")
+    if isinstance(model, Mapping):
+        raise UsageError("two sets of queries are compared under one model: give its folder")
+    by_model = chosen.needs == "model"
+    spec = EncoderSpec(str(model), pooling=OWN) if by_model else _encoder(options)
     texts = chain(training.texts, tested.texts)
-    if chosen.needs != "model":
-        return chosen, training, tested, _needed(chosen, options, texts, "")
-    return chosen, training, tested, _under_model(options.get("models"), options, texts)
+    return chosen, training, tested, _embed(texts, spec, options)
 
 
 def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
@@ -294,34 +301,13 @@ def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
         )
 
 
-def _needed(
-    indicator: Indicator, options: IndicatorOptions, texts: Iterable[str], layout: str
-) -> _Needed:
-    """Return what an indicator computes with, but for models and labels.
-
-    Args:
-        indicator: the indicator.
-        options: what the user said.
-        texts: the texts of all queries.
-        layout: the layout of the queries' collection, which decides the default encoder; ``""`` if
-            it is not known.
-    """
-    if indicator.needs != "encoder":
-        return options.get("tokenizer")
+def _encoder(options: IndicatorOptions, layout: str = "") -> EncoderSpec:
+    """Return the encoder that the user named, or the default for this layout of a collection."""
     name = choose_encoder(options.get("encoder"), layout)
-    spec = EncoderSpec(name, pooling=options.get("pooling", "cls"))
-    return embed_texts(texts, spec, progress=options.get("progress", silent))
+    return EncoderSpec(name, pooling=options.get("pooling", "cls"))
 
 
-def _under_model(
-    model: Mapping[str, str | Path] | str | Path | None,
-    options: IndicatorOptions,
-    texts: Iterable[str],
-) -> TextVectors:
-    """Return the vectors of all queries under one model, given its folder."""
-    if model is None or isinstance(model, Mapping):
-        raise UsageError("two sets of queries are compared under one model: give its folder")
-    spec = EncoderSpec(str(model), pooling=OWN)
+def _embed(texts: Iterable[str], spec: EncoderSpec, options: IndicatorOptions) -> TextVectors:
     return embed_texts(texts, spec, progress=options.get("progress", silent))
 
 

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.data import QueryColumns
@@ -206,12 +206,36 @@ def nearest_rows(
     cosines = np.full(len(test), -np.inf)
     progress("compare", 0, len(train) * len(test))
     for tests in slices(len(test), _TESTS):
-        block = _Nearest(unit_rows(vectors[test[tests]]), rows[tests], cosines[tests])
+        search = CosineSearch(unit_rows(vectors[test[tests]]))
+        nearest, highest = rows[tests], cosines[tests]
         for part in slices(len(train), _TRAINING):
-            block.meet(train[part], unit_rows(vectors[train[part]]))
-            done = tests.start * len(train) + part.stop * len(block.rows)
+            search.meet(
+                unit_rows(vectors[train[part]]),
+                partial(_least, highest, search.error),
+                partial(_take_nearer, nearest, highest, train[part]),
+            )
+            done = tests.start * len(train) + part.stop * len(nearest)
             progress("compare", done, len(train) * len(test))
     return rows, cosines
+
+
+def _least(highest: Floats, error: float, part: slice, scores: Vectors) -> Floats:
+    """Return the least cosine that may be the highest of each of some test queries."""
+    least: Floats = np.maximum(highest[part], scores.max(1) - error)
+    return least
+
+
+def _take_nearer(
+    nearest: Ints, highest: Floats, train: Ints, queries: Ints, places: Ints, cosines: Floats
+) -> None:
+    """Write the pairs that are better than what is known into `nearest` and `highest`."""
+    order = np.lexsort((places, -cosines, queries))
+    order = order[np.flatnonzero(np.diff(queries[order], prepend=-1))]
+    queries, places, cosines = queries[order], places[order], cosines[order]
+    # Blocks and pairs come in ascending order, so among equals the first stays.
+    better = cosines > highest[queries]
+    nearest[queries[better]] = train[places[better]]
+    highest[queries[better]] = cosines[better]
 
 
 def product_error(dimensions: int) -> float:
@@ -257,51 +281,12 @@ class CosineSearch:
 
         def look(part: slice) -> None:
             scores = self._rounded[part] @ factors
-            needed = least(part, scores) - self.error
-            queries, places = np.nonzero(_at_least(scores, needed))
+            needed = (least(part, scores) - self.error).astype(np.float32)
+            # Rounding to 32 bits may have raised it.
+            below = np.nextafter(needed, np.float32(-np.inf))
+            queries, places = np.nonzero(scores >= below[:, np.newaxis])
             for pairs in slices(len(queries), _PAIRS):
                 mine, theirs = queries[pairs] + part.start, places[pairs]
                 take(mine, theirs, (self._exact[mine] * train[theirs]).sum(axis=1))
 
         in_parallel(look, slices(len(self._rounded), _PART))
-
-
-class _Nearest:
-    """The nearest training query of each of some test queries.
-
-    Attributes:
-        rows: the nearest training row of each so far; written in place.
-        cosines: its cosine; written in place.
-    """
-
-    def __init__(self, exact: Floats, rows: Ints, cosines: Floats) -> None:
-        self.rows, self.cosines = rows, cosines
-        self._search = CosineSearch(exact)
-
-    def meet(self, train: Ints, exact: Floats) -> None:
-        """Compare with a block of training rows, ascending, and their vectors in 64 bits."""
-
-        def least(part: slice, scores: Vectors) -> Floats:
-            best: Floats = np.maximum(self.cosines[part], scores.max(1) - self._search.error)
-            return best
-
-        def take(queries: Ints, places: Ints, cosines: Floats) -> None:
-            self._decide(queries, train[places], cosines)
-
-        self._search.meet(exact, least, take)
-
-    def _decide(self, queries: Ints, rows: Ints, cosines: Floats) -> None:
-        """Take over the pairs that are better than what is known."""
-        order = np.lexsort((rows, -cosines, queries))
-        order = order[np.flatnonzero(np.diff(queries[order], prepend=-1))]
-        queries, rows, cosines = queries[order], rows[order], cosines[order]
-        # Blocks and pairs come in ascending order, so among equals the first stays.
-        better = cosines > self.cosines[queries]
-        self.rows[queries[better]] = rows[better]
-        self.cosines[queries[better]] = cosines[better]
-
-
-def _at_least(scores: Vectors, threshold: Floats) -> NDArray[np.bool_]:
-    below = np.nextafter(threshold.astype(np.float32), np.float32(-np.inf))
-    enough: NDArray[np.bool_] = scores >= below[:, np.newaxis]
-    return enough

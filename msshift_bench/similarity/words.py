@@ -28,7 +28,6 @@ __all__ = [
     "Tokenizer",
     "normalise",
     "sorted_words",
-    "split_words",
     "unseen_words",
     "weighted_jaccard",
 ]

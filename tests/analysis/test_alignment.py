@@ -89,18 +89,16 @@ def test_differences_of_nothing_are_found_as_often_as_they_should_be() -> None:
 def test_the_papers_own_figures() -> None:
     figures = align_published().figures
     tables = load_published("interpolation_extrapolation")
-    scores = {
-        model: [row.value for row in rows]
-        for (model,), rows in figures.where(figure="score").each("system")
-    }
-    assert len(scores) == 12
+    scores = figures.where(figure="score", group=("interpolation", "extrapolation"))
+    assert len(scores) == 2 * 12
     # What stands in several tables is the same model with the same figures.
-    row = tables["table_8_training_methods"]["BERT + RandNeg"]
-    assert scores["DR"][:2] == row["restrain_45k"]["R@100"][:2]
-    bert = tables["table_9_pretraining"]["BERT"]
-    assert bert["restrain_45k_R@100"][:2] == row["restrain_45k"]["R@100"][:2]
-    twice = tables["table_8_training_methods"]["coCon-marco + RandNeg"]
-    assert scores["coCon-marco"][:2] == twice["restrain_45k"]["R@100"][:2]
+    methods, pretrained = tables["table_8_training_methods"], tables["table_9_pretraining"]
+    for model, values in (
+        ("DR", methods["BERT + RandNeg"]["restrain_45k"]["R@100"]),
+        ("DR", pretrained["BERT"]["restrain_45k_R@100"]),
+        ("coCon-marco", methods["coCon-marco + RandNeg"]["restrain_45k"]["R@100"]),
+    ):
+        assert [row.value for row in scores.where(system=model)] == values[:2]
     for kind, values in (("spearman", (0.73, 0.92, 0.19)), ("kendall", (0.56, 0.80, 0.24))):
         found = figures.where(figure=kind)
         assert [row.value for row in found] == pytest.approx(values, abs=0.005)
@@ -112,28 +110,20 @@ def test_the_papers_own_figures() -> None:
     assert (nq.value, nq.slice) == (0.935, "24 models")
 
 
-def verdict(*scores: Floats) -> tuple[str, list[str]]:
-    """Return what is said of models of these scores, and Spearman's row of the table."""
-    result = aligned(*scores)
-    (table,) = result.tables()
-    return result.notes[0].text, [cell.text for cell in table.rows[0]]
-
-
 def test_verdicts_of_an_alignment() -> None:
     third = np.arange(6.0)
-    # All 2^6 ways to swap are counted, and two of them differ as much.
-    told, row = verdict(-third, third, third)
-    assert told == "beir: extrapolation aligns better (Spearman, p = 0.031)"
-    assert row[2:4] == ["-1.00", "1.00"]
-    assert row[-1] == "0.031"
-    told, _ = verdict(third, -third, third)
-    assert told == "beir: interpolation aligns better (Spearman, p = 0.031)"
-    told, row = verdict(third, -third, np.ones(6))
-    assert told == "beir: all models score alike, so that nothing can be said"
-    assert row == ["beir", "Spearman", "-", "-", "-", "-"]
-    own = {"interpolation": 1.0, "extrapolation": 1.0}
-    with pytest.raises(DataError, match="made up holds no scores of a test set elsewhere"):
-        align_scores({f"m{n}": own for n in range(5)}, "made up")
+    better = "{} aligns better (Spearman, p = 0.031)"  # 2 of all 2^6 ways to swap
+    alike = "all models score alike, so that nothing can be said"
+    for scores, words, row in (
+        ((-third, third, third), better.format("extrapolation"), "-1.00 1.00 0.031"),
+        ((third, -third, third), better.format("interpolation"), "1.00 -1.00 0.031"),
+        ((third, -third, np.ones(6)), alike, "- - -"),
+    ):
+        result = aligned(*scores)
+        (table,) = result.tables()
+        assert result.notes[0].text == f"beir: {words}"
+        cells = [cell.text for cell in table.rows[0]]
+        assert [*cells[2:4], cells[-1]] == row.split()
 
 
 @pytest.mark.slow
@@ -184,6 +174,9 @@ def test_what_is_wrong_with_a_file(content: str, message: str, tmp_path: Path) -
 
 
 def test_what_is_wrong_with_a_command(tmp_path: Path) -> None:
+    regimes = {"interpolation": 1.0, "extrapolation": 1.0}
+    with pytest.raises(DataError, match="made up holds no scores of a test set elsewhere"):
+        align_scores({f"m{n}": regimes for n in range(5)}, "made up")
     few = tmp_path / "few.csv"
     few.write_text("".join(SCORES.splitlines(keepends=True)[:4]))
     with pytest.raises(DataError, match=r"few.csv holds 3 models, and a comparison .* takes 5"):
@@ -196,8 +189,6 @@ def test_what_is_wrong_with_a_command(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="it holds a header and a line per model"):
         read_model_scores(tmp_path / "none.csv")
     for arguments, words in (
-        ([], "give folders of run sets, a file of models' scores, or --published losses or"),
-        (["--published", "alignment", str(few)], "give folders of run sets, a file of models'"),
         ([str(few), str(few)], "a file of models' scores is analysed alone; got "),
         ([str(few), "--train", "q.tsv", "--test", "q.tsv"], "an alignment foretells none"),
         (["--published", "losses", "--plot", "p.svg"], "--plot draws an alignment"),

@@ -69,7 +69,8 @@ def small(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Small:
 
 def rows_of(written: WrittenReport, name: str, **wanted: str) -> list[dict[str, str]]:
     """Return the rows of a picture's CSV file with these values."""
-    path = written.page.parent / "figures" / f"{name}.csv"
+    folder = "tables" if name.startswith("losses-") else "figures"
+    path = written.page.parent / folder / f"{name}.csv"
     rows = list(csv.DictReader(path.read_text("utf-8").splitlines()))
     return [row for row in rows if all(row[column] == value for column, value in wanted.items())]
 
@@ -83,14 +84,10 @@ def words_of(written: WrittenReport, name: str) -> tuple[str, str]:
     return html.unescape(caption), html.unescape(alternative)
 
 
-def as_csv(result: Result, figures: Sequence[Figure]) -> str:
-    """Return figures of a result as its CSV file would have them."""
-    return dataclasses.replace(result, figures=Figures(figures)).to_csv()
-
-
-def same_rows(rows: list[dict[str, str]], result: Result, figures: Sequence[Figure]) -> bool:
-    """Return whether the rows of a CSV file are these figures of a result."""
-    return rows == list(csv.DictReader(as_csv(result, figures).splitlines()))
+def as_rows(result: Result, figures: Sequence[Figure]) -> list[dict[str, str]]:
+    """Return the rows that figures of a result have in a CSV file."""
+    text = dataclasses.replace(result, figures=Figures(figures)).to_csv()
+    return list(csv.DictReader(text.splitlines()))
 
 
 def left_out(written: WrittenReport) -> dict[str, tuple[str, str]]:
@@ -123,26 +120,24 @@ def test_every_picture_is_there_with_its_words(small: Small) -> None:
 def test_the_numbers_of_a_picture_are_figures_of_the_result(small: Small) -> None:
     figures = small.result.figures.where(measure="RR@10")
     losses = figures.where(figure="rel_loss")
-    assert same_rows(rows_of(small.written, "rel-loss"), small.result, losses)
+    assert rows_of(small.written, "rel-loss") == as_rows(small.result, losses)
     for shift in SHIFTS:
         of_shift = figures.where(shift=shift)
         sides = [row for row in of_shift.where(figure=("avg_in", "out")) if row.group != "mean"]
-        assert same_rows(rows_of(small.written, f"in-out-{shift}"), small.result, sides)
+        assert rows_of(small.written, f"in-out-{shift}") == as_rows(small.result, sides)
         means = of_shift.where(figure="model_score", system=("steady", "lexical"))
-        assert same_rows(rows_of(small.written, f"matrix-{shift}-steady"), small.result, means)
+        assert rows_of(small.written, f"matrix-{shift}-steady") == as_rows(small.result, means)
         for row in of_shift.where(figure="rel_loss", system="steady"):
             names = {"system": "steady", "group": row.group}
             (error,) = rows_of(small.written, f"variance-{shift}", figure="sd_from_seeds", **names)
             assert row.seed_sd is not None
             assert math.isclose(float(error["value"]) * math.sqrt(2), row.seed_sd, rel_tol=1e-9)
-    for name in small.written.tables:
-        _, shift, measure = name.replace("wh-words", "wh_words").split("-", 2)
-        table = small.written.page.parent / "tables" / f"{name}.csv"
-        expected = small.result.figures.where(
-            shift=shift.replace("_", "-"), measure=measure.replace("-at-", "@")
-        )
-        assert table.read_text("utf-8") == as_csv(small.result, expected)
-        assert "\\toprule" in table.with_suffix(".tex").read_text("utf-8")
+        for measure in SETTINGS.measures:
+            name = f"losses-{shift}-{measure.name.replace('@', '-at-')}"
+            expected = small.result.figures.where(shift=shift, measure=measure.name)
+            assert rows_of(small.written, name) == as_rows(small.result, expected)
+            latex = small.written.page.parent / "tables" / f"{name}.tex"
+            assert "\\toprule" in latex.read_text("utf-8")
 
 
 def test_slices_pool_the_groups(small: Small) -> None:
@@ -166,11 +161,7 @@ def test_queries_are_those_that_change_most(small: Small) -> None:
     name = "queries-length-single"
     rows = rows_of(small.written, name)
     assert len({row["query_id"] for row in rows}) == 12
-    (scores,) = (
-        part
-        for part in small.result.scores
-        if part.system == "single" and part.shift_name == "length"
-    )
+    (scores,) = [s for s in small.result.scores if (s.system, s.shift_name) == ("single", "length")]
     changes = {}
     for group, queries in scores.groups.items():
         inside, out = scores.sides("RR@10", group, queries) or (np.zeros((1, 1)),) * 2
@@ -182,13 +173,10 @@ def test_queries_are_those_that_change_most(small: Small) -> None:
         score = scores.runs[row["held_out"], None].scores["RR@10"][place]
         rank = float(row["rank"] or math.inf)
         assert math.isclose(score, 0.0 if rank > 10 else 1 / rank)
-    texts = {row.query_id: row for row in open_dataset(small.data).rows("length", "queries")}
-    assert {row["query_id"]: row["text"] for row in rows} == {
-        row["query_id"]: texts[row["query_id"]].text for row in rows
-    }
-    training = {
-        row.text for row in open_dataset(small.data).rows(f"length-{rows[0]['group']}", "train")
-    }
+    dataset = open_dataset(small.data)
+    texts = {row.query_id: row.text for row in dataset.rows("length", "queries")}
+    assert all(texts[row["query_id"]] == row["text"] for row in rows)
+    training = [row.text for row in dataset.rows(f"length-{rows[0]['group']}", "train")]
     assert rows[0]["nearest_training_query"] in training
 
 
@@ -215,9 +203,8 @@ def test_groups_add_up(small: Small) -> None:
 def test_the_map_of_topics_keeps_topics_apart(small: Small) -> None:
     rows = rows_of(small.written, "topic-map")
     groups = np.array([row["group"] for row in rows])
-    topic_of = {
-        row.query_id: row.group for row in open_dataset(small.data).rows("topics", "queries")
-    }
+    queries = open_dataset(small.data).rows("topics", "queries")
+    topic_of = {row.query_id: row.group for row in queries}
     assert [topic_of[row["query_id"]] for row in rows] == groups.tolist()
     points = np.array([(float(row["x"]), float(row["y"])) for row in rows])
     distances = np.linalg.norm(points[:, np.newaxis] - points, axis=2)
@@ -247,7 +234,7 @@ def test_links_are_drawn_with_their_verdicts(small: Small) -> None:
     ):
         rows = rows_of(small.written, f"{picture}-nearest-query")
         shown = [row for row in rows if row["figure"] in figures]
-        assert same_rows(shown, linked, drawn.where(figure=figures))
+        assert shown == as_rows(linked, drawn.where(figure=figures))
     caption, _ = words_of(small.written, "intervals-nearest-query")
     assert "(queries and seeds where a system has several seeds, else queries only)" in caption
     why, remedy = left_out(small.written)["Losses by the model-based similarity R"]
@@ -326,14 +313,10 @@ def test_a_system_that_lacks_a_run_file_is_drawn_as_far_as_it_goes(
 
 def test_runs_that_are_missing_are_named(build_once: Build, tmp_path: Path) -> None:
     data = build_once(COLLECTION, *SHIFTS, "topics")
-    write_runs(tmp_path / "runs" / "single", data, "wh-words", (1,))
-    for path in (tmp_path / "runs").rglob("*how.run.gz"):
-        path.unlink()
-    for path in (tmp_path / "runs").rglob("*who.run.gz"):
-        path.unlink()
-    written = write_report(
-        tmp_path / "runs", tmp_path / "report", data, allow=["partial"], links=False
-    )
+    runs = write_runs(tmp_path / "runs" / "single", data, "wh-words", (1,))
+    for group in ("how", "who"):
+        (runs / "wh-words" / "seed-1" / f"{group}.run.gz").unlink()
+    written = write_report(runs, tmp_path / "report", data, allow=["partial"], links=False)
     why, remedy = left_out(written)["Rel Loss by shift"]
     assert why == "runs are missing: single on wh-words lacks how (seed 1), who (seed 1)"
     assert remedy == "add these run files"

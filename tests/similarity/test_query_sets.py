@@ -13,6 +13,7 @@ from msshift_bench.errors import (
     CollectionError,
     DataError,
     MissingError,
+    MsShiftError,
     NotFoundError,
     UnknownNameError,
     UsageError,
@@ -20,7 +21,6 @@ from msshift_bench.errors import (
 from msshift_bench.leakage import find_leakage
 from msshift_bench.records import Qrel, Query
 from msshift_bench.similarity import (
-    INDICATORS,
     group_similarity,
     query_similarity,
     read_query_set,
@@ -68,23 +68,27 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, build_once: Build) -
         path.write_text(content)
         with pytest.raises(CollectionError, match=message):
             set_similarity(path, {"q2": "b"})
-    with pytest.raises(NotFoundError):
-        set_similarity(tmp_path / "none.tsv", {"q2": "b"})
-    with pytest.raises(DataError, match="no query to compare"):
-        set_similarity({}, {"q2": "b"})
-    with pytest.raises(DataError, match="'q1' is 'a b' and 'a c'"):
-        set_similarity({"q1": "a b"}, {"q1": "a c", "q2": "b"})
-    with pytest.raises(UnknownNameError, match="did you mean 'weighted-jaccard'"):
-        set_similarity({"q1": "a"}, {"q2": "a"}, "weighted-jacard")
-    with pytest.raises(UsageError, match="not for single ones"):
-        query_similarity({"q1": "a"}, {"q2": "a"}, "weighted-jaccard")
-    dataset = build_once("mini:300", "length")
+    one, without_texts = {"q1": "a"}, build_once("mini:300", "length", texts=False)
+    dataset, fine = build_once("mini:300", "length"), {"q2": "b"}
+    refused: tuple[tuple[type[MsShiftError], str, Any, tuple[Any, ...]], ...] = (
+        (NotFoundError, "none.tsv", set_similarity, (tmp_path / "none.tsv", fine)),
+        (DataError, "no query to compare", set_similarity, ({}, fine)),
+        (DataError, "'q1' is 'a' and 'a c'", set_similarity, (one, {"q1": "a c", "q2": "b"})),
+        (
+            UnknownNameError,
+            "mean 'weighted-jaccard'",
+            set_similarity,
+            (one, fine, "weightedjacard"),
+        ),
+        (UsageError, "not for single ones", query_similarity, (one, fine, "weighted-jaccard")),
+        (UnknownNameError, "valid are length", group_similarity, (dataset, "topics")),
+        (MissingError, "'msshift hydrate", group_similarity, (without_texts, "length")),
+    )
+    for kind, message, function, arguments in refused:
+        with pytest.raises(kind, match=message):
+            function(*arguments)
     with pytest.raises(UnknownNameError, match="split of groups"):
         group_similarity(dataset, "length", split="tests")
-    with pytest.raises(UnknownNameError, match="valid are length"):
-        group_similarity(dataset, "topics")
-    with pytest.raises(MissingError, match="'msshift hydrate"):
-        group_similarity(build_once("mini:300", "length", texts=False), "length")
 
 
 def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
@@ -116,17 +120,6 @@ def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
     with pytest.raises(CollectionError, match="query 1, document 'd': ids must be strings"):
         judged: Any = [Qrel(1, "d", 1)]
         find_leakage(fine, {"q1": "a"}, qrels=(judged, [Qrel("q1", "d", 1)]))
-
-
-def test_every_indicator_says_what_it_is_and_has_its_function() -> None:
-    for name, row in INDICATORS.items():
-        assert row.name == name
-        assert row.title
-        assert row.source
-        assert row.needs in ("", "encoder", "model", "labels")
-        assert row.against in ("same", "train")
-        assert row.higher in ("nearer", "farther")
-        assert callable(row.function)
 
 
 def test_a_release_without_training_queries_says_what_to_compare_with(tmp_path: Path) -> None:

@@ -18,16 +18,9 @@ def test_the_command_prints_what_the_functions_return(msshift: Command, build_co
     printed = json.loads(msshift("similarity", "--format", "json").stdout)
     assert list(printed["shifts"]) == ["wh-words", "length"]
     for shift, groups in printed["shifts"].items():
-        expected = [
-            {
-                "group": o.group,
-                "value": o.value,
-                "queries": o.queries,
-                "other_queries": o.other_queries,
-            }
-            for o in group_similarity(dataset, shift)
-        ]
-        assert groups == expected
+        names = ("group", "value", "queries", "other_queries")
+        values = group_similarity(dataset, shift)
+        assert groups == [{name: getattr(row, name) for name in names} for row in values]
     shown = msshift("similarity", "--shift", "length", "--split", "test:train").stdout
     assert "test queries of a group and train queries of the others" in shown
     for one in group_similarity(dataset, "length", against="train"):
@@ -37,13 +30,10 @@ def test_the_command_prints_what_the_functions_return(msshift: Command, build_co
 def test_the_command_compares_two_files(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("1\tcheap flights\n2\tcheap rooms\n")
     (tmp_path / "test.tsv").write_text("3\tCheap flights\n")
-    printed = json.loads(
-        msshift(
-            "similarity", "--train", "train.tsv", "--test", "test.tsv", "--format", "json"
-        ).stdout
-    )
+    files = ("similarity", "--train", "train.tsv", "--test", "test.tsv")
+    printed = json.loads(msshift(*files, "--format", "json").stdout)
     assert (printed["value"], printed["queries"], printed["other_queries"]) == (0.75 / 1.25, 1, 2)
-    assert "0.600000" in msshift("similarity", "--train", "train.tsv", "--test", "test.tsv").stdout
+    assert "0.600000" in msshift(*files).stdout
     alone = msshift("similarity", "--train", "train.tsv")
     assert (alone.returncode, "give both" in alone.stderr) == (2, True)
 
@@ -96,10 +86,7 @@ def test_the_command_finds_the_nearest_query_of_a_file(msshift: Command, tmp_pat
         ((*files, "--output", "x.csv"), "valid are .parquet, .json"),
         ((*files, "--train", "test.tsv"), "one file of training queries"),
         ((*files, "--encoder", "terms"), "does not take encoder (--encoder), which is for mean-c"),
-        (
-            (*files, "--models", "runs"),
-            "not take models (--models), which is for model-based;",
-        ),
+        ((*files, "--models", "runs"), "not take models (--models), which is for model-based;"),
         ((*files, "--indicator", "model-based"), "--models"),
     ):
         refused = msshift(*wrong)
