@@ -16,7 +16,7 @@ from msshift_bench.leakage.found import (
     TIERS,
     FoundLeakage,
     LeakedPair,
-    check_own_folder,
+    check_found_folder,
     read_candidates,
     tiers_up_to,
 )
@@ -45,7 +45,7 @@ __all__ = [
     "RerankedTopic",
     "ThresholdCurve",
     "WordSpace",
-    "check_own_folder",
+    "check_found_folder",
     "clean_training",
     "draw_thresholds",
     "find_leakage",

@@ -7,7 +7,7 @@ from pathlib import Path
 from msshift_bench.data import Dataset, TestSet, open_dataset
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import LeftOut
-from msshift_bench.leakage.found import FOUND_NAME, read_candidates, read_found
+from msshift_bench.leakage.found import read_candidates, read_found
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
 __all__ = ["read_left_out"]
@@ -47,10 +47,8 @@ def read_left_out(
                 f"that it says leaked {why} ({shown}); search the data set's with 'msshift leakage "
                 "find'"
             )
-    path = Path(candidates)
-    folder = path if path.is_dir() else path.parent
-    searched = read_found(folder).get("test_ids") if (folder / FOUND_NAME).is_file() else None
-    return LeftOut(frozenset(leaked), str(candidates), frozenset(searched) if searched else None)
+    searched = frozenset(read_found(Path(candidates)).get("test_ids", ()))
+    return LeftOut(frozenset(leaked), str(candidates), searched or None)
 
 
 def _texts(data: Dataset | str | Path) -> dict[str, str]:

@@ -174,7 +174,6 @@ def find_leakage(
     sources = {"train": train, "test": test, "train_qrels": train_qrels, "test_qrels": test_qrels}
     return FoundLeakage(
         tuple(sorted(pairs, key=lambda pair: (*pair[:2], TIERS.index(pair.tier)))),
-        len(texts_of),
         len(stream),
         fields,
         {

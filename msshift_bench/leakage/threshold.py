@@ -223,7 +223,7 @@ class ThresholdCurve:
         sure = row._replace(figure="lowest_sure_threshold", value=self._sure(precision))
         return Figures([_known(row, value, self._interval(precision)), sure])
 
-    def _lowest(self, weights: Floats, precision: float) -> float:
+    def _lowest(self, weights: Floats | Ints, precision: float) -> float:
         """Return the lowest threshold if every test query counts so often; inf if there is none."""
         counted = weights[self._rows]
         kept, hits = np.cumsum(counted)[self._ends], np.cumsum(counted * self._leaks)[self._ends]
@@ -233,12 +233,10 @@ class ThresholdCurve:
     def _interval(self, precision: float) -> Interval | None:
         if self._queries < 2:
             return None
-        random = np.random.default_rng(self._queries)
-        drawn = np.empty(_SAMPLES)
-        for sample in range(_SAMPLES):
-            chosen = random.integers(0, self._queries, self._queries)
-            weights = np.bincount(chosen, minlength=self._queries).astype(np.float64)
-            drawn[sample] = self._lowest(weights, precision)
+        random, count = np.random.default_rng(self._queries), self._queries
+        samples = (random.integers(0, count, count) for _ in range(_SAMPLES))
+        weights = (np.bincount(sample, minlength=count) for sample in samples)
+        drawn = [self._lowest(often, precision) for often in weights]
         low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
         return None if math.isinf(high) else Interval(float(low), float(high))
 

@@ -288,7 +288,7 @@ def test_wrong_sheets_of_similarity_are_refused(tmp_path: Path) -> None:
 def test_a_quotation_mark_that_is_not_closed_swallows_no_rows(tmp_path: Path, rows: int) -> None:
     path = fill(tmp_path / "ann.csv", {})
     header, *_ = path.read_text().splitlines()
-    lines = [f"t{n},a,q,b,t,0.9,,ann,identical" for n in range(rows)]
+    lines = [f"t{n},a,q,b,t,0.9,ann,identical" for n in range(rows)]
     path.write_text("\n".join([header, lines[0].replace(",a,", ',"a,'), *lines[1:], ""]))
     with pytest.raises(CollectionError, match=r"ann\.csv:\d+: not CSV: .*\[not-csv\]"):
         read_annotations([path])

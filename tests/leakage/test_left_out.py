@@ -192,7 +192,7 @@ def test_queries_that_were_not_searched_do_not_count_as_not_leaked(
     leaked = LeakedPair(short[0].query_id, "t", "near-duplicate", 0.95, short[0].text, "text")
     for name, searched in (("short", [*short]), ("all", [*short, *long])):
         ids = tuple(row.query_id for row in searched)
-        FoundLeakage((leaked,), len(ids), 9, {}, {}, ids).write(tmp_path / name)
+        FoundLeakage((leaked,), 9, {}, {}, ids).write(tmp_path / name)
     command = ("evaluate", runs, "--data", data, "--without-leaked")
     refused = msshift(*command, tmp_path / "short")
     assert (refused.returncode, refused.stdout) == (1, "")

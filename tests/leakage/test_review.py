@@ -63,7 +63,7 @@ def test_a_sheet_holds_the_most_alike_of_each_test_query(tmp_path: Path) -> None
         pair("d", "same-passage", None),
         pair("e", "same-passage", None),
     ]
-    FoundLeakage(tuple(found), 1, 5, {}, {"encoder": "terms"}).write(tmp_path / "found")
+    FoundLeakage(tuple(found), 5, {}, {"encoder": "terms"}, ("0",)).write(tmp_path / "found")
     assert read_candidates(tmp_path / "found") == read_candidates(
         tmp_path / "found" / "candidates.parquet"
     )
