@@ -18,9 +18,9 @@ from msshift_bench.leakage.found import (
     LeakedPair,
     check_found_folder,
     read_candidates,
+    read_left_out,
     tiers_up_to,
 )
-from msshift_bench.leakage.left_out import read_left_out
 from msshift_bench.leakage.queries import read_topics
 from msshift_bench.leakage.search import THRESHOLDS, NearDuplicates, WordSpace, find_leakage
 from msshift_bench.leakage.threshold import (

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -211,12 +212,7 @@ class ThresholdCurve:
             samples lack that precision than it leaves out; and ``lowest_sure_threshold``, whose
             precision has an interval that begins at the wanted one or above. One that there is not
             has no value.
-
-        Raises:
-            UsageError: if the precision is not between 0 and 1.
         """
-        if not 0 < precision <= 1:
-            raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
         threshold = self._lowest(np.ones(self._queries), precision)
         value = None if math.isinf(threshold) else threshold
         row = Figure("lowest_threshold", slice=f"precision of {precision:g}")
@@ -363,6 +359,7 @@ def _counts(labels: Mapping[Pair, str], subsets: Mapping[str, frozenset[str]]) -
 
 def _agreements(annotations: Annotations) -> Iterator[Figure]:
     """Yield the agreement of every two annotators who judged pairs in common."""
+    as_given = attrgetter("chosen")
     for first, second in combinations(sorted(annotations.annotators), 2):
         several = any(
             "+" in verdict.chosen
@@ -371,7 +368,7 @@ def _agreements(annotations: Annotations) -> Iterator[Figure]:
         )
         agreements = {
             "kappa_of_types": annotations.agreement((first, second), LEAKS.label_of),
-            "kappa_as_given": annotations.agreement((first, second), _chosen) if several else None,
+            "kappa_as_given": annotations.agreement((first, second), as_given) if several else None,
             "kappa_of_leaking": annotations.agreement((first, second), _leaks),
         }
         of_types = agreements["kappa_of_types"]
@@ -385,10 +382,6 @@ def _agreements(annotations: Annotations) -> Iterator[Figure]:
 
 def _leaks(verdict: Verdict) -> bool:
     return LEAKS.label_of(verdict) != DIFFERENT
-
-
-def _chosen(verdict: Verdict) -> str:
-    return verdict.chosen
 
 
 def _notes_on_labels(labels: Mapping[Pair, str], unsettled: int, unjudged: int) -> list[str]:
