@@ -47,8 +47,8 @@ from msshift_bench.plumbing import csv_rows, jsonl_records, write_atomically
 __all__ = ["check_sheet", "read_annotations", "write_sheet"]
 
 _ENDINGS = (".csv", ".json")
-_NEEDED, _OPTIONAL = Pair._fields[:4], Pair._fields[4:]
-"""The columns that every table has, and those that one has where a pair fills them."""
+_NEEDED = Pair._fields[:4]
+"""The columns that every table has; it has those of a pair's other fields that are filled."""
 
 _MOST_COSINE = 1 + 1e-4
 """Cosines of 32-bit vectors go beyond 1 by some rounding."""
@@ -100,16 +100,14 @@ def write_sheet(
         tasks = [{"data": {**pair._asdict(), "annotator": annotator}} for pair in rows]
         text = json.dumps(tasks, ensure_ascii=False, indent=1)
     else:
-        holds = {
-            name: any(getattr(pair, name) not in ("", None) for pair in pairs) for name in _OPTIONAL
-        }
-        columns = [*_NEEDED, *filter(holds.get, _OPTIONAL)]
-        cells = ([getattr(pair, name) for name in columns] for pair in rows)
-        empty = [""] * len(questions)
-        text = csv_text(
-            (*columns, "annotator", *_names(questions)),
-            [(*row, annotator, *empty) for row in cells],
-        )
+        columns = [
+            name
+            for name in Pair._fields
+            if name in _NEEDED or any(getattr(pair, name) not in ("", None) for pair in pairs)
+        ]
+        header = (*columns, "annotator", *_names(questions))
+        end = (annotator, *[""] * len(questions))
+        text = csv_text(header, [(*(getattr(p, name) for name in columns), *end) for p in rows])
     with write_atomically(path) as file:
         file.write(text.encode())
 
@@ -201,18 +199,18 @@ def _collect(
         cells = dict.fromkeys((*Pair._fields, "annotator", *names), "") | dict(row)
         chosen = {name: cells[name].lower().split("+") for name in names if cells[name]}
         wrong_before = len(findings)
-        _check_cells(cells, chosen, questions, partial(findings.add, source=source, line=line))
+        add = partial(findings.add, source=source, line=line)
+        _check_cells(cells, chosen, questions, add)
         if len(findings) > wrong_before:
             continue
-        texts = {name: cells[name] for name in Pair._fields if name != "cosine"}
-        pair = Pair(**texts, cosine=_number(cells["cosine"]))
+        texts = (cells[name] for name in _NEEDED)
+        pair = Pair(*texts, cells["found_by"], _number(cells["cosine"]), cells["context"])
         ids, place = (pair.test_id, pair.train_id), f"{source}:{line}" if line else source
         ids_shown = " and ".join(map(quoted, ids))
         first, first_place = pairs.setdefault(ids, (pair, place))
         if not _same(first, pair):
             message = f"the pair {ids_shown} has other texts or another cosine than {first_place}"
-            fix = "give sheets of one search for candidates"
-            findings.add("other-texts", message, source, line, fix)
+            add("other-texts", message, fix="give sheets of one search for candidates")
         if not chosen:
             continue
         labels = {name: _label(several, both) for name, several in chosen.items()}
@@ -224,7 +222,7 @@ def _collect(
                 f"{verdict.annotator} judges the pair {ids_shown} again, after {earlier_place}"
             )
             fix = "keep one verdict, or name who gave each in the column annotator"
-            findings.add("two-verdicts", message, source, line, fix)
+            add("two-verdicts", message, fix=fix)
     judged = {ids[:2] for ids in verdicts}
     unjudged = tuple(pair for ids, (pair, _) in pairs.items() if ids not in judged)
     return Annotations(questions, tuple(verdict for verdict, _ in verdicts.values()), unjudged)

@@ -7,7 +7,7 @@ and Table 2.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
@@ -82,24 +82,19 @@ def pairs_to_judge(
         CollectionError: if it is malformed.
         UsageError: if it holds no pair.
     """
-    by_test: dict[str, dict[str, Pair]] = defaultdict(dict)
-    for pair in _pairs_in(Path(source)):
-        if pair.found_by in _CERTAIN_TIERS and not certain:
-            continue
-        # A test query with several texts may find a training query by each.
-        earlier = by_test[pair.test_id].setdefault(pair.train_id, pair)
-        if _nearness(pair) > _nearness(earlier):
-            by_test[pair.test_id][pair.train_id] = pair
-    if not by_test:
+    candidates = [
+        pair for pair in _pairs_in(Path(source)) if certain or pair.found_by not in _CERTAIN_TIERS
+    ]
+    if not candidates:
         raise UsageError(
             f"there is no candidate to judge, leaving {' and '.join(_CERTAIN_TIERS)} aside; "
             "--certain keeps them"
         )
-    pairs: list[Pair] = []
-    for candidates in by_test.values():
-        nearest = sorted(candidates.values(), key=lambda pair: (-_nearness(pair), pair.train_id))
-        pairs += nearest[:per_test]
-    return pairs
+    by_test: dict[str, dict[str, Pair]] = {pair.test_id: {} for pair in candidates}
+    # A test query with several texts may find a training query by each: the nearest counts.
+    for pair in sorted(candidates, key=lambda pair: (-_nearness(pair), pair.train_id)):
+        by_test[pair.test_id].setdefault(pair.train_id, pair)
+    return [pair for nearest in by_test.values() for pair in [*nearest.values()][:per_test]]
 
 
 def _pairs_in(path: Path) -> Iterable[Pair]:
