@@ -203,8 +203,8 @@ def _collect(
         _check_cells(cells, chosen, questions, add)
         if len(findings) > wrong_before:
             continue
-        texts = (cells[name] for name in _NEEDED)
-        pair = Pair(*texts, cells["found_by"], _number(cells["cosine"]), cells["context"])
+        texts = {name: cells[name] for name in Pair._fields if name != "cosine"}
+        pair = Pair(**texts, cosine=_number(cells["cosine"]))
         ids, place = (pair.test_id, pair.train_id), f"{source}:{line}" if line else source
         ids_shown = " and ".join(map(quoted, ids))
         first, first_place = pairs.setdefault(ids, (pair, place))
