@@ -23,12 +23,7 @@ from msshift_bench.annotation.labels import (
     Verdict,
     similarity_labels,
 )
-from msshift_bench.annotation.sheets import (
-    SHEET_ENDINGS,
-    check_sheet,
-    read_annotations,
-    write_sheet,
-)
+from msshift_bench.annotation.sheets import check_sheet, read_annotations, write_sheet
 
 __all__ = [
     "AGREED",
@@ -36,7 +31,6 @@ __all__ = [
     "LEAKAGE",
     "LEAKS",
     "REFORMULATIONS",
-    "SHEET_ENDINGS",
     "SIMILARITY",
     "UNTYPED",
     "Annotations",

@@ -284,13 +284,7 @@ class SimilarityLabels:
 
     def to_json(self) -> dict[str, Any]:
         """Return labels and agreement as plain JSON values."""
-        return {
-            **report_head(),
-            "annotators": self.annotators,
-            "pairs": self.pairs,
-            "queries": plain(self.queries),
-            "agreement": plain(self.agreement),
-        }
+        return {**report_head(), **plain(self)}
 
 
 def _cells(agreement: Agreement) -> tuple[str, str, str]:

@@ -1,7 +1,8 @@
 """Sheets: pairs of queries that people judge, as a table (CSV) or as tasks of Label Studio (JSON).
 
-A table has the columns `COLUMNS` and one per question. A task holds the same cells in its ``data``,
-and what annotators chose in its ``annotations``; the ``from_name`` of a choice is the question.
+A table has the columns of a `Pair` that hold something, ``annotator`` and one per question. A task
+holds all of a pair in its ``data``, and what annotators chose in its ``annotations``; the
+``from_name`` of a choice is the question.
 
 The 827 annotated pairs of Fröbe et al. (SPIRE 2022) are read as they were published: a JSON object
 a line (``.jsonl``), whose ``label`` is a list of ``Title-<type>``, ``Variant-<type>`` and
@@ -15,7 +16,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -42,12 +44,11 @@ from msshift_bench.errors import (
 from msshift_bench.output import csv_text
 from msshift_bench.plumbing import csv_rows, jsonl_records, write_atomically
 
-__all__ = ["COLUMNS", "SHEET_ENDINGS", "check_sheet", "read_annotations", "write_sheet"]
+__all__ = ["check_sheet", "read_annotations", "write_sheet"]
 
-SHEET_ENDINGS = (".csv", ".json")
-COLUMNS = (*Pair._fields, "annotator")
-"""The columns of a table, which those of the questions follow. The first four are needed; an
-annotator without a name has that of the file."""
+_ENDINGS = (".csv", ".json")
+_NEEDED = Pair._fields[:4]
+"""The columns that every table has; it has those of a pair's other fields that are filled."""
 
 _MOST_COSINE = 1 + 1e-4
 """Cosines of 32-bit vectors go beyond 1 by some rounding."""
@@ -95,12 +96,18 @@ def write_sheet(
     places = {test_id: n for n, test_id in enumerate(dict.fromkeys(pair.test_id for pair in pairs))}
     rows = sorted(pairs, key=lambda pair: (places[pair.test_id], _hash(pair)))
     if path.suffix.lower() == ".json":
+        # Label Studio refuses tasks without a field that the labeling interface names.
         tasks = [{"data": {**pair._asdict(), "annotator": annotator}} for pair in rows]
         text = json.dumps(tasks, ensure_ascii=False, indent=1)
     else:
-        header = (*COLUMNS, *(question.name for question in questions))
-        empty = [""] * len(questions)
-        text = csv_text(header, [(*pair, annotator, *empty) for pair in rows])
+        columns = [
+            name
+            for name in Pair._fields
+            if name in _NEEDED or any(getattr(pair, name) not in ("", None) for pair in pairs)
+        ]
+        header = (*columns, "annotator", *_names(questions))
+        end = (annotator, *[""] * len(questions))
+        text = csv_text(header, [(*(getattr(p, name) for name in columns), *end) for p in rows])
     with write_atomically(path) as file:
         file.write(text.encode())
 
@@ -109,11 +116,11 @@ def check_sheet(path: Path) -> None:
     """Check that a sheet may be written here: what annotators filled in is never replaced.
 
     Raises:
-        UnknownNameError: if its name has no ending of `SHEET_ENDINGS`.
+        UnknownNameError: if its name has no ending of ``.csv`` and ``.json``.
         UsageError: if the file exists and is no sheet, or one that holds verdicts.
     """
-    if path.suffix.lower() not in SHEET_ENDINGS:
-        raise UnknownNameError("ending of a sheet", path.suffix, SHEET_ENDINGS)
+    if path.suffix.lower() not in _ENDINGS:
+        raise UnknownNameError("ending of a sheet", path.suffix, _ENDINGS)
     if not path.is_file():
         return
     findings = FindingLog()
@@ -187,10 +194,13 @@ def _collect(
     """Return what rows say, and record what is wrong with them."""
     pairs: dict[tuple[str, str], tuple[Pair, str]] = {}
     verdicts: dict[tuple[str, str, str], tuple[Verdict, str]] = {}
+    names = _names(questions)
     for source, line, row in rows:
-        cells = dict.fromkeys((*COLUMNS, *_names(questions)), "") | dict(row)
+        cells = dict.fromkeys((*Pair._fields, "annotator", *names), "") | dict(row)
+        chosen = {name: cells[name].lower().split("+") for name in names if cells[name]}
         wrong_before = len(findings)
-        _check_cells(cells, questions, findings, source, line)
+        add = partial(findings.add, source=source, line=line)
+        _check_cells(cells, chosen, questions, add)
         if len(findings) > wrong_before:
             continue
         texts = {name: cells[name] for name in Pair._fields if name != "cosine"}
@@ -200,9 +210,7 @@ def _collect(
         first, first_place = pairs.setdefault(ids, (pair, place))
         if not _same(first, pair):
             message = f"the pair {ids_shown} has other texts or another cosine than {first_place}"
-            fix = "give sheets of one search for candidates"
-            findings.add("other-texts", message, source, line, fix)
-        chosen = {name: cells[name].lower().split("+") for name in _names(questions) if cells[name]}
+            add("other-texts", message, fix="give sheets of one search for candidates")
         if not chosen:
             continue
         labels = {name: _label(several, both) for name, several in chosen.items()}
@@ -214,7 +222,7 @@ def _collect(
                 f"{verdict.annotator} judges the pair {ids_shown} again, after {earlier_place}"
             )
             fix = "keep one verdict, or name who gave each in the column annotator"
-            findings.add("two-verdicts", message, source, line, fix)
+            add("two-verdicts", message, fix=fix)
     judged = {ids[:2] for ids in verdicts}
     unjudged = tuple(pair for ids, (pair, _) in pairs.items() if ids not in judged)
     return Annotations(questions, tuple(verdict for verdict, _ in verdicts.values()), unjudged)
@@ -222,25 +230,23 @@ def _collect(
 
 def _check_cells(
     cells: Mapping[str, str],
+    chosen: Mapping[str, Sequence[str]],
     questions: Iterable[Question],
-    findings: FindingLog,
-    source: str,
-    line: int,
+    add: Callable[..., None],
 ) -> None:
+    """Add findings on a row: its cells, and the labels that were chosen for a question."""
     if not cells["test_id"] or not cells["train_id"]:
-        fix = "give each query its id"
-        findings.add("empty-id", "test_id or train_id is empty", source, line, fix)
+        add("empty-id", "test_id or train_id is empty", fix="give each query its id")
     if cells["cosine"] and _number(cells["cosine"]) is None:
-        message, fix = f"cosine is {quoted(cells['cosine'])}", "write a number from -1 to 1"
-        findings.add("not-a-number", message, source, line, fix)
+        fix = "write a number from -1 to 1"
+        add("not-a-number", f"cosine is {quoted(cells['cosine'])}", fix=fix)
     for question in questions:
-        answer = cells[question.name]
-        chosen = answer.lower().split("+") if answer else []
-        known = all(label in question.answers for label in chosen)
-        many = len(chosen) > 1 and UNTYPED not in question.answers
-        if many or not known or not (chosen or question.optional):
-            message = f"{question.name} is {quoted(answer) if answer else 'empty'}"
-            findings.add("unknown-label", message, source, line, _fix(question))
+        labels = chosen.get(question.name, ())
+        known = all(label in question.answers for label in labels)
+        many = len(labels) > 1 and UNTYPED not in question.answers
+        if many or not known or not (labels or question.optional):
+            answer = quoted(cells[question.name]) if labels else "empty"
+            add("unknown-label", f"{question.name} is {answer}", fix=_fix(question))
 
 
 def _check_complete(annotations: Annotations, findings: FindingLog) -> None:
@@ -298,7 +304,8 @@ def _open(path: Path, findings: FindingLog) -> tuple[tuple[Question, ...], Itera
         rows = list(_task_rows(path, findings))
         return _asked(name for _, _, cells in rows for name in cells), rows
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        questions = _asked(name.strip('" ') for name in file.readline().strip().split(","))
+        header = re.split("[,\t]", file.readline())
+    questions = _asked(name.strip('" \n') for name in header)
     return questions, _table_rows(path, questions, findings)
 
 
@@ -308,7 +315,7 @@ def _asked(names: Iterable[str]) -> tuple[Question, ...]:
 
 
 def _table_rows(path: Path, questions: Sequence[Question], findings: FindingLog) -> Iterator[_Row]:
-    for line, cells in csv_rows(path, (*Pair._fields[:4], *_names(questions)), findings):
+    for line, cells in csv_rows(path, (*_NEEDED, *_names(questions)), findings):
         yield str(path), line, cells | {"annotator": cells.get("annotator") or path.stem}
 
 

@@ -72,10 +72,18 @@ def agree(
 
     Example: `msshift agree review-ann.csv review-bob.csv --plot thresholds.svg`
     """
-    from msshift_bench.annotation import LEAKAGE, read_annotations, similarity_labels
+    from msshift_bench.annotation import (
+        LEAKAGE,
+        check_sheet,
+        read_annotations,
+        similarity_labels,
+    )
     from msshift_bench.leakage import review_leakage
 
+    # All refusals come before the first file is written.
     check_outputs(disputed, plot, inputs=sheets)
+    if disputed is not None:
+        check_sheet(disputed)
     subsets = _subsets(subset or ())
     annotations = read_annotations(sheets, both=both)
     if annotations.questions == LEAKAGE:

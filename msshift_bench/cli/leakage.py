@@ -11,6 +11,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table
 from msshift_bench.cli.formats import ResultFormat, print_result, print_tables
 from msshift_bench.cli.layout import in_panels
+from msshift_bench.cli.targets import check_outputs, files_of_collection
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.shifts import DATASET_NAME
 
@@ -104,7 +105,7 @@ def find(
 
     Example: `msshift leakage find --data ./msshift`
     """
-    from msshift_bench.leakage import check_own_folder, find_leakage, tiers_up_to
+    from msshift_bench.leakage import check_found_folder, find_leakage, tiers_up_to
     from msshift_bench.plumbing import progress_bars
 
     search: dict[str, Any] = {"encoder": encoder, "pooling": pooling, "threshold": threshold}
@@ -122,7 +123,7 @@ def find(
     failing = () if fail_on is None else tiers_up_to(fail_on)
     if "same-passage" in failing and qrels is None:
         raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
-    check_own_folder(out)
+    check_found_folder(out)
     with progress_bars() as progress:
         found = find_leakage(
             train,
@@ -278,6 +279,8 @@ def experiment(
     from msshift_bench.plumbing import progress_bars, shown_log
 
     printing.check()
+    read = [path for path in (test, found) if path is not None]
+    check_outputs(printing.output, inputs=[*read, *files_of_collection(collection)])
     planned = Experiment(
         systems=system or ["knrm", "pacrr"],
         sizes=options.whole_numbers("--sizes", sizes),

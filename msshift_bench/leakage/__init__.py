@@ -16,11 +16,11 @@ from msshift_bench.leakage.found import (
     TIERS,
     FoundLeakage,
     LeakedPair,
-    check_own_folder,
+    check_found_folder,
     read_candidates,
+    read_left_out,
     tiers_up_to,
 )
-from msshift_bench.leakage.left_out import read_left_out
 from msshift_bench.leakage.queries import read_topics
 from msshift_bench.leakage.search import THRESHOLDS, NearDuplicates, WordSpace, find_leakage
 from msshift_bench.leakage.threshold import (
@@ -45,7 +45,7 @@ __all__ = [
     "RerankedTopic",
     "ThresholdCurve",
     "WordSpace",
-    "check_own_folder",
+    "check_found_folder",
     "clean_training",
     "draw_thresholds",
     "find_leakage",

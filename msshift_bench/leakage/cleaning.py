@@ -25,7 +25,6 @@ from msshift_bench.leakage.found import (
     FOUND_NAME,
     NEAR_TIER,
     TIERS,
-    check_own_folder,
     read_candidates,
     read_found,
     tiers_up_to,
@@ -34,6 +33,8 @@ from msshift_bench.output import Table, plain, report_head
 from msshift_bench.plumbing import (
     Progress,
     batches,
+    check_contents,
+    check_folder,
     counted,
     qrels_rows,
     replace_folder,
@@ -43,16 +44,14 @@ from msshift_bench.plumbing import (
     write_json,
 )
 
-__all__ = ["CLEANED_NAMES", "CleanedFile", "CleanedTraining", "clean_training"]
+__all__ = ["CleanedFile", "CleanedTraining", "clean_training"]
 
 _MANIFEST, _REMOVED = "manifest.json", "removed.tsv"
+_NAMES = ("queries.tsv", "qrels.tsv", "triples.tsv", _REMOVED, _MANIFEST)
 _BATCH = 65_536
 
 _Rows = Callable[[Path, FindingLog], Iterator[tuple[str, str]]]
 """Reads a file: yields what names a line's query, its id or its text, and the line to write."""
-
-CLEANED_NAMES = ("queries.tsv", "qrels.tsv", "triples.tsv", _REMOVED, _MANIFEST)
-"""The files that a cleaned training set may hold."""
 
 
 class CleanedFile(NamedTuple):
@@ -66,6 +65,7 @@ class CleanedFile(NamedTuple):
         leaking: lines of queries that leak, left out.
         unknown: lines of queries that are not among the training queries, left out, too.
         sha256: the digest of what was written.
+        kept: how many lines were written.
     """
 
     name: str
@@ -75,11 +75,7 @@ class CleanedFile(NamedTuple):
     leaking: int
     unknown: int
     sha256: str
-
-    @property
-    def kept(self) -> int:
-        """Return how many lines were written."""
-        return self.lines - self.leaking - self.unknown
+    kept: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -87,14 +83,14 @@ class CleanedTraining:
     """A training set without what leaks.
 
     Attributes:
-        files: what became of each file.
-        removed: tier -> the training queries that were left out, each at its strictest tier.
         found_sha256: the digest of the ``found.json`` that said what leaks.
+        removed: tier -> the training queries that were left out, each at its strictest tier.
+        files: what became of each file.
     """
 
-    files: tuple[CleanedFile, ...]
-    removed: Mapping[str, int]
     found_sha256: str
+    removed: Mapping[str, int]
+    files: tuple[CleanedFile, ...]
 
     def __repr__(self) -> str:
         return f"<CleanedTraining: {sum(self.removed.values()):,} queries left out>"
@@ -117,12 +113,7 @@ class CleanedTraining:
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as plain JSON values."""
-        return {
-            **report_head(),
-            "found_sha256": self.found_sha256,
-            "removed": dict(self.removed),
-            "files": [{**plain(file), "kept": file.kept} for file in self.files],
-        }
+        return {**report_head(), **plain(self)}
 
 
 def clean_training(
@@ -160,8 +151,9 @@ def clean_training(
     """
     out, train = Path(out), Path(train)
     leaking, facts = _read_found(Path(found), tier)
-    # Any training set may hold a queries.tsv and a qrels.tsv; only a cleaned one has these two.
-    check_own_folder(out, CLEANED_NAMES, marks=(_REMOVED, _MANIFEST))
+    check_folder(out)
+    # Any training set may hold a queries.tsv and a qrels.tsv; only a cleaned one has this.
+    check_contents(out, _REMOVED, _NAMES, "a cleaned training set")
     for source in (train, *(Path(path) for path in (qrels, triples) if path is not None)):
         if source.resolve().is_relative_to(out.resolve()):
             raise UsageError(f"{source} is read, and would be overwritten; give another --out")
@@ -198,9 +190,9 @@ def clean_training(
             file.writelines(f"{query_id}\t{its}\n".encode() for query_id, its in leaking.items())
         removed = Counter(leaking.values())
         cleaned = CleanedTraining(
-            tuple(files),
-            {its: removed[its] for its in tiers_up_to(tier)},
             sha256_of(Path(found) / FOUND_NAME),
+            {its: removed[its] for its in tiers_up_to(tier)},
+            tuple(files),
         )
         write_json(new / _MANIFEST, cleaned.to_json())
     return cleaned
@@ -209,18 +201,19 @@ def clean_training(
 def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
     """Return the queries that leak, with their strictest tiers, and what is said of the source."""
     tiers = tiers_up_to(tier)
-    paths = (folder / FOUND_NAME, folder / CANDIDATES_NAME)
-    if not all(path.is_file() for path in paths):
+    facts = read_found(folder)
+    if not facts:
         raise NotFoundError(
             f"{folder} holds no {FOUND_NAME} and {CANDIDATES_NAME}: give the folder that "
             "'msshift leakage find --out' wrote"
         )
     strictest: dict[str, str] = {}
-    pairs = read_candidates(folder)
-    for pair in sorted(pairs, key=lambda pair: (pair.train_id, TIERS.index(pair.tier))):
+    for pair in sorted(
+        read_candidates(folder), key=lambda pair: (pair.train_id, TIERS.index(pair.tier))
+    ):
         if pair.tier in tiers:
             strictest.setdefault(pair.train_id, pair.tier)
-    return strictest, read_found(folder).get("train")
+    return strictest, facts.get("train")
 
 
 def _copy(
@@ -265,8 +258,16 @@ def _copy(
             f"queries that leak, and {unknown:,} of queries that are not among the training "
             "queries; give more training queries, or clean up to a stricter tier (--tier)"
         )
-    digests = sha256_of(source), sha256_of(target)
-    return CleanedFile(target.name, source.name, digests[0], lines, leaked, unknown, digests[1])
+    return CleanedFile(
+        target.name,
+        source.name,
+        sha256_of(source),
+        lines,
+        leaked,
+        unknown,
+        sha256_of(target),
+        lines - leaked - unknown,
+    )
 
 
 def _sorted(hashes: array[int]) -> Ints:

@@ -182,12 +182,10 @@ def _by_fold(
                 chosen, values = _choose(by_size, folds, lower=measure == "MFR")
                 scores[kind] = Estimate.mean(values, system, ALL_TOPICS)
                 row = _row("score", system, measure, kind, ALL_TOPICS, values)
-                if kind == NO_LEAKAGE:
-                    yield Claim(row, scores[kind])
-                else:
+                yield Claim(row, scores[kind])
+                if kind != NO_LEAKAGE:
                     difference = scores[kind] - scores[NO_LEAKAGE]
                     family = measure, "systems x kinds of leakage"
-                    yield Claim(row, scores[kind])
                     yield Claim(row._replace(figure="difference"), difference, family)
                 for fold, size in chosen.items():
                     row = row._replace(figure="chosen_size", group=f"fold {fold + 1}")

@@ -1,4 +1,7 @@
-"""What was found: pairs of test topics and training queries, by tier, as tables and as files."""
+"""What was found: pairs of test topics and training queries, by tier, as tables and as files.
+
+Who reads the files may leave the test queries that leaked out of figures.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msshift_bench.data import sha256_of
+from msshift_bench.data import Dataset, TestSet, open_dataset, sha256_of
 from msshift_bench.errors import (
     CollectionError,
     DataError,
     Finding,
     NotFoundError,
     UnknownNameError,
-    UsageError,
     quoted,
 )
+from msshift_bench.evaluation import LeftOut
 from msshift_bench.output import Table, plain, report_head, with_head
 from msshift_bench.plumbing import (
+    check_contents,
     check_folder,
     is_as_written,
     replace_folder,
@@ -27,6 +31,7 @@ from msshift_bench.plumbing import (
     write_json,
     write_parquet,
 )
+from msshift_bench.shifts import DATASET_NAME, get_shift
 
 __all__ = [
     "CANDIDATES_NAME",
@@ -37,9 +42,10 @@ __all__ = [
     "FoundLeakage",
     "LeakedPair",
     "TierCount",
-    "check_own_folder",
+    "check_found_folder",
     "read_candidates",
     "read_found",
+    "read_left_out",
     "tiers_up_to",
 ]
 
@@ -104,22 +110,20 @@ class FoundLeakage:
     Attributes:
         pairs: by test_id, train_id and tier. A pair is once among the tiers that compare texts, and
             once more if it shares a passage.
-        topics: how many test topics there are.
         queries: how many training queries.
         fields: a topic's kind of text, such as ``title`` -> what leaks through it, by text.
         facts: the sources with their digests, the encoder, the threshold; JSON values.
-        test_ids: the test topics that were searched.
+        test_ids: the test topics that were searched, each once.
     """
 
     pairs: tuple[LeakedPair, ...]
-    topics: int
     queries: int
     fields: Mapping[str, TierCount]
     facts: Mapping[str, object]
-    test_ids: tuple[str, ...] = ()
+    test_ids: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return f"<FoundLeakage: {len(self.pairs):,} pairs of {self.topics:,} test topics>"
+        return f"<FoundLeakage: {len(self.pairs):,} pairs of {len(self.test_ids):,} test topics>"
 
     def count(self, *tiers: str) -> TierCount:
         """Count what leaks at `tiers`, some of `TIERS`; at any of them by default."""
@@ -133,15 +137,15 @@ class FoundLeakage:
         searched = TIERS if self.facts.get("train_qrels") else TIERS[:-1]
         counts = {tier: self.count(tier) for tier in searched}
         counts["any of these"] = self.count(*searched)
-        rows: list[tuple[str, ...]] = [
+        rows = [
             (
                 name,
                 *(f"{number:,}" for number in (count.pairs, count.queries, count.topics)),
-                f"{100 * count.topics / self.topics:.1f}%",
+                f"{100 * count.topics / len(self.test_ids):.1f}%",
             )
             for name, count in counts.items()
         ]
-        what = f"{self.topics:,} test topics and {self.queries:,} training queries"
+        what = f"{len(self.test_ids):,} test topics and {self.queries:,} training queries"
         header = ("tier", "pairs", "training queries", "test topics", "of all topics")
         tables = [Table.plain(f"What may leak, of {what}", header, rows)]
         if len(self.fields) > 1:
@@ -173,7 +177,7 @@ class FoundLeakage:
         return {
             **report_head(),
             **plain(self.facts),
-            "test_topics": self.topics,
+            "test_topics": len(self.test_ids),
             "training_queries": self.queries,
             "tiers": {tier: plain(self.count(tier)) for tier in TIERS},
             "any_tier": plain(self.count()),
@@ -191,7 +195,7 @@ class FoundLeakage:
         """
         import pyarrow as pa
 
-        check_own_folder(Path(folder))
+        check_found_folder(Path(folder))
         types = dict.fromkeys(LeakedPair._fields, pa.string()) | {"cosine": pa.float32()}
         columns = {
             name: pa.array([getattr(pair, name) for pair in self.pairs], type=kind)
@@ -204,32 +208,16 @@ class FoundLeakage:
             write_json(new / FOUND_NAME, with_checksum(facts))
 
 
-def check_own_folder(
-    folder: Path,
-    names: Iterable[str] = (CANDIDATES_NAME, FOUND_NAME),
-    marks: Iterable[str] = (),
-) -> None:
-    """Check that a folder can be replaced, before anything is computed.
-
-    Args:
-        folder: the folder.
-        names: the files that it may hold; by default those that `FoundLeakage.write` writes.
-        marks: those of them that it must hold, unless it is empty, as others may hold the rest.
+def check_found_folder(folder: Path) -> None:
+    """Check that `FoundLeakage.write` can write a folder, before anything is computed.
 
     Raises:
         UsageError: if it holds other files, or another process is writing it.
         OSError: if it cannot be written.
     """
     check_folder(folder)
-    if not folder.is_dir():
-        return
-    present = {path.name for path in folder.iterdir()}
-    foreign = sorted(present - set(names)) or (sorted(present) if set(marks) - present else [])
-    if foreign:
-        raise UsageError(
-            f"{folder} holds {foreign[0]}, which would be lost; give another folder, or move it "
-            "away"
-        )
+    names = (CANDIDATES_NAME, FOUND_NAME)
+    check_contents(folder, CANDIDATES_NAME, names, "what 'msshift leakage find' writes")
 
 
 def read_candidates(source: str | Path) -> list[LeakedPair]:
@@ -247,8 +235,8 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
     import pyarrow.parquet as pq
 
     path = Path(source)
-    is_folder = path.is_dir()
-    if is_folder:
+    digest = read_found(path).get("candidates_sha256")
+    if path.is_dir():
         path /= CANDIDATES_NAME
     if not path.is_file():
         raise NotFoundError(
@@ -261,10 +249,8 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
         finding = Finding("no-candidates", message, str(path), fix=fix)
         return CollectionError("these are no candidates:", [finding])
 
-    if is_folder and (path.parent / FOUND_NAME).is_file():
-        digest = read_found(path.parent).get("candidates_sha256")
-        if digest not in (None, sha256_of(path)):
-            raise wrong(f"{FOUND_NAME} names another SHA-256")
+    if path.name == CANDIDATES_NAME and digest not in (None, sha256_of(path)):
+        raise wrong(f"{FOUND_NAME} names another SHA-256")
     try:
         with pq.ParquetFile(path) as file:
             lacking = [name for name in LeakedPair._fields if name not in file.schema_arrow.names]
@@ -285,16 +271,18 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
     return pairs
 
 
-def read_found(folder: Path) -> dict[str, Any]:
-    """Read the facts that `msshift leakage find` wrote beside the candidates.
+def read_found(source: Path) -> dict[str, Any]:
+    """Read the facts that `msshift leakage find` wrote beside candidates; none if they lie alone.
 
     Args:
-        folder: the folder.
+        source: the folder, or its ``candidates.parquet``.
 
     Raises:
         DataError: if the file is no JSON object, or was changed after it was written.
     """
-    path = folder / FOUND_NAME
+    path = source / FOUND_NAME if source.is_dir() else source.with_name(FOUND_NAME)
+    if not path.is_file():
+        return {}
     try:
         facts = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -304,3 +292,52 @@ def read_found(folder: Path) -> dict[str, Any]:
     if not isinstance(facts, dict) or not is_as_written(facts):
         raise DataError(f"{path} was changed after 'msshift leakage find' wrote it; find again")
     return facts
+
+
+def read_left_out(
+    candidates: str | Path, known: Dataset | TestSet | str | Path = DATASET_NAME
+) -> LeftOut:
+    """Read which test queries leaked; `evaluate_run_sets` and `score_runs` leave them out.
+
+    Args:
+        candidates: what `find_leakage` wrote, the folder or its ``candidates.parquet``.
+        known: the data set whose test queries are scored, or a test set.
+
+    Returns:
+        The ids of these queries, and what found them.
+
+    Raises:
+        NotFoundError: if there is no such file or data set.
+        CollectionError: if the file holds no candidates.
+        DataError: if it was made for other test queries.
+    """
+    leaked = {pair.test_id: pair.test_text for pair in read_candidates(candidates)}
+    texts = dict.fromkeys(known.judged, "") if isinstance(known, TestSet) else _texts(known)
+    strangers = [test_id for test_id in leaked if test_id not in texts]
+    changed = [
+        test_id for test_id, text in leaked.items() if texts.get(test_id) and texts[test_id] != text
+    ]
+    for wrong, why in (
+        (strangers, "are not among those that are scored"),
+        (changed, "have other texts than those that are scored"),
+    ):
+        if wrong:
+            shown = ", ".join(wrong[:3]) + (", ..." if len(wrong) > 3 else "")
+            raise DataError(
+                f"{candidates} was made for other test queries: {len(wrong)} of the {len(leaked)} "
+                f"that it says leaked {why} ({shown}); search the data set's with 'msshift leakage "
+                "find'"
+            )
+    searched = frozenset(read_found(Path(candidates)).get("test_ids", ()))
+    return LeftOut(frozenset(leaked), str(candidates), searched or None)
+
+
+def _texts(data: Dataset | str | Path) -> dict[str, str]:
+    """Return query_id -> text of all test queries; "" in a data set of ids only."""
+    dataset = open_dataset(data)
+    return {
+        row.query_id: row.text or ""
+        for name in dataset.manifest.shifts
+        for rows in dataset.test_sets(get_shift(name)).values()
+        for row in rows
+    }

@@ -153,6 +153,9 @@ class TrainingStream:
         source: the queries. A file must be one on disk, since it is read more than once.
         progress: called with ``(stage, done, total)``.
 
+    Attributes:
+        total: the number of queries; 0 before they were read to their end once.
+
     Raises:
         NotFoundError: if there is no such file.
         UsageError: if it is a pipe or a folder.
@@ -163,15 +166,11 @@ class TrainingStream:
         self._progress = progress
         self._path = Path(source) if isinstance(source, str | Path) else None
         self._queries = None if isinstance(source, str | Path) else read_query_set(source)
-        self._total = 0
+        self.total = 0
         if self._path is not None and not self._path.is_file():
             if self._path.exists():
                 raise UsageError(f"{self._path} is read twice; give a file, no pipe and no folder")
             raise NotFoundError(f"there is no file {self._path}")
-
-    def __len__(self) -> int:
-        """Return the number of queries; 0 before they were read to their end once."""
-        return self._total
 
     def checked(self, test_texts: Mapping[str, Collection[str]]) -> Iterator[str]:
         """Yield the text of every query, and check the queries.
@@ -192,9 +191,9 @@ class TrainingStream:
             if query.text not in test_texts.get(query.query_id, (query.text,)):
                 differing.append(query)
             yield query.text
-        self._total = len(hashes)
+        self.total = len(hashes)
         if self._path is not None:
-            if not (self._total or len(findings)):
+            if not (self.total or len(findings)):
                 findings.add("no-queries", "the file holds no query", str(self._path))
             self._add_repeated(self._path, hashes, findings)
             findings.stop_if_any(CollectionError, f"the queries in {self._path} cannot be used:")
@@ -210,7 +209,7 @@ class TrainingStream:
 
     def blocks(self, size: int) -> Iterator[list[Query]]:
         """Yield the queries, after they were checked, in blocks and in their order."""
-        rows = counted(self._rows(FindingLog()), self._progress, "compare", self._total)
+        rows = counted(self._rows(FindingLog()), self._progress, "compare", self.total)
         return batches(rows, size)
 
     def _rows(self, findings: FindingLog) -> Iterator[Query]:

@@ -151,7 +151,7 @@ def find_leakage(
         if not judged.isdisjoint(query.query_id for query in block):
             judged = set()
     if judged:
-        raise DataError(_OTHER_QRELS.format("training", len(judged), len(stream)))
+        raise DataError(_OTHER_QRELS.format("training", len(judged), stream.total))
     for text, neighbours in zip(test_texts, near.found, strict=True):
         for distance, train_id, train_text in neighbours:
             matches[text].setdefault(train_id, (NEAR_TIER, min(1.0, -distance), train_text))
@@ -174,8 +174,7 @@ def find_leakage(
     sources = {"train": train, "test": test, "train_qrels": train_qrels, "test_qrels": test_qrels}
     return FoundLeakage(
         tuple(sorted(pairs, key=lambda pair: (*pair[:2], TIERS.index(pair.tier)))),
-        len(texts_of),
-        len(stream),
+        stream.total,
         fields,
         {
             **{name: _described(source) for name, source in sources.items()},
@@ -253,14 +252,17 @@ def _strictest(
     topics: Iterable[TopicText], matches: Mapping[str, Mapping[str, _Match]]
 ) -> list[LeakedPair]:
     """Return each pair of a topic and a training query once: the strictest and nearest match."""
-    best: dict[tuple[str, str], tuple[tuple[int, float, str], LeakedPair]] = {}
-    for topic in topics:
-        for train_id, (tier, cosine, text) in matches[topic.text].items():
-            order = (TIERS.index(tier), -(cosine or 0.0), topic.text)
-            pair = (topic.test_id, train_id)
-            if pair not in best or order < best[pair][0]:
-                best[pair] = (order, LeakedPair(*pair, tier, cosine, topic.text, text))
-    return [pair for _, pair in best.values()]
+    pairs = [
+        LeakedPair(topic.test_id, train_id, tier, cosine, topic.text, text)
+        for topic in topics
+        for train_id, (tier, cosine, text) in matches[topic.text].items()
+    ]
+    pairs.sort(key=_strictness, reverse=True)
+    return list({pair[:2]: pair for pair in pairs}.values())
+
+
+def _strictness(pair: LeakedPair) -> tuple[int, float, str]:
+    return TIERS.index(pair.tier), -(pair.cosine or 0.0), pair.test_text
 
 
 def _described(source: object) -> object:

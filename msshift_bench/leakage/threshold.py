@@ -7,10 +7,11 @@ and Table 2.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -81,24 +82,19 @@ def pairs_to_judge(
         CollectionError: if it is malformed.
         UsageError: if it holds no pair.
     """
-    by_test: dict[str, dict[str, Pair]] = defaultdict(dict)
-    for pair in _pairs_in(Path(source)):
-        if pair.found_by in _CERTAIN_TIERS and not certain:
-            continue
-        # A test query with several texts may find a training query by each.
-        earlier = by_test[pair.test_id].setdefault(pair.train_id, pair)
-        if _nearness(pair) > _nearness(earlier):
-            by_test[pair.test_id][pair.train_id] = pair
-    if not by_test:
+    candidates = [
+        pair for pair in _pairs_in(Path(source)) if certain or pair.found_by not in _CERTAIN_TIERS
+    ]
+    if not candidates:
         raise UsageError(
             f"there is no candidate to judge, leaving {' and '.join(_CERTAIN_TIERS)} aside; "
             "--certain keeps them"
         )
-    pairs: list[Pair] = []
-    for candidates in by_test.values():
-        nearest = sorted(candidates.values(), key=lambda pair: (-_nearness(pair), pair.train_id))
-        pairs += nearest[:per_test]
-    return pairs
+    by_test: dict[str, dict[str, Pair]] = {pair.test_id: {} for pair in candidates}
+    # A test query with several texts may find a training query by each: the nearest counts.
+    for pair in sorted(candidates, key=lambda pair: (-_nearness(pair), pair.train_id)):
+        by_test[pair.test_id].setdefault(pair.train_id, pair)
+    return [pair for nearest in by_test.values() for pair in [*nearest.values()][:per_test]]
 
 
 def _pairs_in(path: Path) -> Iterable[Pair]:
@@ -211,19 +207,14 @@ class ThresholdCurve:
             samples lack that precision than it leaves out; and ``lowest_sure_threshold``, whose
             precision has an interval that begins at the wanted one or above. One that there is not
             has no value.
-
-        Raises:
-            UsageError: if the precision is not between 0 and 1.
         """
-        if not 0 < precision <= 1:
-            raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
         threshold = self._lowest(np.ones(self._queries), precision)
         value = None if math.isinf(threshold) else threshold
         row = Figure("lowest_threshold", slice=f"precision of {precision:g}")
         sure = row._replace(figure="lowest_sure_threshold", value=self._sure(precision))
         return Figures([_known(row, value, self._interval(precision)), sure])
 
-    def _lowest(self, weights: Floats, precision: float) -> float:
+    def _lowest(self, weights: Floats | Ints, precision: float) -> float:
         """Return the lowest threshold if every test query counts so often; inf if there is none."""
         counted = weights[self._rows]
         kept, hits = np.cumsum(counted)[self._ends], np.cumsum(counted * self._leaks)[self._ends]
@@ -233,12 +224,10 @@ class ThresholdCurve:
     def _interval(self, precision: float) -> Interval | None:
         if self._queries < 2:
             return None
-        random = np.random.default_rng(self._queries)
-        drawn = np.empty(_SAMPLES)
-        for sample in range(_SAMPLES):
-            chosen = random.integers(0, self._queries, self._queries)
-            weights = np.bincount(chosen, minlength=self._queries).astype(np.float64)
-            drawn[sample] = self._lowest(weights, precision)
+        random, count = np.random.default_rng(self._queries), self._queries
+        samples = (random.integers(0, count, count) for _ in range(_SAMPLES))
+        weights = (np.bincount(sample, minlength=count) for sample in samples)
+        drawn = [self._lowest(often, precision) for often in weights]
         low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
         return None if math.isinf(high) else Interval(float(low), float(high))
 
@@ -365,6 +354,7 @@ def _counts(labels: Mapping[Pair, str], subsets: Mapping[str, frozenset[str]]) -
 
 def _agreements(annotations: Annotations) -> Iterator[Figure]:
     """Yield the agreement of every two annotators who judged pairs in common."""
+    as_given = attrgetter("chosen")
     for first, second in combinations(sorted(annotations.annotators), 2):
         several = any(
             "+" in verdict.chosen
@@ -373,7 +363,7 @@ def _agreements(annotations: Annotations) -> Iterator[Figure]:
         )
         agreements = {
             "kappa_of_types": annotations.agreement((first, second), LEAKS.label_of),
-            "kappa_as_given": annotations.agreement((first, second), _chosen) if several else None,
+            "kappa_as_given": annotations.agreement((first, second), as_given) if several else None,
             "kappa_of_leaking": annotations.agreement((first, second), _leaks),
         }
         of_types = agreements["kappa_of_types"]
@@ -387,10 +377,6 @@ def _agreements(annotations: Annotations) -> Iterator[Figure]:
 
 def _leaks(verdict: Verdict) -> bool:
     return LEAKS.label_of(verdict) != DIFFERENT
-
-
-def _chosen(verdict: Verdict) -> str:
-    return verdict.chosen
 
 
 def _notes_on_labels(labels: Mapping[Pair, str], unsettled: int, unjudged: int) -> list[str]:

@@ -110,7 +110,7 @@ def _sheet(path: Path) -> None:
 def _leaked_tests(folder: Path) -> None:
     first = next(iter(load_dataset(folder.with_name("msshift"), "length-short", split="test")))
     pair = LeakedPair(first.query_id, "t", "near-duplicate", 0.95, first.text, first.text)
-    FoundLeakage((pair,), 1, 1, {}, {}).write(folder)
+    FoundLeakage((pair,), 1, {}, {}, ()).write(folder)
 
 
 def _review(path: Path) -> None:

@@ -28,6 +28,7 @@ TWO = "compare runs --data msshift"
 EXPORT = "triples export length-short-triples {} --data msshift"
 NEAR = "similarity --data msshift --indicator"
 LINKS = "analyse runs --data msshift"
+TRAIN = "leakage experiment --collection own"
 VARIANTS = "variants make typos --data msshift"
 
 
@@ -79,6 +80,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         (f"{NEAR} unseen-words --output msshift/length/queries.parquet", "is in .*, which is r"),
         (f"{LINKS} --output runs/dense/length/short.run.json", "short.run.json is read, and would"),
         (f"{LINKS} --output runs/dense/x.json --models runs/dense", "is in runs/dense, which is r"),
+        (f"{TRAIN} --test own --output own/x.json", "own/x.json is in own, which is read"),
         (f"{VARIANTS} --out msshift/manifest.json", "msshift/manifest.json is in .*which is read"),
         (f"{VARIANTS} --out labels.tsv --queries labels.tsv", "labels.tsv is read, and would be"),
     ],
@@ -101,6 +103,7 @@ def test_what_is_read_is_no_output(
         f"{SETS} --per-query reprots/x.parquet",
         f"{ONE} --output reprots/x.json",
         f"{TWO} --output reprots/x.json",
+        f"{TRAIN} --output reprots/x.json",
         EXPORT.format("reprots/x.tsv"),
     ],
 )

@@ -58,57 +58,47 @@ def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
 
 def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path) -> None:
     found, train, out = work / "found", work / "train.tsv", work / "clean"
-    (work / "none.tsv").write_text("2\td1\td2\n")
-    (work / "bad.tsv").write_text("1\td1\td2\n2\td1\n")
-    (work / "other.tsv").write_text("7\tflowers\n")
-    with pytest.raises(DataError, match=r"nothing of .*none\.tsv would be left: of 1 lines, 1 are"):
-        clean_training(found, train, out, triples=work / "none.tsv")
-    with pytest.raises(CollectionError, match=r"bad\.tsv:2: 2 tab-separated fields where 3"):
-        clean_training(found, train, out, triples=work / "bad.tsv")
-    with pytest.raises(DataError, match="for other training queries than"):
-        clean_training(found, work / "other.tsv", out)
-    with pytest.raises(NotFoundError, match=r"holds no found\.json"):
-        clean_training(work, train, out)
-    with pytest.raises(NotFoundError, match=r"there is no file .*gone\.tsv"):
-        clean_training(found, work / "gone.tsv", out)
+    files = {"none": "2\td1\td2\n", "bad": "1\td1\td2\n2\td1\n", "other": "7\tflowers\n"}
+    for name, text in files.items():
+        (work / f"{name}.tsv").write_text(text)
+    facts = (found / "found.json").read_text()
+    data = (found / "candidates.parquet").read_bytes()
+    for name, facts_now, data_now in (
+        ("facts", facts.replace('"training_queries": ', '"training_queries": 1'), data),
+        ("pairs", facts, data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]),
+        ("short", facts, b"PAR1"),
+    ):
+        (work / name).mkdir()
+        (work / name / "found.json").write_text(facts_now)
+        (work / name / "candidates.parquet").write_bytes(data_now)
+    nothing = r"nothing of .*none\.tsv would be left: of 1 lines, 1 are"
+    for folder, queries, triples, error, message in (
+        (found, train, "none.tsv", DataError, nothing),
+        (found, train, "bad.tsv", CollectionError, r"bad\.tsv:2: 2 tab-separated fields where 3"),
+        (found, work / "other.tsv", None, DataError, "for other training queries than"),
+        (work, train, None, NotFoundError, r"holds no found\.json"),
+        (found, work / "gone.tsv", None, NotFoundError, r"there is no file .*gone\.tsv"),
+        (work / "facts", train, None, DataError, r"found\.json was changed after .*; find again"),
+        (work / "pairs", train, None, CollectionError, r"found\.json names another SHA-256"),
+        (work / "short", train, None, CollectionError, r"found\.json names another SHA-256"),
+    ):
+        with pytest.raises(error, match=message):
+            clean_training(folder, queries, out, triples=triples and work / triples)
     assert not out.exists()
-    (found / "candidates.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=r"names another SHA-256"):
-        clean_training(found, train, out)
-    out.mkdir()
-    (out / "mine.txt").write_text("mine")
-    find_leakage(train, {"t": "red shoes"}).write(work / "again")
-    with pytest.raises(UsageError, match=r"holds mine\.txt, which would be lost"):
-        clean_training(work / "again", train, out)
 
 
 def test_no_training_set_but_a_cleaned_one_is_replaced(work: Path) -> None:
-    own = work / "own"
-    own.mkdir()
-    (own / "queries.tsv").write_text(TRAIN)
-    (own / "qrels.tsv").write_text(QRELS)
-    with pytest.raises(UsageError, match=r"own holds qrels\.tsv, which would be lost"):
-        clean_training(work / "found", work / "train.tsv", own)
-    assert (own / "queries.tsv").read_text() == TRAIN
+    for files in (["mine.txt"], ["queries.tsv", "qrels.tsv"]):
+        own = work / files[0].partition(".")[0]
+        own.mkdir()
+        for name in files:
+            (own / name).write_text(TRAIN)
+        with pytest.raises(UsageError, match=rf"{own.name} holds {min(files)}, which is no part"):
+            clean_training(work / "found", work / "train.tsv", own)
+        assert {path.read_text() for path in own.iterdir()} == {TRAIN}
     clean = work / "clean"
     clean_training(work / "found", work / "train.tsv", clean)
     find_leakage(clean / "queries.tsv", {"t": "how old is the sun"}).write(work / "again")
     with pytest.raises(UsageError, match=r"queries\.tsv is read, and would be overwritten"):
         clean_training(work / "again", clean / "queries.tsv", clean)
     assert clean_training(work / "again", clean / "queries.tsv", work / "next").files[0].kept == 1
-
-
-def test_what_was_changed_since_it_was_found_is_refused(work: Path) -> None:
-    found, train, out = work / "found", work / "train.tsv", work / "clean"
-    facts = (found / "found.json").read_text()
-    (found / "found.json").write_text(
-        facts.replace('"training_queries": ', '"training_queries": 1')
-    )
-    with pytest.raises(DataError, match=r"found\.json was changed after .* wrote it; find again"):
-        clean_training(found, train, out)
-    (found / "found.json").write_text(facts)
-    data = (found / "candidates.parquet").read_bytes()
-    (found / "candidates.parquet").write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
-    with pytest.raises(CollectionError, match=r"found\.json names another SHA-256"):
-        clean_training(found, train, out)
-    assert not out.exists()

@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -235,13 +236,13 @@ def test_wrong_files_are_told_with_their_lines(
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
+    options: dict[str, Any]
     for options in ({"threshold": 0.0}, {"threshold": 1.5}, {"nearest": 0}):
-        with pytest.raises(UsageError):
-            find_leakage(TEXTS, TEXTS, **options)  # type: ignore[arg-type]
-    with pytest.raises(NotFoundError, match=r"there is no file none\.tsv"):
-        find_leakage("none.tsv", TEXTS)
-    with pytest.raises(NotFoundError, match=r"there is no file none\.tsv"):
-        find_leakage(TEXTS, "none.tsv")
+        with pytest.raises(UsageError, match=f"{min(options)} is {options[min(options)]}"):
+            find_leakage(TEXTS, TEXTS, **options)
+    for sources in (("none.tsv", TEXTS), (TEXTS, "none.tsv")):
+        with pytest.raises(NotFoundError, match=r"there is no file none\.tsv"):
+            find_leakage(*sources)
 
 
 @pytest.mark.slow
@@ -258,26 +259,25 @@ def test_the_command_writes_prints_and_fails_where_it_is_asked_to(
         "candidates.parquet",
         "found.json",
     }
-    failed = msshift(*find, "--fail-on", "same-words")
-    assert failed.returncode == 1
-    assert "1 training queries leak 1 test topics" in failed.stderr
-    assert msshift(*find, "--fail-on", "same-passage").returncode == 2
-    assert "the qrels of both" in msshift(*find, "--train-qrels", "train.tsv").stderr
-    assert "give both --train and --test" in msshift(*find[:-2]).stderr
-    for options in (("--fail-on", "same-words"), ("--out", "x"), ("--nearest", "1")):
-        refused = msshift(*find[:2], *options)
-        assert f"{options[0]} and the splits of a data set do not go together" in refused.stderr
-    assert "--data and --train and --test do not go" in msshift(*find, "--data", "x").stderr
-    assert "did you mean 'same-words'" in msshift(*find, "--fail-on", "same-word").stderr
     printed = json.loads(msshift(*find, "--format", "json").stdout)
     written = json.loads((tmp_path / "found" / "found.json").read_text())
     assert "same-normalised" in str(printed)
     assert printed == {name: written[name] for name in printed}
     (tmp_path / "found" / "review.csv").write_text("mine")
-    kept = msshift(*find)
-    assert kept.returncode == 2
-    assert "review.csv" in kept.stderr
-    lacking = msshift(*find, "--out", "o", "--encoder", "no-such/model", HF_HUB_OFFLINE="1")
-    assert lacking.returncode == 3
-    assert "no encoder 'no-such/model'" in lacking.stderr
+    data, splits = "--data and --train and --test do not go", "and the splits of a data set do not"
+    for arguments, code, message in (
+        ((*find, "--out", "x", "--fail-on", "same-words"), 1, "1 training queries leak 1 test top"),
+        (find, 2, "found holds review.csv"),
+        ((*find, "--fail-on", "same-passage"), 2, "needs --train-qrels and --test-qrels"),
+        ((*find, "--fail-on", "same-word"), 2, "did you mean 'same-words'"),
+        ((*find, "--train-qrels", "train.tsv"), 2, "the qrels of both"),
+        (find[:-2], 2, "give both --train and --test"),
+        ((*find, "--data", "x"), 2, data),
+        ((*find[:2], "--fail-on", "same-words"), 2, f"--fail-on {splits}"),
+        ((*find[:2], "--out", "x"), 2, f"--out {splits}"),
+        ((*find[:2], "--nearest", "1"), 2, f"--nearest {splits}"),
+        ((*find, "--out", "o", "--encoder", "no-such/model"), 3, "no encoder 'no-such/model'"),
+    ):
+        refused = msshift(*arguments, HF_HUB_OFFLINE="1")
+        assert (refused.returncode, message in refused.stderr) == (code, True), refused.stderr
     assert not (tmp_path / "o").exists()
