@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -49,8 +49,8 @@ class Architecture(Ranker, Generic[RecipeType]):
     @property
     def search_type(self) -> type[SearchSettings]:
         """The class of the table ``[search]`` of its recipes."""
-        found: type[SearchSettings] = get_type_hints(self.recipe_type)["search"]
-        return found
+        kind: Any = self.recipe_type.model_fields["search"].annotation
+        return cast("type[SearchSettings]", kind)
 
     def check_encoder(self, recipe: RecipeType) -> None:
         """Check, before anything is written, that what the model starts from is there.

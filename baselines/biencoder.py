@@ -8,13 +8,13 @@ and passages that BM25 ranks high and nobody judged relevant.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import NonNegativeFloat
 
 from msshift_bench.baselines.approximate import (
     HALF,
@@ -28,7 +28,6 @@ from msshift_bench.baselines.backbones import check_finite, encode_texts, load_b
 from msshift_bench.baselines.block_search import search_dense
 from msshift_bench.baselines.encoded_passages import encode_passages
 from msshift_bench.baselines.recipe import KL, MARGIN_MSE, Recipe, SearchSettings
-from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.search import Bm25, Ranking
@@ -39,7 +38,6 @@ SIMILARITIES = ("dot", "cosine")
 """The similarities that a search by dot product can rank by."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BiEncoderRecipe(Recipe):
     """How a bi-encoder is trained and searches, beyond the fields of `Recipe`.
 
@@ -50,9 +48,9 @@ class BiEncoderRecipe(Recipe):
         search: how it searches the passages.
     """
 
-    pooling: str = one_of("cls", "mean")
+    pooling: Literal["cls", "mean"]
     normalize: bool
-    loss_scale: float = at_least(0)
+    loss_scale: NonNegativeFloat
     search: DenseSearch
 
 

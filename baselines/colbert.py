@@ -9,21 +9,22 @@ the passage.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import NonNegativeFloat, PositiveInt
 
 from msshift_bench.baselines.approximate import measured_queries, recall_of
 from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.candidates import (
+    ALL_PASSAGES,
     NEAREST_TOKENS,
-    check_candidates,
+    CandidatesName,
     describe_candidates,
     first_of_bm25,
     reranks_tag,
@@ -31,11 +32,11 @@ from msshift_bench.baselines.candidates import (
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.late_interaction import max_sim, rerank, top_by_max_sim
-from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
-from msshift_bench.baselines.recipe_fields import at_least, checked
+from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings, later
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.system import Task
 from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import require
 from msshift_bench.search import Bm25, Ranking
 
 __all__ = ["ColBert", "ColBertRecipe", "ColBertSearch"]
@@ -44,7 +45,6 @@ _MARKERS = {"query": "[unused0]", "document": "[unused1]"}
 """The tokens that tell queries and passages apart; BERT's vocabulary holds them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ColBertSearch(SearchSettings):
     """How passages are searched with ColBERT, beyond what `SearchSettings` says.
 
@@ -56,19 +56,19 @@ class ColBertSearch(SearchSettings):
         tokens: how the nearest tokens are found, if and only if `candidates` is ``tokens``.
     """
 
-    candidates: str = checked(check_candidates)
+    candidates: CandidatesName = ALL_PASSAGES
     tokens: TokenSearch | None = None
 
-    def __post_init__(self) -> None:
-        SearchSettings.__post_init__(self)
-        if (self.candidates == NEAREST_TOKENS) != (self.tokens is not None):
-            raise UsageError(
-                f"candidates is {self.candidates!r}; a table [search.tokens] goes with "
-                f"candidates = {NEAREST_TOKENS!r} and with no other"
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        if (self.candidates == NEAREST_TOKENS) == (self.tokens is None):
+            yield (
+                "candidates",
+                f"it is {self.candidates!r}, and a table [search.tokens] goes with "
+                f"candidates = {NEAREST_TOKENS!r} and with no other",
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ColBertRecipe(Recipe):
     """How ColBERT is trained and searches, beyond the fields of `Recipe`.
 
@@ -83,18 +83,21 @@ class ColBertRecipe(Recipe):
         search: how it searches the passages.
     """
 
-    dimensions: int = at_least(1)
+    dimensions: PositiveInt
     in_batch_negatives: bool
-    loss_scale: float = at_least(0)
-    query_augmentation: bool = True
+    loss_scale: NonNegativeFloat
+    query_augmentation: bool = later(True)
     search: ColBertSearch
 
-    later: ClassVar[tuple[str, ...]] = (*Recipe.later, "query_augmentation")
-
-    def __post_init__(self) -> None:
-        Recipe.__post_init__(self)
-        if self.search.tokens is not None:
-            self.search.tokens.check_fits(self.dimensions)
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        tokens = self.search.tokens
+        if tokens is not None and self.dimensions % tokens.sub_vectors:
+            yield (
+                "dimensions",
+                f"{self.dimensions} is no multiple of sub_vectors {tokens.sub_vectors}",
+            )
 
 
 class ColBert(Architecture[ColBertRecipe]):
@@ -103,6 +106,13 @@ class ColBert(Architecture[ColBertRecipe]):
     name = "colbert"
     recipe_type = ColBertRecipe
     model_type = "MultiVectorEncoder"
+
+    def search_by(self, options: Mapping[str, Any]) -> SearchSettings:
+        """Return how to search; the nearest tokens are found as in the recipe ``paper``."""
+        if options.get("candidates") == NEAREST_TOKENS:
+            paper = load_recipe(ColBertRecipe, self.name, "paper")
+            options = {**options, "tokens": paper.search.tokens}
+        return super().search_by(options)
 
     def new_model(self, recipe: ColBertRecipe, encoder: str | Path) -> Any:
         """Return an encoder with a projection of its token states (ColBERT, section 3.2)."""

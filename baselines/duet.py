@@ -7,10 +7,12 @@ the passage's words. The score is the sum of theirs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
-from msshift_bench.baselines.recipe_fields import Rule, at_least, below_one
+from pydantic import PositiveInt
+
+from msshift_bench.baselines.recipe import BelowOne
 from msshift_bench.baselines.word_reranker import WordReranker, WordRerankerRecipe
 from msshift_bench.errors import require
 
@@ -20,16 +22,6 @@ _RUN = 3
 """Words that a convolution of the distributed model reads at once."""
 
 
-def _check_pooled(pooled: int, passage_length: int) -> str | None:
-    if pooled <= passage_length - _RUN + 1:
-        return None
-    return (
-        f"pooled is {pooled}; at most {passage_length - _RUN + 1} runs of {_RUN} words are in a "
-        f"passage of passage_length = {passage_length}"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DuetRecipe(WordRerankerRecipe):
     """How DUET is trained, beyond the fields of `WordRerankerRecipe`.
 
@@ -41,16 +33,21 @@ class DuetRecipe(WordRerankerRecipe):
         dropout: probability, 0 or more and below 1.
     """
 
-    filters: int = at_least(1)
-    hidden: int = at_least(1)
-    pooled: int = at_least(1)
-    dropout: float = at_least(0)
+    filters: PositiveInt
+    hidden: PositiveInt
+    pooled: PositiveInt
+    dropout: BelowOne
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        *WordRerankerRecipe.rules,
-        Rule(("pooled", "passage_length"), _check_pooled),
-        below_one("dropout"),
-    )
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        runs = self.passage_length - _RUN + 1
+        if self.pooled > runs:
+            yield (
+                "pooled",
+                f"it is {self.pooled}; at most {runs} runs of {_RUN} words are in a passage of "
+                f"passage_length = {self.passage_length}",
+            )
 
 
 class Duet(WordReranker[DuetRecipe]):

@@ -6,7 +6,6 @@ linear in the logarithms of these counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from msshift_bench.baselines.word_reranker import (
@@ -28,7 +27,6 @@ _LEAST = 1e-6
 """What is added to a count, so that it has a logarithm: Capreolus' value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KnrmRecipe(WordRerankerRecipe):
     """How KNRM is trained, beyond the fields of `WordRerankerRecipe`.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +126,7 @@ def run_leakage_experiment(
 def _recipe(system: str, recipe: str | Path, epochs: int) -> Recipe:
     """Return a system's recipe for pairs of a relevant passage and another."""
     chosen: Recipe = parse_recipe(ARCHITECTURES[system].recipe_type, find_recipe(system, recipe))
-    return replace(
-        chosen,
+    return chosen.changed(
         steps=None,
         epochs=epochs,
         negatives=BM25,
@@ -244,9 +243,8 @@ class _Run:
         )
         # Pairs that share a passage meet in different batches, so that a small set needs several.
         batch = max(2, min(recipe.batch_size, len(pairs) // _BATCHES))
-        steps = replace(recipe, batch_size=batch, accumulate=1).steps_of(len(pairs))
-        chosen = replace(
-            recipe,
+        steps = recipe.changed(batch_size=batch, accumulate=1).steps_of(len(pairs))
+        chosen = recipe.changed(
             seed=self.seed,
             batch_size=batch,
             accumulate=recipe.accumulate if batch == recipe.batch_size else 1,

@@ -168,7 +168,7 @@ class TriplesInParts(Generic[RecipeType]):
         asked = replace(
             task, queries=queries, train=(), work=work, record=RunFacts(), progress=progress
         )
-        search = replace(recipe.search, depth=recipe.negatives_depth)
+        search = recipe.search.changed(depth=recipe.negatives_depth)
         found = self._architecture.rankings(model, asked, search, lambda: self._index.of(task))
         ids = PassageIds([passage.doc_id for passage in task.passages("")])
         pools = ranked_negatives(

@@ -5,7 +5,6 @@ The encoder reads query and passage together and gives one score.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from msshift_bench.errors import require
 __all__ = ["MonoBert", "MonoBertRecipe"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MonoBertRecipe(RerankerRecipe):
     """How monoBERT is trained and searches: it has no field of its own."""
 

@@ -6,15 +6,12 @@ above that of "false" as the first word of its answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from msshift_bench.baselines.backbones import learn_word_pieces, loading
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_fields import Rule
 from msshift_bench.baselines.reranker import Reranker, RerankerRecipe
 from msshift_bench.baselines.sentence_pieces import read_pieces
 from msshift_bench.encoders import SAFETENSORS
@@ -36,13 +33,6 @@ _PIECES = "spiece.model"
 _WHAT = "monoT5"
 
 
-def _check_random(random: RandomEncoder | None) -> str | None:
-    if random is None or not random.matching:
-        return None
-    return "matching is true; it is a prior of BERT's layers, which a T5 does not have"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MonoT5Recipe(RerankerRecipe):
     """How monoT5 is trained and searches: it has no field of its own.
 
@@ -51,7 +41,14 @@ class MonoT5Recipe(RerankerRecipe):
     and `matching` is false.
     """
 
-    rules: ClassVar[tuple[Rule, ...]] = (*RerankerRecipe.rules, Rule(("random",), _check_random))
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        if self.random and self.random.matching:
+            yield (
+                "random",
+                "matching is true; it is a prior of BERT's layers, which a T5 does not have",
+            )
 
 
 class MonoT5(Reranker[MonoT5Recipe]):

@@ -7,10 +7,11 @@ they go into a network of three layers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
-from msshift_bench.baselines.recipe_fields import Rule, at_least
+from pydantic import PositiveInt
+
 from msshift_bench.baselines.word_reranker import (
     WordReranker,
     WordRerankerRecipe,
@@ -21,13 +22,6 @@ from msshift_bench.errors import require
 __all__ = ["Pacrr", "PacrrRecipe"]
 
 
-def _check_kept(kept: int, passage_length: int) -> str | None:
-    if kept <= passage_length:
-        return None
-    return f"kept is {kept}; a passage has no more than passage_length = {passage_length} values"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PacrrRecipe(WordRerankerRecipe):
     """How PACRR is trained, beyond the fields of `WordRerankerRecipe`.
 
@@ -38,15 +32,20 @@ class PacrrRecipe(WordRerankerRecipe):
         hidden: size of the two hidden layers.
     """
 
-    longest: int = at_least(1)
-    filters: int = at_least(1)
-    kept: int = at_least(1)
-    hidden: int = at_least(1)
+    longest: PositiveInt
+    filters: PositiveInt
+    kept: PositiveInt
+    hidden: PositiveInt
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        *WordRerankerRecipe.rules,
-        Rule(("kept", "passage_length"), _check_kept),
-    )
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        if self.kept > self.passage_length:
+            yield (
+                "kept",
+                f"it is {self.kept}; a passage has no more than passage_length = "
+                f"{self.passage_length} values",
+            )
 
 
 class Pacrr(WordReranker[PacrrRecipe]):

@@ -16,7 +16,6 @@ from msshift_bench.baselines.biencoder import SIMILARITIES
 from msshift_bench.baselines.driver import run_system
 from msshift_bench.baselines.model_kinds import ARCHITECTURES, kind_of_model, named_kind
 from msshift_bench.baselines.model_system import ModelSystem
-from msshift_bench.baselines.search_options import choose_search
 from msshift_bench.data import Collection, Dataset
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, require
 from msshift_bench.plumbing import Progress
@@ -73,7 +72,7 @@ def search_published(
         raise UnknownNameError("kind of model", str(kind), ARCHITECTURES)
     chosen = kind or kind_of_model(model)
     architecture = ARCHITECTURES[chosen]
-    settings = choose_search(architecture, search)
+    settings = architecture.search_by(search)
     name = name or Path(model).name
     require_libraries(name)
     if similarity is not None and chosen != "bi-encoder":

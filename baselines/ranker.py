@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msshift_bench.baselines.recipe import SearchSettings
+from msshift_bench.baselines.recipe import SearchSettings, refusal
 from msshift_bench.baselines.system import Task
+from msshift_bench.checked import check_value
 from msshift_bench.search import Bm25
 
 if TYPE_CHECKING:
@@ -31,6 +33,19 @@ class Ranker(ABC):
     def search_type(self) -> type[SearchSettings]:
         """The class of the settings that `rankings` takes."""
         return SearchSettings
+
+    def search_by(self, options: Mapping[str, Any]) -> SearchSettings:
+        """Return how to search with a model that no recipe describes.
+
+        Args:
+            options: fields of ``[search]`` in the recipes of its kind; `None` means the default.
+
+        Raises:
+            UsageError: for an option that this kind does not have, or an impossible value.
+        """
+        chosen = {name: value for name, value in options.items() if value is not None}
+        where = f"the search with {self.name}"
+        return check_value(chosen, self.search_type, where, partial(refusal, where))
 
     def check_model(self, model: Any) -> None:
         """Check, before passages are read, that a model can rank them.

@@ -44,7 +44,7 @@ def make_trained(
     """
     file = find_recipe(architecture.name, recipe)
     chosen = parse_recipe(architecture.recipe_type, file)
-    changed = chosen.changed(encoder=encoder, seed=seed, precision=precision, depth=depth)
+    changed = chosen.with_options(encoder=encoder, seed=seed, precision=precision, depth=depth)
     if triples not in TRIPLES_OPTIONS:
         raise UnknownNameError("triples", triples, TRIPLES_OPTIONS)
     if triples == "released" and changed.negatives == RANDOM:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,6 @@ from msshift_bench.baselines.block_search import best_of
 from msshift_bench.baselines.candidates import describe_candidates
 from msshift_bench.baselines.estimates import EncoderShape, Work
 from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
-from msshift_bench.baselines.recipe_fields import one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import counted
@@ -32,7 +30,6 @@ _PAIRS = 32_768
 """Pairs of a query and a passage to score before scores are saved, as whole queries."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerRecipe(Recipe):
     """How a re-ranker is trained and searches, beyond the fields of `Recipe`.
 
@@ -45,7 +42,7 @@ class RerankerRecipe(Recipe):
             each other.
     """
 
-    loss: str = one_of("binary", "softmax", "hinge")
+    loss: Literal["binary", "softmax", "hinge"]
 
 
 RerankerType = TypeVar("RerankerType", bound=RerankerRecipe)

@@ -9,20 +9,19 @@ weight in the batch, makes vectors sparse; its weight rises quadratically from 0
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import NonNegativeFloat, PositiveInt
 
 from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
-from msshift_bench.baselines.recipe_fields import at_least, one_of
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.plumbing import Progress, batches, silent, slices
@@ -50,7 +49,6 @@ _TOGETHER = 16_384
 """Queries searched together: with 1,000 passages each, 0.13 GB."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SpladeRecipe(Recipe):
     """How SPLADE is trained and searches, beyond the fields of `Recipe`.
 
@@ -65,11 +63,11 @@ class SpladeRecipe(Recipe):
         loss_scale: factor of the dot products in the softmax (the inverse of the temperature).
     """
 
-    in_batch_negatives: str = one_of("all", "positives")
-    query_flops: float = at_least(0)
-    passage_flops: float = at_least(0)
-    flops_steps: int = at_least(1)
-    loss_scale: float = at_least(0)
+    in_batch_negatives: Literal["all", "positives"]
+    query_flops: NonNegativeFloat
+    passage_flops: NonNegativeFloat
+    flops_steps: PositiveInt
+    loss_scale: NonNegativeFloat
 
 
 class Splade(Architecture[SpladeRecipe]):

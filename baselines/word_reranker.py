@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from msshift_bench.baselines.backbones import loading, not_loaded
 from msshift_bench.baselines.estimates import EncoderShape, Work
 from msshift_bench.baselines.recipe import RANDOM
-from msshift_bench.baselines.recipe_fields import Rule, make_recipe
 from msshift_bench.baselines.reranker import Reranker, RerankerRecipe
 from msshift_bench.baselines.word_vectors import COLLECTION, WordTable, WordVectors, make_word_table
 from msshift_bench.data import sha256_of
@@ -34,16 +32,6 @@ _KEPT_TEXTS = 200_000
 """Texts whose words are kept: candidates of several queries are cut into words once."""
 
 
-def _check_source(encoder: str) -> str | None:
-    if encoder != RANDOM:
-        return None
-    return (
-        f"encoder is {RANDOM!r}; words have vectors that are learnt, encoder = {COLLECTION!r}, or "
-        "the path of a file of them"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WordRerankerRecipe(RerankerRecipe):
     """How a re-ranker that compares words is trained, beyond the fields of `RerankerRecipe`.
 
@@ -57,7 +45,15 @@ class WordRerankerRecipe(RerankerRecipe):
 
     words: WordVectors
 
-    rules: ClassVar[tuple[Rule, ...]] = (*RerankerRecipe.rules, Rule(("encoder",), _check_source))
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        if self.encoder == RANDOM:
+            yield (
+                "encoder",
+                f"it is {RANDOM!r}; words have vectors that are learnt, encoder = {COLLECTION!r}, "
+                "or the path of a file of them",
+            )
 
 
 WordRerankerType = TypeVar("WordRerankerType", bound=WordRerankerRecipe)
@@ -219,23 +215,13 @@ def _scorer_class(architecture: WordReranker[Any]) -> Any:
         def load(cls, model_name_or_path: str, subfolder: str = "", **_: Any) -> Any:
             folder = Path(model_name_or_path) / subfolder
             kept = cls.load_config(str(folder), local_files_only=True)["recipe"]
-            values = _without_none(kept)
-            recipe = make_recipe(architecture.recipe_type, values, "recipe")
+            recipe = architecture.recipe_type.model_validate(kept)
             model = cls(recipe, WordTable.load(folder / _WORDS))
             cls.load_torch_weights(str(folder), model=model, local_files_only=True)
             return model
 
     Scorer.__name__ = architecture.module_name
     return Scorer
-
-
-def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a recipe's fields without those that it leaves out, as a TOML file has them."""
-    return {
-        name: _without_none(value) if isinstance(value, dict) else value
-        for name, value in values.items()
-        if value is not None
-    }
 
 
 def _number_of_unknown(word: str) -> int:

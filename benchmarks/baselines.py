@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -83,9 +82,7 @@ def make_models(folder: Path) -> None:
         for name, architecture in ARCHITECTURES.items():
             recipe: Any = load_recipe(architecture.recipe_type, name, "mini")
             own = {"dimensions": DIMENSIONS} if name == "colbert" else {}
-            recipe = replace(
-                recipe, query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH, **own
-            )
+            recipe = recipe.changed(query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH, **own)
             model = architecture.new_model(recipe, folder / "bert")
             if name == "splade":
                 make_sparse(model, texts[:500])

@@ -17,7 +17,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -128,8 +127,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     recipe: Any = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini")
-    recipe = replace(
-        recipe, steps=arguments.steps, checkpoint_every=arguments.steps // 2, accumulate=1
+    recipe = recipe.changed(
+        steps=arguments.steps, checkpoint_every=arguments.steps // 2, accumulate=1
     )
     taken: dict[str, list[float]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory(prefix="msshift-bench-") as name, quiet_libraries():

@@ -16,7 +16,7 @@ import resource
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,7 @@ def row_of(name: str, scale: Scale, device: str, folder: Path) -> list[str]:
     system: Any = ARCHITECTURES[name]
     recipe: Any = load_recipe(system.recipe_type, name, "paper")
     batch = scale.batch or recipe.batch_size
-    recipe = replace(
-        recipe,
+    recipe = recipe.changed(
         encoder="random",
         random=scale.shape,
         steps=scale.steps,

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -33,9 +32,9 @@ def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBe
     )
     texts = (passage.text for passage in passages(60))
     make_random_encoder(encoder, shape, texts, length=60, seed=1)
-    recipe = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini").changed(encoder=str(encoder))
+    recipe = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini").with_options(encoder=str(encoder))
     given: dict[str, Any] = {"query_length": 20, "passage_length": 40, "batch_size": 4, "steps": 4}
-    return replace(recipe, **given, **changes)
+    return recipe.changed(**given, **changes)
 
 
 def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(tmp_path: Path) -> None:
@@ -142,7 +141,7 @@ def test_parts_of_a_batch_add_up_to_the_batch(triples: TrainingData, tmp_path: P
                 SYSTEM,
                 model,
                 triples,
-                replace(recipe, accumulate=accumulate),
+                recipe.changed(accumulate=accumulate),
                 tmp_path / str(accumulate),
                 lambda *event: seen.append(event),
                 name="a model",
@@ -193,7 +192,7 @@ def test_the_optimizer_is_the_recipe_s(triples: TrainingData, tmp_path: Path) ->
         with quiet_libraries():
             model = SYSTEM.new_model(recipe, tmp_path / "bert")
             folder = tmp_path / str(number)
-            train(SYSTEM, model, triples, replace(recipe, **change), folder, silent, name="a")
+            train(SYSTEM, model, triples, recipe.changed(**change), folder, silent, name="a")
         made.append(weights_digest(model))
     # The gradients are shorter than the recipe's 1, so that no limit at all changes nothing.
     assert made.pop() == made[0]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.recipe_fields import RecipeError
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.errors import NotFoundError
+from msshift_bench.errors import NotFoundError, UsageError
 
 pytestmark = pytest.mark.neural
 
@@ -27,9 +25,9 @@ def recipe() -> Any:
 def test_word_vectors_are_known_by_their_digest(recipe: Any, tmp_path: Path) -> None:
     file = tmp_path / "glove.txt"
     with pytest.raises(NotFoundError, match=rf"no word vectors {file}: .*in the format of GloVe"):
-        KNRM.check_encoder(replace(recipe, encoder=str(file)))
+        KNRM.check_encoder(recipe.changed(encoder=str(file)))
     file.write_text("red 1 0\n")
-    given = replace(recipe, encoder=str(file))
+    given = recipe.changed(encoder=str(file))
     KNRM.check_encoder(given)
     facts = KNRM.encoder_facts(given)
     assert facts == {
@@ -40,8 +38,8 @@ def test_word_vectors_are_known_by_their_digest(recipe: Any, tmp_path: Path) -> 
     assert KNRM.encoder_facts(given) != facts
     # Vectors that are learnt from the passages follow from recipe and collection.
     assert KNRM.encoder_facts(recipe) is None
-    with pytest.raises(RecipeError, match="words have vectors that are learnt, encoder = 'coll"):
-        replace(recipe, encoder="random")
+    with pytest.raises(UsageError, match="words have vectors that are learnt, encoder = 'coll"):
+        recipe.changed(encoder="random")
 
 
 def test_a_folder_that_holds_no_saved_model(tmp_path: Path) -> None:

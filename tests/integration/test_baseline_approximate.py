@@ -118,13 +118,17 @@ def test_a_run_says_how_much_it_recalls(kind: str, build_once: Build, tmp_path: 
     assert sum(same) > 0.95 * len(same)
 
 
-def test_what_cannot_be() -> None:
-    with pytest.raises(UsageError, match="unknown approximate 'hsnw': did you mean 'hnsw'"):
-        search("hsnw")
-    with pytest.raises(UsageError, match="effort is of approximate search"):
-        DenseSearch(depth=1, batch_size=1, effort=3)
-    with pytest.raises(UsageError, match="storage = 'float16' is of exact search"):
-        DenseSearch(depth=1, batch_size=1, approximate="ivf", storage="float16")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"approximate": "hsnw"}, "unknown name 'hsnw'; did you mean 'hnsw'"),
+        ({"effort": 3}, "effort: it is of approximate search"),
+        ({"approximate": "ivf", "storage": "float16"}, "storage: 'float16' is of exact search"),
+    ],
+)
+def test_what_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        BiEncoder().search_by(options)
 
 
 def test_vectors_that_16_bits_cannot_hold_are_refused() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -49,7 +48,7 @@ def table(kind: type) -> str:
     hints = get_type_hints(kind)
     lines = ["| key | meaning |", "|---|---|"]
     for name, meaning in described(kind).items():
-        if not any(is_dataclass(part) for part in (hints[name], *get_args(hints[name]))):
+        if not any(hasattr(part, "model_fields") for part in (hints[name], *get_args(hints[name]))):
             text = meaning.replace("``", "`").removesuffix(".")
             lines.append(f"| `{name}` | {text} |")
     return "\n".join(lines)
@@ -61,7 +60,7 @@ def kinds() -> list[type]:
     found += [RerankerRecipe, WordRerankerRecipe, WordVectors]
     for architecture in ARCHITECTURES.values():
         found.append(architecture.recipe_type)
-        found.append(get_type_hints(architecture.recipe_type)["search"])
+        found.append(architecture.search_type)
     return [*dict.fromkeys(found), TokenSearch, MaskedWords, LateHead, SpanContrast]
 
 
@@ -73,7 +72,7 @@ def test_the_page_shows_every_field_as_it_is_documented(kind: type) -> None:
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_every_field_is_documented(kind: Any) -> None:
     documented = {name for one in kind.__mro__[:-1] for name in described(one)}
-    assert documented >= {field.name for field in fields(kind)}
+    assert documented >= {*kind.model_fields}
 
 
 @pytest.mark.neural

@@ -208,7 +208,7 @@ def test_models_that_cannot_be_searched_with(
         search_published(str(models / "bert"), ["length"], **given)
     with pytest.raises(UnknownNameError, match="kind of model 'colbrt': did you mean 'colbert'"):
         search_published(str(models / "bert"), ["length"], kind="colbrt", **given)
-    with pytest.raises(UnknownNameError, match="unknown option of splade 'candidates'"):
+    with pytest.raises(UsageError, match="the search with splade: candidates: there is no s"):
         search_published(str(models / "my-splade"), ["length"], candidates=3, **given)
     with pytest.raises(NotFoundError, match=r"no model .*nowhere: "):
         search_published(str(tmp_path / "nowhere"), ["length"], kind="bi-encoder", **given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,9 +26,9 @@ def test_a_bi_encoder_learns_and_misses_the_topic_it_was_not_trained_on(
     collection, data = open_collection("mini"), build_once("mini", "topics")
     recipe = make_trained(BiEncoder(), "mini").recipe
     # A narrower model learns the same in a third of the time.
-    narrow = replace(recipe.random, hidden=64, inner=64)
-    recipe = replace(recipe, random=narrow, steps=70, learning_rate=3e-3)
-    still = replace(recipe, steps=1, checkpoint_every=1, warmup_steps=0, learning_rate=0.0)
+    narrow = recipe.random.changed(hidden=64, inner=64)
+    recipe = recipe.changed(random=narrow, steps=70, learning_rate=3e-3)
+    still = recipe.changed(steps=1, checkpoint_every=1, warmup_steps=0, learning_rate=0.0)
 
     def evaluated(chosen: System, *held_out: str) -> Figures:
         out = tmp_path / chosen.tag

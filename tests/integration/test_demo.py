@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,8 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def load_short(*arguments: Any) -> Any:
         recipe = parse_recipe(*arguments)
-        random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
-        return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
+        random = recipe.random.changed(layers=1, hidden=16, inner=32, vocabulary=300)
+        return recipe.changed(steps=2, checkpoint_every=2, random=random)
 
     monkeypatch.setattr(recipe_systems, "parse_recipe", load_short)
     assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} < set(BASELINES)

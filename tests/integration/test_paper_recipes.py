@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -193,9 +192,8 @@ def length(build_once: Build) -> Path:
 
 def shortened(recipe: Recipe, encoder: Path) -> Recipe:
     """Return a recipe of two steps for a machine without a GPU, its other fields unchanged."""
-    validation = recipe.validation and replace(recipe.validation, every=2, queries=2, depth=2)
-    return replace(
-        recipe.changed(encoder=str(encoder), precision="fp32"),
+    validation = recipe.validation and recipe.validation.changed(every=2, queries=2, depth=2)
+    return recipe.with_options(encoder=str(encoder), precision="fp32").changed(
         batch_size=4,
         accumulate=2,
         steps=2,

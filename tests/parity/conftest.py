@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +35,14 @@ def small_model(small_encoder: Path) -> MakeModel:
     def make(system: Architecture[Any], **changes: Any) -> tuple[Any, Any]:
         from msshift_bench.baselines.backbones import quiet_libraries
 
-        recipe = replace(
-            load_recipe(system.recipe_type, system.name, "mini").changed(
-                encoder=str(small_encoder), seed=3
-            ),
-            query_length=12,
-            passage_length=40,
-            **changes,
+        recipe = (
+            load_recipe(system.recipe_type, system.name, "mini")
+            .with_options(encoder=str(small_encoder), seed=3)
+            .changed(
+                query_length=12,
+                passage_length=40,
+                **changes,
+            )
         )
         with quiet_libraries():
             return system.new_model(recipe, small_encoder), recipe

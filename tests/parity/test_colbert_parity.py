@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +144,7 @@ def test_queries_without_augmentation_keep_their_own_tokens(
 def test_a_recipe_that_augments_is_what_it_was_before_it_could_not(small_model: Any) -> None:
     _, recipe = small_model(SYSTEM)
     assert "query_augmentation" not in recipe.parameters()
-    without = replace(recipe, query_augmentation=False)
+    without = recipe.changed(query_augmentation=False)
     assert without.parameters()["query_augmentation"] is False
     assert without.digest() != recipe.digest()
 

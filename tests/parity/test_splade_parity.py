@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -215,7 +214,7 @@ def test_the_recipe_chooses_the_in_batch_negatives(negatives: str) -> None:
     import torch
 
     recipe: Any = load_recipe(SYSTEM.recipe_type, "splade", "mini")
-    loss = SYSTEM.loss(None, replace(recipe, in_batch_negatives=negatives)).loss
+    loss = SYSTEM.loss(None, recipe.changed(in_batch_negatives=negatives)).loss
     random = np.random.default_rng(2)
     vectors = [torch.from_numpy(one) for one in random.random((3, 4, 9))]
     found = float(loss.compute_loss_from_embeddings(vectors, None))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,8 +44,7 @@ def model_of(system: WordReranker[Any]) -> tuple[Any, Any, WordTable]:
     rng = np.random.default_rng(4)
     vectors = np.concatenate([np.zeros((1, 5)), rng.normal(size=(6, 5))]).astype(np.float32)
     table = WordTable(WORDS, (9, 5, 4, 3, 2, 1), 20, vectors)
-    recipe = replace(
-        load_recipe(system.recipe_type, system.name, "mini"),
+    recipe = load_recipe(system.recipe_type, system.name, "mini").changed(
         query_length=QUERY_LENGTH,
         passage_length=PASSAGE_LENGTH,
         **CHANGES[system.name],
@@ -245,7 +243,7 @@ def test_the_hinge_loss_by_hand() -> None:
     model, recipe, _ = model_of(Knrm())
     texts = [[pair[0] for pair in PAIRS], *[[passage] * 3 for _, passage in PAIRS]]
     with torch.no_grad():
-        found = Knrm().loss(model, replace(recipe, loss="hinge"))(texts, None).item()
+        found = Knrm().loss(model, recipe.changed(loss="hinge"))(texts, None).item()
     raw = [
         pair_scores(model, [(query, passage[0]) for passage in texts[1:]], 8) for query in texts[0]
     ]
