@@ -32,14 +32,14 @@ from msshift_bench.baselines.candidates import (
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.late_interaction import max_sim, rerank, top_by_max_sim
-from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings, later
+from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings, later
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.system import Task
 from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
 from msshift_bench.errors import require
 from msshift_bench.search import Bm25, Ranking
 
-__all__ = ["ColBert", "ColBertRecipe", "ColBertSearch"]
+__all__ = ["ColBert", "ColBertSearch"]
 
 _MARKERS = {"query": "[unused0]", "document": "[unused1]"}
 """The tokens that tell queries and passages apart; BERT's vocabulary holds them."""
@@ -69,8 +69,8 @@ class ColBertSearch(SearchSettings):
             )
 
 
-class ColBertRecipe(Recipe):
-    """How ColBERT is trained and searches, beyond the fields of `Recipe`.
+class ColBert(Architecture):
+    """One vector per token.
 
     Attributes:
         dimensions: dimensions of a token's vector.
@@ -82,6 +82,9 @@ class ColBertRecipe(Recipe):
             4.4); true unless `false` is given.
         search: how it searches the passages.
     """
+
+    name = "colbert"
+    model_type = "MultiVectorEncoder"
 
     dimensions: PositiveInt
     in_batch_negatives: bool
@@ -99,33 +102,26 @@ class ColBertRecipe(Recipe):
                 f"{self.dimensions} is no multiple of sub_vectors {tokens.sub_vectors}",
             )
 
-
-class ColBert(Architecture[ColBertRecipe]):
-    """One vector per token."""
-
-    name = "colbert"
-    recipe_type = ColBertRecipe
-    model_type = "MultiVectorEncoder"
-
-    def search_by(self, options: Mapping[str, Any]) -> SearchSettings:
+    @classmethod
+    def search_by(cls, options: Mapping[str, Any]) -> SearchSettings:
         """Return how to search; the nearest tokens are found as in the recipe ``paper``."""
         if options.get("candidates") == NEAREST_TOKENS:
-            paper = load_recipe(ColBertRecipe, self.name, "paper")
+            paper = load_recipe(ColBert, cls.name, "paper")
             options = {**options, "tokens": paper.search.tokens}
         return super().search_by(options)
 
-    def new_model(self, recipe: ColBertRecipe, encoder: str | Path) -> Any:
+    def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with a projection of its token states (ColBERT, section 3.2)."""
         library = require("sentence_transformers", "neural", self.name)
         modules = require("sentence_transformers.base.modules", "neural", self.name)
         own = require("sentence_transformers.multi_vector_encoder.modules", "neural", self.name)
         identity = require("torch", "neural", self.name).nn.Identity()
-        filled = {"query_expansion": {"strategy": "fixed", "length": recipe.query_length}}
+        filled = {"query_expansion": {"strategy": "fixed", "length": self.query_length}}
         backbone = load_backbone(
-            recipe,
+            self,
             encoder,
-            document_length=recipe.passage_length,
-            **(filled if recipe.query_augmentation else {"query_length": recipe.query_length}),
+            document_length=self.passage_length,
+            **(filled if self.query_augmentation else {"query_length": self.query_length}),
         )
         # Only tokens that the vocabulary lacks are added.
         backbone.tokenizer.add_special_tokens(
@@ -139,7 +135,7 @@ class ColBert(Architecture[ColBertRecipe]):
                 backbone,
                 modules.Dense(
                     backbone.get_embedding_dimension(),
-                    recipe.dimensions,
+                    self.dimensions,
                     bias=False,
                     activation_function=identity,
                     module_input_name="token_embeddings",
@@ -150,52 +146,54 @@ class ColBert(Architecture[ColBertRecipe]):
             prompts=_MARKERS,
         )
 
-    def teacher_loss(self, model: Any, recipe: ColBertRecipe) -> Any:
+    def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
         losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
         scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
-        if recipe.teacher_loss == MARGIN_MSE:
-            compare = scaled(scoring.colbert_scores_pairwise, recipe.loss_scale)
+        if self.teacher_loss == MARGIN_MSE:
+            compare = scaled(scoring.colbert_scores_pairwise, self.loss_scale)
             return losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
-        compare = scaled(scoring.colbert_kd_scores, recipe.loss_scale)
+        compare = scaled(scoring.colbert_kd_scores, self.loss_scale)
         return losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
 
-    def judgement_loss(self, model: Any, recipe: ColBertRecipe) -> Any:
+    def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the query's own passages, or those of the batch."""
         losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
         scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
         distributed = require("sentence_transformers.util.distributed", "neural", self.name)
-        own = not recipe.in_batch_negatives
+        own = not self.in_batch_negatives
         return losses.MultiVectorMultipleNegativesRankingLoss(
             model,
-            scale=recipe.loss_scale,
+            scale=self.loss_scale,
             similarity_fct=own_passages if own else scoring.colbert_scores,
             gather_across_devices=distributed.is_dist_initialized() and not own,
         )
 
-    def scoring(self, recipe: ColBertRecipe, passages: int, queries: int) -> float:
+    def scoring(self, passages: int, queries: int) -> float:
         """Return the operations of MaxSim with every candidate, and of finding candidates."""
-        candidates = first_of_bm25(recipe.search.candidates) or passages
+        candidates = first_of_bm25(self.search.candidates) or passages
         finding = 0.0
-        if recipe.search.tokens is not None:
-            candidates = recipe.query_length * recipe.search.tokens.matches
-            tokens = passages * recipe.passage_length
-            finding = recipe.search.tokens.operations(tokens, recipe.dimensions)
-        products = min(candidates, passages) * recipe.passage_length * recipe.dimensions
-        return queries * recipe.query_length * (2.0 * products + finding)
+        if self.search.tokens is not None:
+            candidates = self.query_length * self.search.tokens.matches
+            tokens = passages * self.passage_length
+            finding = self.search.tokens.operations(tokens, self.dimensions)
+        products = min(candidates, passages) * self.passage_length * self.dimensions
+        return queries * self.query_length * (2.0 * products + finding)
 
-    def bytes_per_passage(self, recipe: ColBertRecipe, shape: EncoderShape) -> int:
+    def bytes_per_passage(self, shape: EncoderShape) -> int:
         """Return the bytes of a passage's vectors, in 16 bits, and of its tokens in an index."""
         del shape
-        tokens = recipe.search.tokens
+        tokens = self.search.tokens
         indexed = 0 if tokens is None else tokens.bytes_per_token
-        return (2 * recipe.dimensions + indexed) * recipe.passage_length
+        return (2 * self.dimensions + indexed) * self.passage_length
 
-    def tag_of(self, search: SearchSettings) -> str:
+    @classmethod
+    def tag_of(cls, search: SearchSettings) -> str:
         """Return that the model only reranks, if it does."""
-        return reranks_tag(self.reranks(search))
+        return reranks_tag(cls.reranks(search))
 
-    def reranks(self, search: SearchSettings) -> int:
+    @classmethod
+    def reranks(cls, search: SearchSettings) -> int:
         """Return how many of BM25's first passages are the candidates, if they are."""
         assert isinstance(search, ColBertSearch)
         return first_of_bm25(search.candidates)
@@ -206,8 +204,9 @@ class ColBert(Architecture[ColBertRecipe]):
         tasks = arguments["router_mapping"]
         return {**arguments, "prompts": {name: model.prompts[task] for name, task in tasks.items()}}
 
+    @classmethod
     def score(
-        self,
+        cls,
         model: Any,
         queries: Sequence[str],
         passages: Sequence[str],
@@ -223,8 +222,9 @@ class ColBert(Architecture[ColBertRecipe]):
             chosen = np.concatenate([tokens[place] for place in places])
             yield max_sim(query[None], chosen, right["lengths"][places])[0]
 
+    @classmethod
     def rankings(
-        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and rank the candidates."""
         assert isinstance(search, ColBertSearch)
@@ -251,8 +251,8 @@ class ColBert(Architecture[ColBertRecipe]):
         task.record.facts["index"] = {"bytes": passages.bytes}
         task.record.facts["candidates"] = describe_candidates(search.candidates)
         if search.tokens is not None:
-            rankings = self._rank_by_tokens(queries, passages, task, search, search.tokens)
-        elif depth := self.reranks(search):
+            rankings = cls._rank_by_tokens(queries, passages, task, search, search.tokens)
+        elif depth := cls.reranks(search):
             first_passages = index().search(texts, depth=depth)
             rows = (
                 np.array(passages.ids.rows(list(ranking)), np.int64) for ranking in first_passages
@@ -265,8 +265,9 @@ class ColBert(Architecture[ColBertRecipe]):
             )
         yield from task.ranked(rankings, passages.ids)
 
+    @classmethod
     def _rank_by_tokens(
-        self,
+        cls,
         queries: npt.NDArray[np.float32],
         passages: EncodedPassages,
         task: Task,

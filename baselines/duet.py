@@ -13,17 +13,17 @@ from typing import Any
 from pydantic import PositiveInt
 
 from msshift_bench.baselines.recipe import BelowOne
-from msshift_bench.baselines.word_reranker import WordReranker, WordRerankerRecipe
+from msshift_bench.baselines.word_reranker import WordReranker
 from msshift_bench.errors import require
 
-__all__ = ["Duet", "DuetRecipe"]
+__all__ = ["Duet"]
 
 _RUN = 3
 """Words that a convolution of the distributed model reads at once."""
 
 
-class DuetRecipe(WordRerankerRecipe):
-    """How DUET is trained, beyond the fields of `WordRerankerRecipe`.
+class Duet(WordReranker):
+    """The sum of a local and a distributed model.
 
     Attributes:
         filters: filters of each convolution.
@@ -32,6 +32,9 @@ class DuetRecipe(WordRerankerRecipe):
             for each place where such a window fits.
         dropout: probability, 0 or more and below 1.
     """
+
+    name = "duet"
+    module_name = "DuetScorer"
 
     filters: PositiveInt
     hidden: PositiveInt
@@ -49,20 +52,14 @@ class DuetRecipe(WordRerankerRecipe):
                 f"passage_length = {self.passage_length}",
             )
 
-
-class Duet(WordReranker[DuetRecipe]):
-    """The sum of a local and a distributed model."""
-
-    name = "duet"
-    recipe_type = DuetRecipe
-
-    def network(self, recipe: DuetRecipe, vectors: Any) -> Any:
+    def network(self, vectors: Any) -> Any:
         """Return both models, with rectifiers as in Capreolus; the paper has tanh."""
         nn = require("torch", "neural", self.name).nn
         functional = nn.functional
         module: Any = nn.Module
-        filters, dimensions = recipe.filters, vectors.shape[1]
-        windows = recipe.passage_length - _RUN + 1 - recipe.pooled + 1
+        recipe = self  # The modules below have a self of their own.
+        filters, dimensions = self.filters, vectors.shape[1]
+        windows = self.passage_length - _RUN + 1 - self.pooled + 1
 
         class Local(module):  # type: ignore[misc]
             def __init__(self) -> None:

@@ -159,7 +159,7 @@ def _name_of(model: object) -> str:
 
 
 def _system_of(
-    ranker: Ranker,
+    ranker: type[Ranker],
     model: Any,
     name: str,
     options: Mapping[str, object],

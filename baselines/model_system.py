@@ -53,7 +53,7 @@ class ModelSystem(System):
 
     def __init__(
         self,
-        ranker: Ranker,
+        ranker: type[Ranker],
         model: Any,
         search: SearchSettings,
         name: str,

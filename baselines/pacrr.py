@@ -14,16 +14,15 @@ from pydantic import PositiveInt
 
 from msshift_bench.baselines.word_reranker import (
     WordReranker,
-    WordRerankerRecipe,
     word_similarities,
 )
 from msshift_bench.errors import require
 
-__all__ = ["Pacrr", "PacrrRecipe"]
+__all__ = ["Pacrr"]
 
 
-class PacrrRecipe(WordRerankerRecipe):
-    """How PACRR is trained, beyond the fields of `WordRerankerRecipe`.
+class Pacrr(WordReranker):
+    """Convolutions on the similarities of words, and the highest values of each.
 
     Attributes:
         longest: words of the longest run that is matched; a convolution of each size from 1 on.
@@ -31,6 +30,9 @@ class PacrrRecipe(WordRerankerRecipe):
         kept: highest values that are kept for each query word and size.
         hidden: size of the two hidden layers.
     """
+
+    name = "pacrr"
+    module_name = "PacrrScorer"
 
     longest: PositiveInt
     filters: PositiveInt
@@ -47,26 +49,20 @@ class PacrrRecipe(WordRerankerRecipe):
                 f"{self.passage_length} values",
             )
 
-
-class Pacrr(WordReranker[PacrrRecipe]):
-    """Convolutions on the similarities of words, and the highest values of each."""
-
-    name = "pacrr"
-    recipe_type = PacrrRecipe
-
-    def network(self, recipe: PacrrRecipe, vectors: Any) -> Any:
+    def network(self, vectors: Any) -> Any:
         """Return the convolutions and the layers that combine their highest values."""
         torch = require("torch", "neural", self.name)
         functional = torch.nn.functional
         module: Any = torch.nn.Module
+        recipe = self  # The modules below have a self of their own.
 
         class Network(module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 self.embedding = torch.nn.Embedding.from_pretrained(vectors, padding_idx=0)
+                sizes = range(1, recipe.longest + 1)
                 self.convolutions = torch.nn.ModuleList(
-                    torch.nn.Conv2d(1, recipe.filters, size)
-                    for size in range(1, recipe.longest + 1)
+                    torch.nn.Conv2d(1, recipe.filters, size) for size in sizes
                 )
                 values = recipe.query_length * (recipe.longest * recipe.kept + 1)
                 self.combine = torch.nn.Sequential(

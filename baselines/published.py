@@ -111,7 +111,7 @@ def _named(model: str) -> str | None:
         return None
 
 
-def _load_whole(architecture: Architecture[Any], model: str) -> Any:
+def _load_whole(architecture: type[Architecture], model: str) -> Any:
     """Return a model whose settings name no kind, if its files hold all weights of this kind.
 
     sentence-transformers draws the weights that are missing, such as those of a head, without an
@@ -136,7 +136,7 @@ def _load_whole(architecture: Architecture[Any], model: str) -> Any:
     return loaded
 
 
-def _load(architecture: Architecture[Any], model: str, seed: int = 0) -> Any:
+def _load(architecture: type[Architecture], model: str, seed: int = 0) -> Any:
     """Load a model; weights that its files lack are the same each time, for one seed."""
     torch = require("torch", "neural", architecture.name)
     with torch.random.fork_rng(devices=[]):

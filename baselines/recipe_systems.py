@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msshift_bench.baselines.architecture import Architecture, RecipeType
+from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.baselines.recipe import RANDOM
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
@@ -16,7 +16,7 @@ TRIPLES_OPTIONS = ("auto", "released", "mine")
 
 
 def make_trained(
-    architecture: Architecture[RecipeType],
+    architecture: type[Architecture],
     recipe: str | Path = "mini",
     *,
     encoder: str | None = None,
@@ -24,7 +24,7 @@ def make_trained(
     precision: str | None = None,
     depth: int | None = None,
     triples: str = "auto",
-) -> TrainedSystem[RecipeType]:
+) -> TrainedSystem:
     """Return the system of a recipe; arguments that are given replace the recipe's values.
 
     Args:
@@ -43,7 +43,7 @@ def make_trained(
         UsageError: if `triples` is ``released``, and the recipe draws negatives at random.
     """
     file = find_recipe(architecture.name, recipe)
-    chosen = parse_recipe(architecture.recipe_type, file)
+    chosen = parse_recipe(architecture, file)
     changed = chosen.with_options(encoder=encoder, seed=seed, precision=precision, depth=depth)
     if triples not in TRIPLES_OPTIONS:
         raise UnknownNameError("triples", triples, TRIPLES_OPTIONS)
@@ -52,4 +52,4 @@ def make_trained(
             f"{file.source} has negatives = {changed.negatives!r}, and the negatives of released "
             "triples are BM25's; take --triples mine, or a recipe that has them of BM25"
         )
-    return TrainedSystem(architecture, changed, file.name, file.sha256, triples)
+    return TrainedSystem(changed, file.name, file.sha256, triples)

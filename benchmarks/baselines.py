@@ -80,10 +80,10 @@ def make_models(folder: Path) -> None:
     make_random_encoder(folder / "bert", SHAPE, texts, length=length, seed=0)
     with quiet_libraries():
         for name, architecture in ARCHITECTURES.items():
-            recipe: Any = load_recipe(architecture.recipe_type, name, "mini")
+            recipe: Any = load_recipe(architecture, name, "mini")
             own = {"dimensions": DIMENSIONS} if name == "colbert" else {}
             recipe = recipe.changed(query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH, **own)
-            model = architecture.new_model(recipe, folder / "bert")
+            model = recipe.new_model(folder / "bert")
             if name == "splade":
                 make_sparse(model, texts[:500])
             model.save_pretrained(str(folder / name), create_model_card=False)

@@ -127,9 +127,8 @@ def system_of(plan: Plan, place: Place, training: Training) -> Any:
     from msshift_bench.baselines.recipe_files import find_recipe, load_recipe, parse_recipe
     from msshift_bench.baselines.registry import ARCHITECTURES
 
-    architecture: Any = ARCHITECTURES[training.system]
     file = find_recipe(training.system, place.recipe)
-    recipe = parse_recipe(architecture.recipe_type, file)
+    recipe: Any = parse_recipe(ARCHITECTURES[training.system], file)
     if training.start == RANDOM:
         shape = load_recipe(PretrainingRecipe, "pretrain", place.recipe).random
         recipe = recipe.changed(encoder=RANDOM, random=shape)
@@ -140,7 +139,6 @@ def system_of(plan: Plan, place: Place, training: Training) -> Any:
     if changes.get("teacher") in plan.teachers:
         changes["teacher"] = str(place.runs(plan) / changes["teacher"])
     system = TrainedSystem(
-        architecture,
         recipe.changed(seed=training.seed, **changes),
         file.name,
         None if changes else file.sha256,

@@ -19,9 +19,9 @@ from tests.conftest import Build, Command
 
 
 def mini(**changes: Any) -> TrainedSystem[Any]:
-    system = BiEncoder()
-    recipe = load_recipe(system.recipe_type, system.name, "mini")
-    return TrainedSystem(system, recipe.changed(**changes), "mini")
+    system = BiEncoder
+    recipe = load_recipe(system, system.name, "mini")
+    return TrainedSystem(recipe.changed(**changes), "mini")
 
 
 def test_waiting_ends_with_what_is_waited_for_or_with_the_work(

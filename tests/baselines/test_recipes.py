@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.architecture import Architecture
-from msshift_bench.baselines.biencoder import BiEncoder, BiEncoderRecipe
-from msshift_bench.baselines.colbert import ColBert, ColBertRecipe, ColBertSearch
-from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
+from msshift_bench.baselines.biencoder import BiEncoder
+from msshift_bench.baselines.colbert import ColBert, ColBertSearch
+from msshift_bench.baselines.monobert import MonoBert
 from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder, SearchSettings, Table
 from msshift_bench.baselines.recipe_files import (
     RecipeFile,
@@ -21,12 +21,12 @@ from msshift_bench.baselines.recipe_files import (
     recipe_names,
 )
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.splade import Splade, SpladeRecipe
+from msshift_bench.baselines.splade import Splade
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 
 Write = Callable[..., Path]
 
-SYSTEMS: list[Architecture[Any]] = [BiEncoder(), Splade(), ColBert(), MonoBert()]
+SYSTEMS: list[type[Architecture]] = [BiEncoder, Splade, ColBert, MonoBert]
 RECIPES = [
     pytest.param(system, name, id=f"{system.name}-{name}")
     for system in SYSTEMS
@@ -77,25 +77,24 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def load(path: str | Path) -> BiEncoderRecipe:
-    return load_recipe(BiEncoderRecipe, "bi-encoder", path)
+def load(path: str | Path) -> BiEncoder:
+    return load_recipe(BiEncoder, "bi-encoder", path)
 
 
 @pytest.mark.parametrize(("system", "name"), RECIPES)
-def test_the_recipes_that_come_along_load(system: Architecture[Any], name: str) -> None:
-    recipe = load_recipe(system.recipe_type, system.name, name)
-    assert type(recipe) is system.recipe_type
+def test_the_recipes_that_come_along_load(system: type[Architecture], name: str) -> None:
+    recipe = load_recipe(system, system.name, name)
+    assert type(recipe) is system
     assert json.loads(json.dumps(recipe.parameters())) == recipe.parameters()
     # What decides a run, and whether another process may go on with it, is in its parameters.
     optimizer = {"adam_beta1", "adam_beta2", "adam_epsilon", "max_gradient_norm"}
     assert optimizer <= recipe.parameters().keys()
 
 
-@pytest.mark.parametrize("system", [Splade(), MonoBert()], ids=["splade", "monobert"])
-def test_the_lexical_prior_is_all_that_no_prior_lacks(system: Architecture[Any]) -> None:
+@pytest.mark.parametrize("system", [Splade, MonoBert], ids=["splade", "monobert"])
+def test_the_lexical_prior_is_all_that_no_prior_lacks(system: type[Architecture]) -> None:
     mini, without = (
-        load_recipe(system.recipe_type, system.name, name).parameters()
-        for name in ("mini", "mini-no-prior")
+        load_recipe(system, system.name, name).parameters() for name in ("mini", "mini-no-prior")
     )
     assert mini["random"].pop("matching") is True
     assert without["random"].pop("matching") is False
@@ -109,7 +108,7 @@ def test_every_system_has_its_recipes() -> None:
 
 
 KINDS = [
-    BiEncoderRecipe, SpladeRecipe, ColBertRecipe, MonoBertRecipe, SearchSettings, ColBertSearch,
+    BiEncoder, Splade, ColBert, MonoBert, SearchSettings, ColBertSearch,
     RandomEncoder, EarlyStopping,
 ]  # fmt: skip
 
@@ -122,18 +121,18 @@ def test_every_field_is_documented(kind: type[Table]) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_fields_of_other_systems_are_refused(system: Architecture[Any], tmp_path: Path) -> None:
+def test_fields_of_other_systems_are_refused(system: type[Architecture], tmp_path: Path) -> None:
     foreign = {
         "pooling": '"cls"', "query_flops": "0.1", "dimensions": "8", "loss": '"binary"',
     }  # fmt: skip
-    own = {*system.recipe_type.model_fields}
+    own = {*system.model_fields}
     good = (files("msshift_bench.baselines") / "recipes" / f"{system.name}-mini.toml").read_text()
     assert len(foreign.keys() - own) == 3
     for name in foreign.keys() - own:
         path = tmp_path / "mine.toml"
         path.write_text(f"{name} = {foreign[name]}\n{good}")
         with pytest.raises(UsageError, match=f"{name}: there is no such field"):
-            load_recipe(system.recipe_type, system.name, path)
+            load_recipe(system, system.name, path)
 
 
 def test_whole_numbers_do_for_floats(write: Write) -> None:
@@ -237,7 +236,7 @@ def test_what_is_wrong_is_named_with_the_file(
 def test_what_a_reranker_s_shape_does_not_allow_is_refused(
     system: str, changes: dict[str, Any], message: str
 ) -> None:
-    kind = ARCHITECTURES[system].recipe_type
+    kind = ARCHITECTURES[system]
     assert parse_recipe(kind, RecipeFile("tiny", "tiny.toml", tiny_recipe(system)))
     with pytest.raises(UsageError, match=rf"tiny\.toml(:\d+)?: {message}"):
         parse_recipe(kind, RecipeFile("tiny", "tiny.toml", tiny_recipe(system, **changes)))
@@ -309,9 +308,9 @@ def test_epochs_are_steps_of_what_there_is(write: Write) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_the_recipes_of_zhan(system: Architecture[Any]) -> None:
+def test_the_recipes_of_zhan(system: type[Architecture]) -> None:
     """CIKM 2022, section 5.1.2."""
-    recipe = load_recipe(system.recipe_type, system.name, "zhan")
+    recipe = load_recipe(system, system.name, "zhan")
     assert (recipe.encoder, recipe.epochs) == ("google-bert/bert-base-uncased", 50)
     assert recipe.validation is None
     if system.name == "bi-encoder":

@@ -44,7 +44,7 @@ def options() -> Iterable[str]:
 def recipe_keys() -> set[str]:
     """Return every key of a recipe, those of its tables included."""
     found: set[str] = set()
-    kinds: list[Any] = [PretrainingRecipe, *(one.recipe_type for one in ARCHITECTURES.values())]
+    kinds: list[Any] = [PretrainingRecipe, *ARCHITECTURES.values()]
     while kinds:
         for name, field in kinds.pop().model_fields.items():
             found.add(name)

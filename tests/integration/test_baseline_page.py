@@ -16,9 +16,9 @@ from msshift_bench.baselines.recipe import (
     TrainingSettings,
 )
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.reranker import RerankerRecipe
+from msshift_bench.baselines.reranker import Reranker
 from msshift_bench.baselines.token_index import TokenSearch
-from msshift_bench.baselines.word_reranker import WordRerankerRecipe
+from msshift_bench.baselines.word_reranker import WordReranker
 from msshift_bench.baselines.word_vectors import WordVectors
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
@@ -57,10 +57,10 @@ def table(kind: type) -> str:
 def kinds() -> list[type]:
     """Return every table of the recipes: those that all share, then those of single systems."""
     found: list[Any] = [TrainingSettings, Recipe, SearchSettings, EarlyStopping, RandomEncoder]
-    found += [RerankerRecipe, WordRerankerRecipe, WordVectors]
+    found += [Reranker, WordReranker, WordVectors]
     for architecture in ARCHITECTURES.values():
-        found.append(architecture.recipe_type)
-        found.append(architecture.search_type)
+        found.append(architecture)
+        found.append(architecture.search_type())
     return [*dict.fromkeys(found), TokenSearch, MaskedWords, LateHead, SpanContrast]
 
 

@@ -45,7 +45,7 @@ def test_what_candidates_are_not(bad: object, tmp_path: Path) -> None:
     written = tmp_path / "mine.toml"
     written.write_text(tiny_recipe("colbert", search={"candidates": bad}))
     with pytest.raises(UsageError, match=r"mine\.toml:\d+: search\.candidates: (expected|.* form)"):
-        load_recipe(ColBert().recipe_type, "colbert", written)
+        load_recipe(ColBert, "colbert", written)
 
 
 def test_the_command_line_refuses_others(msshift: Command, tmp_path: Path) -> None:
@@ -77,12 +77,12 @@ def test_the_command_line_refuses_others(msshift: Command, tmp_path: Path) -> No
 def test_token_search_that_cannot_be(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(tiny_recipe("colbert", search=changes))
     with pytest.raises(UsageError, match=message):
-        load_recipe(ColBert().recipe_type, "colbert", tmp_path / "mine.toml")
+        load_recipe(ColBert, "colbert", tmp_path / "mine.toml")
 
 
 def test_the_recipes_that_come_along() -> None:
     def candidates(name: str) -> str:
-        return load_recipe(ColBert().recipe_type, "colbert", name).search.candidates
+        return load_recipe(ColBert, "colbert", name).search.candidates
 
     assert {name: candidates(name) for name in ("mini", "pool", "paper")} == {
         "mini": "all",
@@ -264,19 +264,19 @@ def test_a_published_model_is_searched_by_tokens(tmp_path: Path) -> None:
 
     # Learning how tokens lie takes longer than all else, and grows with their number.
     build_dataset(open_collection("mini:120"), ["length"], tmp_path / "msshift")
-    architecture = ColBert()
+    architecture = ColBert
     shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)
     texts = (passage.text for passage in passages(100))
     make_random_encoder(tmp_path / "bert", shape, texts, length=124, seed=1)
-    recipe = load_recipe(architecture.recipe_type, "colbert", "mini")
+    recipe = load_recipe(architecture, "colbert", "mini")
     with quiet_libraries():
-        model = architecture.new_model(recipe, tmp_path / "bert")
+        model = recipe.new_model(tmp_path / "bert")
         model.save_pretrained(str(tmp_path / "late"), create_model_card=False)
     given: dict[str, Any] = {"data": tmp_path / "msshift", "collection": "mini:120", "depth": 7}
     (run,) = search_published(
         str(tmp_path / "late"), ["length"], out=tmp_path, candidates="tokens", **given
     )
-    paper: Any = load_recipe(architecture.recipe_type, "colbert", "paper")
+    paper: Any = load_recipe(architecture, "colbert", "paper")
     (said, tokens) = sidecar(run), paper.search.tokens
     assert said["parameters"]["search"]["tokens"]["matches"] == tokens.matches == 1024
     assert said["index"]["recall"] > 0.9

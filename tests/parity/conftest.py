@@ -32,11 +32,11 @@ def small_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_model(small_encoder: Path) -> MakeModel:
     """Return a function that makes a system's model on the tiny BERT, and its recipe."""
 
-    def make(system: Architecture[Any], **changes: Any) -> tuple[Any, Any]:
+    def make(system: type[Architecture], **changes: Any) -> tuple[Any, Any]:
         from msshift_bench.baselines.backbones import quiet_libraries
 
         recipe = (
-            load_recipe(system.recipe_type, system.name, "mini")
+            load_recipe(system, system.name, "mini")
             .with_options(encoder=str(small_encoder), seed=3)
             .changed(
                 query_length=12,
@@ -45,6 +45,6 @@ def small_model(small_encoder: Path) -> MakeModel:
             )
         )
         with quiet_libraries():
-            return system.new_model(recipe, small_encoder), recipe
+            return recipe.new_model(small_encoder), recipe
 
     return make

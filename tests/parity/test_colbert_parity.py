@@ -18,7 +18,7 @@ from msshift_bench.search.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
 
-SYSTEM = ColBert()
+SYSTEM = ColBert
 TEXTS = [passage.text for passage in passages(6)]
 
 Floats = npt.NDArray[np.float32]
@@ -174,7 +174,7 @@ def test_the_loss_by_hand(small_model: Any, in_batch: bool) -> None:
         texts = TEXTS[2 * place : 2 * place + 2]
         features.append({**model.preprocess(texts, prompt=prompt, task=task), "task": task})
     with torch.no_grad():
-        loss = SYSTEM.loss(model, recipe)(features, None)
+        loss = recipe.training_loss(model)(features, None)
     queries = model.encode_query(TEXTS[:2])
     scores = model.similarity(queries, model.encode_document(TEXTS[2:]))
     if not in_batch:

@@ -53,7 +53,7 @@ def test_the_loss_is_the_teacher_s_and_the_weighted_judgements(
     model.eval()
     with torch.no_grad():
         values = [
-            value_of(system.loss(model, one)(columns_of(system, model), labels))
+            value_of(one.training_loss(model)(columns_of(system, model), labels))
             for one in (judged, taught, taught.changed(judgement_weight=0.25))
         ]
     assert min(values) > 0
