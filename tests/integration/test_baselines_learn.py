@@ -9,7 +9,7 @@ import pytest
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.driver import run_system
 from msshift_bench.baselines.neural import TrainedSystem
-from msshift_bench.baselines.recipe_systems import make_trained
+from msshift_bench.baselines.registry import make_trained
 from msshift_bench.baselines.system import System
 from msshift_bench.data.collection import open_collection
 from msshift_bench.evaluation import evaluate_run_sets

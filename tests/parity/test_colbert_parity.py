@@ -167,7 +167,7 @@ def test_the_loss_by_hand(small_model: Any, in_batch: bool) -> None:
     model, recipe = small_model(SYSTEM, in_batch_negatives=in_batch, loss_scale=1.0)
     model.eval()
     columns = ("query", "positive", "negative_1")
-    arguments = SYSTEM.training_arguments(model, columns)
+    arguments = recipe.training_arguments(model, columns)
     features = []
     for place, name in enumerate(columns):
         task, prompt = arguments["router_mapping"][name], arguments["prompts"][name]

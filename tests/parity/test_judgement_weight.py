@@ -19,10 +19,10 @@ TEXTS = [passage.text for passage in passages(6)]
 COLUMNS = ("query", "positive", "negative_1")
 
 
-def columns_of(system: Any, model: Any) -> list[Any]:
+def columns_of(recipe: Any, model: Any) -> list[Any]:
     """Return a batch of two triples as the trainer gives it to a loss."""
     texts = [TEXTS[first : first + 2] for first in (0, 2, 4)]
-    arguments = system.training_arguments(model, COLUMNS)
+    arguments = recipe.training_arguments(model, COLUMNS)
     if not arguments:
         return texts
     prompts = arguments.get("prompts", {})
@@ -53,7 +53,7 @@ def test_the_loss_is_the_teacher_s_and_the_weighted_judgements(
     model.eval()
     with torch.no_grad():
         values = [
-            value_of(one.training_loss(model)(columns_of(system, model), labels))
+            value_of(one.training_loss(model)(columns_of(one, model), labels))
             for one in (judged, taught, taught.changed(judgement_weight=0.25))
         ]
     assert min(values) > 0
