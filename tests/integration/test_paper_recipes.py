@@ -220,7 +220,7 @@ def test_the_first_steps(
         models.append(model)
         yield from ((row.query_id, {"1": 1.0}) for row in task.queries)
 
-    monkeypatch.setattr(architecture, "rankings", first_passage)
+    monkeypatch.setattr(architecture, "rankings", staticmethod(first_passage))
     monkeypatch.setattr(architecture, "conclusion", lambda *_: "")
     recipe = shortened(load_recipe(architecture, system, "paper"), small_distilbert)
     (run,) = run_system(
