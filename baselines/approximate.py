@@ -15,18 +15,17 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import PositiveInt
 
 from msshift_bench.baselines.block_search import best_of, search_dense
 from msshift_bench.baselines.encoded_passages import EncodedPassages
 from msshift_bench.baselines.recipe import SearchSettings
-from msshift_bench.baselines.recipe_fields import at_least, one_of
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import require
 from msshift_bench.plumbing import write_atomically
 from msshift_bench.search import EXTRA_PASSAGES, Ranking
 
@@ -62,7 +61,6 @@ _QUERIES = 1_024
 _Vectors = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DenseSearch(SearchSettings):
     """How a bi-encoder searches the passages, beyond the fields of `SearchSettings`.
 
@@ -75,18 +73,16 @@ class DenseSearch(SearchSettings):
             it they are kept as they are, in 32 bits.
     """
 
-    approximate: str | None = one_of("hnsw", "ivf", default=None)
-    effort: int | None = at_least(1, default=None)
-    storage: str | None = one_of(HALF, default=None)
+    approximate: Literal["hnsw", "ivf"] | None = None
+    effort: PositiveInt | None = None
+    storage: Literal["float16"] | None = None
 
-    def __post_init__(self) -> None:
-        SearchSettings.__post_init__(self)
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
         if self.effort is not None and self.approximate is None:
-            raise UsageError("effort is of approximate search; exact search knows none")
+            yield "effort", "it is of approximate search; exact search knows none"
         if self.storage == HALF and self.approximate is not None:
-            raise UsageError(
-                f"storage = {HALF!r} is of exact search; approximate search knows none"
-            )
+            yield "storage", f"{HALF!r} is of exact search; approximate search knows none"
 
 
 def find_index(passages: EncodedPassages, kind: str, folder: Path) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,109 +20,104 @@ from msshift_bench.baselines.recipe import Recipe, SearchSettings
 from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import require
 
-__all__ = ["Architecture", "Candidates", "RecipeType", "scaled", "weighted_sum"]
-
-RecipeType = TypeVar("RecipeType", bound=Recipe)
+__all__ = ["Architecture", "Candidates", "scaled", "weighted_sum"]
 
 Candidates = Sequence[npt.NDArray[np.int64]]
 """For each query, the places of the passages to score."""
 
 
-class Architecture(Ranker, Generic[RecipeType]):
-    """One way to rank passages with a transformer; it holds no state.
+class Architecture(Recipe, Ranker):
+    """One way to rank passages with a transformer, which is its recipe.
+
+    What a model that was trained elsewhere needs, too, is of the class.
 
     Attributes:
         name: the system's name, and the name of its folder in a run set.
-        recipe_type: the class of its recipes.
+        module_name: the name of its own first module in a saved model; "" if that is a transformer.
         model_type: the name of its class in sentence-transformers; the trainer's and the
             arguments' names begin with it.
     """
 
-    recipe_type: type[RecipeType]
+    name: ClassVar[str]
+    libraries: ClassVar[tuple[str, ...]] = ()
     model_type: ClassVar[str]
+    module_name: ClassVar[str] = ""
 
-    @property
-    def module_name(self) -> str:
-        """The name of its own first module in a saved model; "" if that is a transformer."""
-        return ""
-
-    @property
-    def search_type(self) -> type[SearchSettings]:
+    @classmethod
+    def search_type(cls) -> type[SearchSettings]:
         """The class of the table ``[search]`` of its recipes."""
-        found: type[SearchSettings] = get_type_hints(self.recipe_type)["search"]
-        return found
+        kind: Any = cls.model_fields["search"].annotation
+        return cast("type[SearchSettings]", kind)
 
-    def check_encoder(self, recipe: RecipeType) -> None:
+    def check_encoder(self) -> None:
         """Check, before anything is written, that what the model starts from is there.
 
         Raises:
             NotFoundError: if it is not.
         """
-        if recipe.random is None:
-            load_config(recipe.encoder)
+        if self.random is None:
+            load_config(self.encoder)
 
-    def makes_encoder(self, recipe: RecipeType) -> bool:
+    def makes_encoder(self) -> bool:
         """Return whether the model starts from what `make_encoder` writes."""
-        return recipe.random is not None
+        return self.random is not None
 
-    def make_encoder(self, recipe: RecipeType, texts: Iterable[str], folder: Path) -> None:
+    def make_encoder(self, texts: Iterable[str], folder: Path) -> None:
         """Write what the model starts from.
 
         Args:
-            recipe: the recipe.
             texts: the passages of the collection.
             folder: the folder to write; it appears only when it is complete.
         """
-        assert recipe.random is not None
-        length = recipe.query_length + recipe.passage_length
-        make_random_encoder(folder, recipe.random, texts, length=length, seed=recipe.seed)
+        assert self.random is not None
+        length = self.query_length + self.passage_length
+        make_random_encoder(folder, self.random, texts, length=length, seed=self.seed)
 
-    def encoder_facts(self, recipe: RecipeType) -> Mapping[str, object] | None:
+    def encoder_facts(self) -> Mapping[str, object] | None:
         """Return what decides what the model starts from, beyond the recipe; `None` for nothing."""
-        del recipe
         return None
 
-    def shape(self, recipe: RecipeType) -> EncoderShape:
+    def shape(self) -> EncoderShape:
         """Return the shape of the encoder.
 
         Raises:
             NotFoundError: if there is no such encoder, or the Hub cannot be reached.
         """
-        return encoder_shape(recipe)
+        return encoder_shape(self)
 
     @abstractmethod
-    def new_model(self, recipe: RecipeType, encoder: str | Path) -> Any:
+    def new_model(self, encoder: str | Path) -> Any:
         """Return an untrained model.
 
         Args:
-            recipe: the recipe.
             encoder: where the encoder is: a folder, or an id of the Hugging Face Hub.
 
         Raises:
             NotFoundError: if there is no such encoder.
         """
 
-    def loss(self, model: Any, recipe: RecipeType) -> Any:
+    def training_loss(self, model: Any) -> Any:
         """Return the loss, a torch module as sentence-transformers' trainers take it."""
-        if recipe.teacher is None:
-            return self.judgement_loss(model, recipe)
-        taught = self.teacher_loss(model, recipe)
-        if not recipe.judgement_weight:
+        if self.teacher is None:
+            return self.judgement_loss(model)
+        taught = self.teacher_distance(model)
+        if not self.judgement_weight:
             return taught
-        judged = self.judgement_loss(model, recipe)
-        return weighted_sum(taught, judged, recipe.judgement_weight)
+        judged = self.judgement_loss(model)
+        return weighted_sum(taught, judged, self.judgement_weight)
 
     @abstractmethod
-    def judgement_loss(self, model: Any, recipe: RecipeType) -> Any:
+    def judgement_loss(self, model: Any) -> Any:
         """Return the loss of telling relevant passages from others."""
 
     @abstractmethod
-    def teacher_loss(self, model: Any, recipe: RecipeType) -> Any:
+    def teacher_distance(self, model: Any) -> Any:
         """Return the distance of the model's scores to those of the recipe's teacher."""
 
+    @classmethod
     @abstractmethod
     def score(
-        self,
+        cls,
         model: Any,
         queries: Sequence[str],
         passages: Sequence[str],
@@ -139,27 +134,24 @@ class Architecture(Ranker, Generic[RecipeType]):
             batch_size: texts encoded together.
         """
 
-    def work(
-        self, recipe: RecipeType, shape: EncoderShape, passages: int, queries: int, examples: int
-    ) -> Work:
+    def work(self, shape: EncoderShape, passages: int, queries: int, examples: int) -> Work:
         """Return the work of training and search, for the plan of a run.
 
         A weight costs two operations per token, and six when it is trained.
 
         Args:
-            recipe: the recipe.
             shape: the encoder's shape.
             passages: passages of the collection.
             queries: test queries.
             examples: pairs of a training query and a relevant passage.
         """
         weights = shape.layer_weights + self.head_weights(shape)
-        triple = recipe.query_length + (1 + recipe.negatives_per_query) * recipe.passage_length
-        texts = passages * recipe.passage_length + queries * recipe.query_length
+        triple = self.query_length + (1 + self.negatives_per_query) * self.passage_length
+        texts = passages * self.passage_length + queries * self.query_length
         return Work(
-            training=6.0 * weights * recipe.steps_of(examples) * recipe.batch_size * triple,
-            searching=2.0 * weights * texts + self.scoring(recipe, passages, queries),
-            index_bytes=passages * self.bytes_per_passage(recipe, shape),
+            training=6.0 * weights * self.steps_of(examples) * self.batch_size * triple,
+            searching=2.0 * weights * texts + self.scoring(passages, queries),
+            index_bytes=passages * self.bytes_per_passage(shape),
         )
 
     def head_weights(self, shape: EncoderShape) -> int:
@@ -167,17 +159,17 @@ class Architecture(Ranker, Generic[RecipeType]):
         del shape
         return 0
 
-    def scoring(self, recipe: RecipeType, passages: int, queries: int) -> float:
+    def scoring(self, passages: int, queries: int) -> float:
         """Return the operations of scoring encoded passages; 0 if they are few."""
-        del recipe, passages, queries
+        del passages, queries
         return 0.0
 
-    def bytes_per_passage(self, recipe: RecipeType, shape: EncoderShape) -> int:
+    def bytes_per_passage(self, shape: EncoderShape) -> int:
         """Return the bytes stored per passage."""
-        del recipe
         return 4 * shape.hidden
 
-    def conclusion(self, facts: Mapping[str, Any], recipe_name: str) -> str:
+    @classmethod
+    def conclusion(cls, facts: Mapping[str, Any], recipe_name: str) -> str:
         """Return a message to print when a run is complete; "" for none.
 
         Args:
@@ -187,12 +179,14 @@ class Architecture(Ranker, Generic[RecipeType]):
         del facts, recipe_name
         return ""
 
-    def tag_of(self, search: SearchSettings) -> str:
+    @classmethod
+    def tag_of(cls, search: SearchSettings) -> str:
         """Return the part of a run tag that describes the search; "" for none."""
         del search
         return ""
 
-    def load_model(self, where: str | Path, **options: Any) -> Any:
+    @classmethod
+    def load_model(cls, where: str | Path, **options: Any) -> Any:
         """Return a model from a folder or from the Hugging Face Hub.
 
         Args:
@@ -203,9 +197,7 @@ class Architecture(Ranker, Generic[RecipeType]):
             NotFoundError: if there is no such model, or it cannot be loaded.
             DataError: if its weights are pickles.
         """
-        model_class = getattr(
-            require("sentence_transformers", "neural", self.name), self.model_type
-        )
+        model_class = getattr(require("sentence_transformers", "neural", cls.name), cls.model_type)
         local = Path(where).is_dir()
         with loading("model", where):
             return model_class(
@@ -223,9 +215,9 @@ class Architecture(Ranker, Generic[RecipeType]):
         tasks = {name: "query" if name == "query" else "document" for name in columns}
         return {"router_mapping": tasks}
 
-    def callbacks(self, loss: Any, recipe: RecipeType) -> list[Any]:
+    def callbacks(self, loss: Any) -> list[Any]:
         """Return callbacks of the trainer that belong to the loss."""
-        del loss, recipe
+        del loss
         return []
 
 

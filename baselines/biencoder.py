@@ -8,13 +8,13 @@ and passages that BM25 ranks high and nobody judged relevant.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import NonNegativeFloat
 
 from msshift_bench.baselines.approximate import (
     HALF,
@@ -27,21 +27,19 @@ from msshift_bench.baselines.architecture import Architecture, Candidates, scale
 from msshift_bench.baselines.backbones import check_finite, encode_texts, load_backbone
 from msshift_bench.baselines.block_search import search_dense
 from msshift_bench.baselines.encoded_passages import encode_passages
-from msshift_bench.baselines.recipe import KL, MARGIN_MSE, Recipe, SearchSettings
-from msshift_bench.baselines.recipe_fields import at_least, one_of
+from msshift_bench.baselines.recipe import KL, MARGIN_MSE, SearchSettings
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.search import Bm25, Ranking
 
-__all__ = ["SIMILARITIES", "BiEncoder", "BiEncoderRecipe"]
+__all__ = ["SIMILARITIES", "BiEncoder"]
 
 SIMILARITIES = ("dot", "cosine")
 """The similarities that a search by dot product can rank by."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BiEncoderRecipe(Recipe):
-    """How a bi-encoder is trained and searches, beyond the fields of `Recipe`.
+class BiEncoder(Architecture):
+    """One vector per text.
 
     Attributes:
         pooling: how token states become one vector: ``cls`` or ``mean``.
@@ -50,56 +48,52 @@ class BiEncoderRecipe(Recipe):
         search: how it searches the passages.
     """
 
-    pooling: str = one_of("cls", "mean")
-    normalize: bool
-    loss_scale: float = at_least(0)
-    search: DenseSearch
-
-
-class BiEncoder(Architecture[BiEncoderRecipe]):
-    """One vector per text."""
-
     name = "bi-encoder"
     libraries = ("faiss",)
-    recipe_type = BiEncoderRecipe
     model_type = "SentenceTransformer"
 
-    def new_model(self, recipe: BiEncoderRecipe, encoder: str | Path) -> Any:
+    pooling: Literal["cls", "mean"]
+    normalize: bool
+    loss_scale: NonNegativeFloat
+    search: DenseSearch
+
+    def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with the recipe's pooling."""
         library = require("sentence_transformers", "neural", self.name)
         modules = require("sentence_transformers.sentence_transformer.modules", "neural", self.name)
         backbone = load_backbone(
-            recipe,
+            self,
             encoder,
-            query_length=recipe.query_length,
-            document_length=recipe.passage_length,
+            query_length=self.query_length,
+            document_length=self.passage_length,
         )
-        parts = [backbone, modules.Pooling(backbone.get_embedding_dimension(), recipe.pooling)]
-        if recipe.normalize:
+        parts = [backbone, modules.Pooling(backbone.get_embedding_dimension(), self.pooling)]
+        if self.normalize:
             parts.append(modules.Normalize())
         return library.SentenceTransformer(modules=parts, similarity_fn_name="dot")
 
-    def teacher_loss(self, model: Any, recipe: BiEncoderRecipe) -> Any:
+    def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
         losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
         util = require("sentence_transformers.util", "neural", self.name)
         kind = {MARGIN_MSE: losses.MarginMSELoss, KL: losses.DistillKLDivLoss}
-        compare = scaled(util.pairwise_dot_score, recipe.loss_scale)
-        return kind[recipe.teacher_loss](model, similarity_fct=compare)
+        compare = scaled(util.pairwise_dot_score, self.loss_scale)
+        return kind[self.teacher_loss](model, similarity_fct=compare)
 
-    def judgement_loss(self, model: Any, recipe: BiEncoderRecipe) -> Any:
+    def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the batch (DPR, equation 2)."""
         losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
         util = require("sentence_transformers.util", "neural", self.name)
         return losses.MultipleNegativesRankingLoss(
             model,
-            scale=recipe.loss_scale,
+            scale=self.loss_scale,
             similarity_fct=util.dot_score,
             gather_across_devices=util.distributed.is_dist_initialized(),
         )
 
+    @classmethod
     def score(
-        self,
+        cls,
         model: Any,
         queries: Sequence[str],
         passages: Sequence[str],
@@ -112,7 +106,8 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
         for query, places in zip(left, candidates, strict=True):
             yield right[places] @ query
 
-    def check_model(self, model: Any) -> None:
+    @classmethod
+    def check_model(cls, model: Any) -> None:
         """Check that the model's similarity is the dot product or the cosine.
 
         Raises:
@@ -125,8 +120,9 @@ class BiEncoder(Architecture[BiEncoderRecipe]):
                 "similarity_fn_name to it"
             )
 
+    @classmethod
     def rankings(
-        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
         del index

@@ -7,13 +7,14 @@ the run must see that, so every run names its candidates.
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
-from msshift_bench.errors import UnknownNameError, UsageError
+from pydantic import Field
 
 __all__ = [
     "ALL_PASSAGES",
     "NEAREST_TOKENS",
-    "check_candidates",
+    "CandidatesName",
     "describe_candidates",
     "first_of_bm25",
     "reranks_tag",
@@ -22,30 +23,15 @@ __all__ = [
 ALL_PASSAGES = "all"
 NEAREST_TOKENS = "tokens"
 
-_FIRST = re.compile(r"bm25:([1-9][0-9]*)")
-_VALID = (ALL_PASSAGES, NEAREST_TOKENS, "bm25:<number>, e.g. bm25:1000")
+_FIRST = "bm25:([1-9][0-9]*)"
 
-
-def check_candidates(value: object) -> None:
-    """Check a recipe's ``candidates``.
-
-    Raises:
-        UsageError: if it is a bare number; the message has the right spelling.
-        UnknownNameError: if it is not ``all``, ``tokens`` or ``bm25:<number>``.
-    """
-    text = str(value)
-    if re.fullmatch("[0-9]+", text):
-        spelled = f"bm25:{int(text)}" if int(text) else ALL_PASSAGES
-        raise UsageError(f'candidates is {text}, which is written "{spelled}" now')
-    if type(value) is not str or (
-        value not in (ALL_PASSAGES, NEAREST_TOKENS) and not _FIRST.fullmatch(text)
-    ):
-        raise UnknownNameError("candidates", text, _VALID)
+CandidatesName = Annotated[str, Field(pattern=f"^({ALL_PASSAGES}|{NEAREST_TOKENS}|{_FIRST})$")]
+"""A recipe's ``candidates``: ``all``, ``tokens`` or ``bm25:<number>``."""
 
 
 def first_of_bm25(candidates: str) -> int:
     """Return the number of ``bm25:<number>``; 0 for other candidates."""
-    match = _FIRST.fullmatch(candidates)
+    match = re.fullmatch(_FIRST, candidates)
     return int(match[1]) if match else 0
 
 

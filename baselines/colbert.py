@@ -9,21 +9,22 @@ the passage.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import NonNegativeFloat, PositiveInt
 
 from msshift_bench.baselines.approximate import measured_queries, recall_of
 from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.candidates import (
+    ALL_PASSAGES,
     NEAREST_TOKENS,
-    check_candidates,
+    CandidatesName,
     describe_candidates,
     first_of_bm25,
     reranks_tag,
@@ -31,20 +32,19 @@ from msshift_bench.baselines.candidates import (
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.late_interaction import max_sim, rerank, top_by_max_sim
-from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
-from msshift_bench.baselines.recipe_fields import at_least, checked
+from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings, later
+from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.system import Task
 from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import require
 from msshift_bench.search import Bm25, Ranking
 
-__all__ = ["ColBert", "ColBertRecipe", "ColBertSearch"]
+__all__ = ["ColBert", "ColBertSearch"]
 
 _MARKERS = {"query": "[unused0]", "document": "[unused1]"}
 """The tokens that tell queries and passages apart; BERT's vocabulary holds them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ColBertSearch(SearchSettings):
     """How passages are searched with ColBERT, beyond what `SearchSettings` says.
 
@@ -56,21 +56,21 @@ class ColBertSearch(SearchSettings):
         tokens: how the nearest tokens are found, if and only if `candidates` is ``tokens``.
     """
 
-    candidates: str = checked(check_candidates)
+    candidates: CandidatesName = ALL_PASSAGES
     tokens: TokenSearch | None = None
 
-    def __post_init__(self) -> None:
-        SearchSettings.__post_init__(self)
-        if (self.candidates == NEAREST_TOKENS) != (self.tokens is not None):
-            raise UsageError(
-                f"candidates is {self.candidates!r}; a table [search.tokens] goes with "
-                f"candidates = {NEAREST_TOKENS!r} and with no other"
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        if (self.candidates == NEAREST_TOKENS) == (self.tokens is None):
+            yield (
+                "candidates",
+                f"it is {self.candidates!r}, and a table [search.tokens] goes with "
+                f"candidates = {NEAREST_TOKENS!r} and with no other",
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColBertRecipe(Recipe):
-    """How ColBERT is trained and searches, beyond the fields of `Recipe`.
+class ColBert(Architecture):
+    """One vector per token.
 
     Attributes:
         dimensions: dimensions of a token's vector.
@@ -83,39 +83,45 @@ class ColBertRecipe(Recipe):
         search: how it searches the passages.
     """
 
-    dimensions: int = at_least(1)
-    in_batch_negatives: bool
-    loss_scale: float = at_least(0)
-    query_augmentation: bool = True
-    search: ColBertSearch
-
-    later: ClassVar[tuple[str, ...]] = (*Recipe.later, "query_augmentation")
-
-    def __post_init__(self) -> None:
-        Recipe.__post_init__(self)
-        if self.search.tokens is not None:
-            self.search.tokens.check_fits(self.dimensions)
-
-
-class ColBert(Architecture[ColBertRecipe]):
-    """One vector per token."""
-
     name = "colbert"
-    recipe_type = ColBertRecipe
     model_type = "MultiVectorEncoder"
 
-    def new_model(self, recipe: ColBertRecipe, encoder: str | Path) -> Any:
+    dimensions: PositiveInt
+    in_batch_negatives: bool
+    loss_scale: NonNegativeFloat
+    query_augmentation: bool = later(True)
+    search: ColBertSearch
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        tokens = self.search.tokens
+        if tokens is not None and self.dimensions % tokens.sub_vectors:
+            yield (
+                "dimensions",
+                f"{self.dimensions} is no multiple of sub_vectors {tokens.sub_vectors}",
+            )
+
+    @classmethod
+    def search_by(cls, options: Mapping[str, Any]) -> SearchSettings:
+        """Return how to search; the nearest tokens are found as in the recipe ``paper``."""
+        if options.get("candidates") == NEAREST_TOKENS:
+            paper = load_recipe(ColBert, cls.name, "paper")
+            options = {**options, "tokens": paper.search.tokens}
+        return super().search_by(options)
+
+    def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with a projection of its token states (ColBERT, section 3.2)."""
         library = require("sentence_transformers", "neural", self.name)
         modules = require("sentence_transformers.base.modules", "neural", self.name)
         own = require("sentence_transformers.multi_vector_encoder.modules", "neural", self.name)
         identity = require("torch", "neural", self.name).nn.Identity()
-        filled = {"query_expansion": {"strategy": "fixed", "length": recipe.query_length}}
+        filled = {"query_expansion": {"strategy": "fixed", "length": self.query_length}}
         backbone = load_backbone(
-            recipe,
+            self,
             encoder,
-            document_length=recipe.passage_length,
-            **(filled if recipe.query_augmentation else {"query_length": recipe.query_length}),
+            document_length=self.passage_length,
+            **(filled if self.query_augmentation else {"query_length": self.query_length}),
         )
         # Only tokens that the vocabulary lacks are added.
         backbone.tokenizer.add_special_tokens(
@@ -129,7 +135,7 @@ class ColBert(Architecture[ColBertRecipe]):
                 backbone,
                 modules.Dense(
                     backbone.get_embedding_dimension(),
-                    recipe.dimensions,
+                    self.dimensions,
                     bias=False,
                     activation_function=identity,
                     module_input_name="token_embeddings",
@@ -140,52 +146,54 @@ class ColBert(Architecture[ColBertRecipe]):
             prompts=_MARKERS,
         )
 
-    def teacher_loss(self, model: Any, recipe: ColBertRecipe) -> Any:
+    def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
         losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
         scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
-        if recipe.teacher_loss == MARGIN_MSE:
-            compare = scaled(scoring.colbert_scores_pairwise, recipe.loss_scale)
+        if self.teacher_loss == MARGIN_MSE:
+            compare = scaled(scoring.colbert_scores_pairwise, self.loss_scale)
             return losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
-        compare = scaled(scoring.colbert_kd_scores, recipe.loss_scale)
+        compare = scaled(scoring.colbert_kd_scores, self.loss_scale)
         return losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
 
-    def judgement_loss(self, model: Any, recipe: ColBertRecipe) -> Any:
+    def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the query's own passages, or those of the batch."""
         losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
         scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
         distributed = require("sentence_transformers.util.distributed", "neural", self.name)
-        own = not recipe.in_batch_negatives
+        own = not self.in_batch_negatives
         return losses.MultiVectorMultipleNegativesRankingLoss(
             model,
-            scale=recipe.loss_scale,
+            scale=self.loss_scale,
             similarity_fct=own_passages if own else scoring.colbert_scores,
             gather_across_devices=distributed.is_dist_initialized() and not own,
         )
 
-    def scoring(self, recipe: ColBertRecipe, passages: int, queries: int) -> float:
+    def scoring(self, passages: int, queries: int) -> float:
         """Return the operations of MaxSim with every candidate, and of finding candidates."""
-        candidates = first_of_bm25(recipe.search.candidates) or passages
+        candidates = first_of_bm25(self.search.candidates) or passages
         finding = 0.0
-        if recipe.search.tokens is not None:
-            candidates = recipe.query_length * recipe.search.tokens.matches
-            tokens = passages * recipe.passage_length
-            finding = recipe.search.tokens.operations(tokens, recipe.dimensions)
-        products = min(candidates, passages) * recipe.passage_length * recipe.dimensions
-        return queries * recipe.query_length * (2.0 * products + finding)
+        if self.search.tokens is not None:
+            candidates = self.query_length * self.search.tokens.matches
+            tokens = passages * self.passage_length
+            finding = self.search.tokens.operations(tokens, self.dimensions)
+        products = min(candidates, passages) * self.passage_length * self.dimensions
+        return queries * self.query_length * (2.0 * products + finding)
 
-    def bytes_per_passage(self, recipe: ColBertRecipe, shape: EncoderShape) -> int:
+    def bytes_per_passage(self, shape: EncoderShape) -> int:
         """Return the bytes of a passage's vectors, in 16 bits, and of its tokens in an index."""
         del shape
-        tokens = recipe.search.tokens
+        tokens = self.search.tokens
         indexed = 0 if tokens is None else tokens.bytes_per_token
-        return (2 * recipe.dimensions + indexed) * recipe.passage_length
+        return (2 * self.dimensions + indexed) * self.passage_length
 
-    def tag_of(self, search: SearchSettings) -> str:
+    @classmethod
+    def tag_of(cls, search: SearchSettings) -> str:
         """Return that the model only reranks, if it does."""
-        return reranks_tag(self.reranks(search))
+        return reranks_tag(cls.reranks(search))
 
-    def reranks(self, search: SearchSettings) -> int:
+    @classmethod
+    def reranks(cls, search: SearchSettings) -> int:
         """Return how many of BM25's first passages are the candidates, if they are."""
         assert isinstance(search, ColBertSearch)
         return first_of_bm25(search.candidates)
@@ -196,8 +204,9 @@ class ColBert(Architecture[ColBertRecipe]):
         tasks = arguments["router_mapping"]
         return {**arguments, "prompts": {name: model.prompts[task] for name, task in tasks.items()}}
 
+    @classmethod
     def score(
-        self,
+        cls,
         model: Any,
         queries: Sequence[str],
         passages: Sequence[str],
@@ -213,8 +222,9 @@ class ColBert(Architecture[ColBertRecipe]):
             chosen = np.concatenate([tokens[place] for place in places])
             yield max_sim(query[None], chosen, right["lengths"][places])[0]
 
+    @classmethod
     def rankings(
-        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and rank the candidates."""
         assert isinstance(search, ColBertSearch)
@@ -241,8 +251,8 @@ class ColBert(Architecture[ColBertRecipe]):
         task.record.facts["index"] = {"bytes": passages.bytes}
         task.record.facts["candidates"] = describe_candidates(search.candidates)
         if search.tokens is not None:
-            rankings = self._rank_by_tokens(queries, passages, task, search, search.tokens)
-        elif depth := self.reranks(search):
+            rankings = cls._rank_by_tokens(queries, passages, task, search, search.tokens)
+        elif depth := cls.reranks(search):
             first_passages = index().search(texts, depth=depth)
             rows = (
                 np.array(passages.ids.rows(list(ranking)), np.int64) for ranking in first_passages
@@ -255,8 +265,9 @@ class ColBert(Architecture[ColBertRecipe]):
             )
         yield from task.ranked(rankings, passages.ids)
 
+    @classmethod
     def _rank_by_tokens(
-        self,
+        cls,
         queries: npt.NDArray[np.float32],
         passages: EncodedPassages,
         task: Task,

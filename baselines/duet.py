@@ -7,31 +7,23 @@ the passage's words. The score is the sum of theirs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
-from msshift_bench.baselines.recipe_fields import Rule, at_least, below_one
-from msshift_bench.baselines.word_reranker import WordReranker, WordRerankerRecipe
+from pydantic import PositiveInt
+
+from msshift_bench.baselines.recipe import BelowOne
+from msshift_bench.baselines.word_reranker import WordReranker
 from msshift_bench.errors import require
 
-__all__ = ["Duet", "DuetRecipe"]
+__all__ = ["Duet"]
 
 _RUN = 3
 """Words that a convolution of the distributed model reads at once."""
 
 
-def _check_pooled(pooled: int, passage_length: int) -> str | None:
-    if pooled <= passage_length - _RUN + 1:
-        return None
-    return (
-        f"pooled is {pooled}; at most {passage_length - _RUN + 1} runs of {_RUN} words are in a "
-        f"passage of passage_length = {passage_length}"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DuetRecipe(WordRerankerRecipe):
-    """How DUET is trained, beyond the fields of `WordRerankerRecipe`.
+class Duet(WordReranker):
+    """The sum of a local and a distributed model.
 
     Attributes:
         filters: filters of each convolution.
@@ -41,31 +33,33 @@ class DuetRecipe(WordRerankerRecipe):
         dropout: probability, 0 or more and below 1.
     """
 
-    filters: int = at_least(1)
-    hidden: int = at_least(1)
-    pooled: int = at_least(1)
-    dropout: float = at_least(0)
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        *WordRerankerRecipe.rules,
-        Rule(("pooled", "passage_length"), _check_pooled),
-        below_one("dropout"),
-    )
-
-
-class Duet(WordReranker[DuetRecipe]):
-    """The sum of a local and a distributed model."""
-
     name = "duet"
-    recipe_type = DuetRecipe
+    module_name = "DuetScorer"
 
-    def network(self, recipe: DuetRecipe, vectors: Any) -> Any:
+    filters: PositiveInt
+    hidden: PositiveInt
+    pooled: PositiveInt
+    dropout: BelowOne
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        runs = self.passage_length - _RUN + 1
+        if self.pooled > runs:
+            yield (
+                "pooled",
+                f"it is {self.pooled}; at most {runs} runs of {_RUN} words are in a passage of "
+                f"passage_length = {self.passage_length}",
+            )
+
+    def network(self, vectors: Any) -> Any:
         """Return both models, with rectifiers as in Capreolus; the paper has tanh."""
         nn = require("torch", "neural", self.name).nn
         functional = nn.functional
         module: Any = nn.Module
-        filters, dimensions = recipe.filters, vectors.shape[1]
-        windows = recipe.passage_length - _RUN + 1 - recipe.pooled + 1
+        recipe = self  # The modules below have a self of their own.
+        filters, dimensions = self.filters, vectors.shape[1]
+        windows = self.passage_length - _RUN + 1 - self.pooled + 1
 
         class Local(module):  # type: ignore[misc]
             def __init__(self) -> None:

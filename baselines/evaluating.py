@@ -17,7 +17,6 @@ from msshift_bench.baselines.model_system import FactorySystem, ModelSystem
 from msshift_bench.baselines.provenance import read_json
 from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.search_options import choose_search
 from msshift_bench.baselines.system import System, Task
 from msshift_bench.baselines.user_models import find_ranker, model_needs
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
@@ -160,7 +159,7 @@ def _name_of(model: object) -> str:
 
 
 def _system_of(
-    ranker: Ranker,
+    ranker: type[Ranker],
     model: Any,
     name: str,
     options: Mapping[str, object],
@@ -170,7 +169,7 @@ def _system_of(
     *,
     keeps: bool = False,
 ) -> ModelSystem:
-    search = choose_search(ranker, options)
+    search = ranker.search_by(options)
     if device is not None:
         if ranker.name not in ARCHITECTURES:
             raise UsageError(

@@ -6,17 +6,15 @@ linear in the logarithms of these counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from msshift_bench.baselines.word_reranker import (
     WordReranker,
-    WordRerankerRecipe,
     word_similarities,
 )
 from msshift_bench.errors import require
 
-__all__ = ["Knrm", "KnrmRecipe"]
+__all__ = ["Knrm"]
 
 _MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)
 """The kernels' levels of similarity, at first (section 4.4 of the paper)."""
@@ -28,33 +26,29 @@ _LEAST = 1e-6
 """What is added to a count, so that it has a logarithm: Capreolus' value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnrmRecipe(WordRerankerRecipe):
-    """How KNRM is trained, beyond the fields of `WordRerankerRecipe`.
+class Knrm(WordReranker):
+    """Kernel pooling of the similarities of words.
 
     Attributes:
         finetune: whether the vectors are trained, too, as in the paper; Capreolus keeps them.
     """
 
+    name = "knrm"
+    module_name = "KnrmScorer"
+
     finetune: bool = False
 
-
-class Knrm(WordReranker[KnrmRecipe]):
-    """Kernel pooling of the similarities of words."""
-
-    name = "knrm"
-    recipe_type = KnrmRecipe
-
-    def network(self, recipe: KnrmRecipe, vectors: Any) -> Any:
+    def network(self, vectors: Any) -> Any:
         """Return eleven kernels, whose levels and widths are trained, and a linear layer."""
         torch = require("torch", "neural", self.name)
         module: Any = torch.nn.Module
+        freeze = not self.finetune
 
         class Network(module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 self.embedding = torch.nn.Embedding.from_pretrained(
-                    vectors, freeze=not recipe.finetune, padding_idx=0
+                    vectors, freeze=freeze, padding_idx=0
                 )
                 self.means = torch.nn.Parameter(torch.tensor(_MEANS))
                 self.widths = torch.nn.Parameter(torch.tensor(_WIDTHS))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from msshift_bench.arrays import Floats
+from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.backbones import quiet_libraries
 from msshift_bench.baselines.experiment_material import Experiment, Material, make_material
 from msshift_bench.baselines.model_kinds import ARCHITECTURES
 from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.baselines.pretraining import describe_encoder
-from msshift_bench.baselines.recipe import BM25, Recipe
+from msshift_bench.baselines.recipe import BM25
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data import Collection, TripleStream, open_collection
@@ -89,7 +90,7 @@ def run_leakage_experiment(
         "systems": list(experiment.systems),
         "recipes": {system: recipe.digest() for system, recipe in recipes.items()},
         "encoders": {
-            system: ARCHITECTURES[system].encoder_facts(recipe) or describe_encoder(recipe.encoder)
+            system: recipe.encoder_facts() or describe_encoder(recipe.encoder)
             for system, recipe in recipes.items()
         },
         "sizes": list(experiment.sizes),
@@ -123,11 +124,10 @@ def run_leakage_experiment(
     return result
 
 
-def _recipe(system: str, recipe: str | Path, epochs: int) -> Recipe:
+def _recipe(system: str, recipe: str | Path, epochs: int) -> Architecture:
     """Return a system's recipe for pairs of a relevant passage and another."""
-    chosen: Recipe = parse_recipe(ARCHITECTURES[system].recipe_type, find_recipe(system, recipe))
-    return replace(
-        chosen,
+    chosen = parse_recipe(ARCHITECTURES[system], find_recipe(system, recipe))
+    return chosen.changed(
         steps=None,
         epochs=epochs,
         negatives=BM25,
@@ -224,10 +224,9 @@ class _Run:
         return np.split(values, ends)
 
     def make(
-        self, recipe: Recipe, material: Material, collection: Collection, progress: Progress
+        self, recipe: Architecture, material: Material, collection: Collection, progress: Progress
     ) -> None:
         """Train and score, going on from what a killed process left."""
-        architecture: Any = ARCHITECTURES[self.system]
         pairs = material.sets[self.kind, self.size]
         ids = _distinct_ids([pair.query_id for pair in pairs])
         train = tuple(
@@ -244,9 +243,8 @@ class _Run:
         )
         # Pairs that share a passage meet in different batches, so that a small set needs several.
         batch = max(2, min(recipe.batch_size, len(pairs) // _BATCHES))
-        steps = replace(recipe, batch_size=batch, accumulate=1).steps_of(len(pairs))
-        chosen = replace(
-            recipe,
+        steps = recipe.changed(batch_size=batch, accumulate=1).steps_of(len(pairs))
+        chosen = recipe.changed(
             seed=self.seed,
             batch_size=batch,
             accumulate=recipe.accumulate if batch == recipe.batch_size else 1,
@@ -273,8 +271,8 @@ class _Run:
             record=RunFacts(),
             progress=progress,
         )
-        model, facts = TrainedSystem(architecture, chosen, "leakage").trained(task)
-        found = architecture.score(
+        model, facts = TrainedSystem(chosen, "leakage").trained(task)
+        found = chosen.score(
             model,
             [topic.text for topic in material.topics],
             material.texts,

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any
 
-from msshift_bench.baselines.architecture import Architecture, RecipeType
+from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.lexical import CommonIndex
 from msshift_bench.baselines.recipe import MINED, Recipe
 from msshift_bench.baselines.system import RunFacts, Task
@@ -64,15 +64,14 @@ class KnownParts:
         return self.parts[number][place - ends[number]]
 
 
-class TriplesInParts(Generic[RecipeType]):
+class TriplesInParts:
     """The triples of a training, made part by part: those of one part only, in most trainings.
 
     What took more than BM25 to make stays in the folder of the run's work for a later process.
 
     Args:
         task: the training queries and the collection.
-        architecture: how the model ranks, if it finds negatives.
-        recipe: the recipe.
+        recipe: the recipe, which ranks as well if the model finds negatives.
         index: BM25's index of the collection.
 
     Attributes:
@@ -82,12 +81,10 @@ class TriplesInParts(Generic[RecipeType]):
     def __init__(
         self,
         task: Task,
-        architecture: Architecture[RecipeType],
-        recipe: RecipeType,
+        recipe: Architecture,
         index: CommonIndex,
     ) -> None:
         self._task = task
-        self._architecture = architecture
         self._recipe = recipe
         self._index = index
         kept = self._kept(0)
@@ -168,8 +165,8 @@ class TriplesInParts(Generic[RecipeType]):
         asked = replace(
             task, queries=queries, train=(), work=work, record=RunFacts(), progress=progress
         )
-        search = replace(recipe.search, depth=recipe.negatives_depth)
-        found = self._architecture.rankings(model, asked, search, lambda: self._index.of(task))
+        search = recipe.search.changed(depth=recipe.negatives_depth)
+        found = recipe.rankings(model, asked, search, lambda: self._index.of(task))
         ids = PassageIds([passage.doc_id for passage in task.passages("")])
         pools = ranked_negatives(
             ids,

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.backbones import not_loaded
@@ -23,14 +22,8 @@ from msshift_bench.errors import UsageError, require
 
 __all__ = ["ARCHITECTURES", "architecture_of", "kind_of_model", "named_kind"]
 
-ARCHITECTURES: Mapping[str, Architecture[Any]] = MappingProxyType(
-    {
-        one.name: one
-        for one in (
-            *(BiEncoder(), Splade(), ColBert(), MonoBert()),
-            *(MonoT5(), Knrm(), Duet(), Pacrr()),
-        )
-    }
+ARCHITECTURES: Mapping[str, type[Architecture]] = MappingProxyType(
+    {kind.name: kind for kind in (BiEncoder, Splade, ColBert, MonoBert, MonoT5, Knrm, Duet, Pacrr)}
 )
 """Every kind of neural system by name."""
 
@@ -73,7 +66,7 @@ def named_kind(model: str) -> str | None:
     return None if found is None else found.name
 
 
-def architecture_of(model_type: str, module_name: str) -> Architecture[Any] | None:
+def architecture_of(model_type: str, module_name: str) -> type[Architecture] | None:
     """Return the architecture of a model; `None` if it is none of ours.
 
     Args:

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ class ModelSystem(System):
 
     def __init__(
         self,
-        ranker: Ranker,
+        ranker: type[Ranker],
         model: Any,
         search: SearchSettings,
         name: str,
@@ -76,7 +76,7 @@ class ModelSystem(System):
             "architecture": ranker.name,
             "model": origin,
             **self._described,
-            "search": asdict(search),
+            "search": search.parameters(),
             **({"given": dict(given)} if given else {}),
         }
 

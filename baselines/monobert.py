@@ -5,36 +5,29 @@ The encoder reads query and passage together and gives one score.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.backbones import load_backbone
-from msshift_bench.baselines.reranker import Reranker, RerankerRecipe
+from msshift_bench.baselines.reranker import Reranker
 from msshift_bench.errors import require
 
-__all__ = ["MonoBert", "MonoBertRecipe"]
+__all__ = ["MonoBert"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonoBertRecipe(RerankerRecipe):
-    """How monoBERT is trained and searches: it has no field of its own."""
-
-
-class MonoBert(Reranker[MonoBertRecipe]):
+class MonoBert(Reranker):
     """A transformer that reads query and passage together."""
 
     name = "monobert"
-    recipe_type = MonoBertRecipe
 
-    def new_model(self, recipe: MonoBertRecipe, encoder: str | Path) -> Any:
+    def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with a head of one score."""
         library = require("sentence_transformers", "neural", self.name)
         backbone = load_backbone(
-            recipe,
+            self,
             encoder,
             transformer_task="sequence-classification",
             config_kwargs={"num_labels": 1},
-            processor_kwargs={"model_max_length": recipe.query_length + recipe.passage_length},
+            processor_kwargs={"model_max_length": self.query_length + self.passage_length},
         )
         return library.CrossEncoder(modules=[backbone])

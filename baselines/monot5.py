@@ -6,22 +6,19 @@ above that of "false" as the first word of its answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from msshift_bench.baselines.backbones import learn_word_pieces, loading
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_fields import Rule
-from msshift_bench.baselines.reranker import Reranker, RerankerRecipe
+from msshift_bench.baselines.reranker import Reranker
 from msshift_bench.baselines.sentence_pieces import read_pieces
 from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import replace_folder
 
-__all__ = ["MonoT5", "MonoT5Recipe"]
+__all__ = ["MonoT5"]
 
 _ANSWERS = ("true", "false")
 
@@ -36,59 +33,52 @@ _PIECES = "spiece.model"
 _WHAT = "monoT5"
 
 
-def _check_random(random: RandomEncoder | None) -> str | None:
-    if random is None or not random.matching:
-        return None
-    return "matching is true; it is a prior of BERT's layers, which a T5 does not have"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MonoT5Recipe(RerankerRecipe):
-    """How monoT5 is trained and searches: it has no field of its own.
+class MonoT5(Reranker):
+    """A sequence-to-sequence transformer that answers whether a passage is relevant.
 
     The query's part of the prompt has at most `query_length` tokens, the document's at most
     `passage_length`. In ``[random]``, `initial` is the factor of T5's own deviations (T5's is 1),
     and `matching` is false.
     """
 
-    rules: ClassVar[tuple[Rule, ...]] = (*RerankerRecipe.rules, Rule(("random",), _check_random))
-
-
-class MonoT5(Reranker[MonoT5Recipe]):
-    """A sequence-to-sequence transformer that answers whether a passage is relevant."""
-
     name = "monot5"
-    recipe_type = MonoT5Recipe
+    module_name = "MonoT5Scorer"
 
-    @property
-    def module_name(self) -> str:
-        """The name of its module in a saved model."""
-        return "MonoT5Scorer"
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        if self.random and self.random.matching:
+            yield (
+                "random",
+                "matching is true; it is a prior of BERT's layers, which a T5 does not have",
+            )
 
-    def new_model(self, recipe: MonoT5Recipe, encoder: str | Path) -> Any:
+    def new_model(self, encoder: str | Path) -> Any:
         """Return a T5 that is to answer."""
-        lengths = (recipe.query_length, recipe.passage_length)
+        lengths = (self.query_length, self.passage_length)
         return self._of(encoder, lambda: _scorer(encoder, lengths), "encoder")
 
-    def load_model(self, where: str | Path, **options: Any) -> Any:
+    @classmethod
+    def load_model(cls, where: str | Path, **options: Any) -> Any:
         """Return a model from a folder or the Hub: one saved here, or a T5 as it is published.
 
         Raises:
             NotFoundError: if there is no such model, or it cannot be loaded.
             DataError: if its weights are pickles.
         """
-        return self._of(where, lambda: _scorer_class().load(str(where)), "model", **options)
+        return cls._of(where, lambda: _scorer_class().load(str(where)), "model", **options)
 
-    def _of(self, where: str | Path, make: Any, what: str, **options: Any) -> Any:
-        library = require("sentence_transformers", "neural", self.name)
+    @classmethod
+    def _of(cls, where: str | Path, make: Any, what: str, **options: Any) -> Any:
+        library = require("sentence_transformers", "neural", cls.name)
         with loading(what, where):
             scorer = make()
         return library.CrossEncoder(modules=[scorer], **options)
 
-    def make_encoder(self, recipe: MonoT5Recipe, texts: Iterable[str], folder: Path) -> None:
+    def make_encoder(self, texts: Iterable[str], folder: Path) -> None:
         """Write a T5 with random weights, and a vocabulary of word pieces and the two answers."""
         transformers = require("transformers", "neural", self.name)
-        shape = recipe.random
+        shape = self.random
         assert shape is not None
         tokenizer = transformers.PreTrainedTokenizerFast(
             tokenizer_object=learn_word_pieces(texts, shape.vocabulary),
@@ -98,7 +88,7 @@ class MonoT5(Reranker[MonoT5Recipe]):
         )
         added = require("tokenizers", "neural", self.name).AddedToken
         tokenizer.add_tokens([added(answer, single_word=True) for answer in _ANSWERS])
-        require("torch", "neural", self.name).manual_seed(recipe.seed)
+        require("torch", "neural", self.name).manual_seed(self.seed)
         model = transformers.T5ForConditionalGeneration(
             transformers.T5Config(
                 vocab_size=len(tokenizer),

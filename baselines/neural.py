@@ -8,11 +8,11 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
 
-from msshift_bench.baselines.architecture import Architecture, RecipeType
+from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.backbones import (
     check_finite_weights,
     quiet_libraries,
@@ -31,7 +31,7 @@ from msshift_bench.baselines.mining import TriplesInParts, training_material
 from msshift_bench.baselines.pretraining import describe_encoder
 from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
 from msshift_bench.baselines.provenance import read_json
-from msshift_bench.baselines.recipe import BM25, MINED, RANDOM, Recipe
+from msshift_bench.baselines.recipe import BM25, MINED, RANDOM
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.baselines.system import MODEL, TRAINING_FACTS, System, Task
 from msshift_bench.baselines.teachers import find_teacher
@@ -59,12 +59,11 @@ _WITHOUT_VALIDATION = "without-validation"
 """A file that tells other processes to train to the end, because no query validates."""
 
 
-class TrainedSystem(System, Generic[RecipeType]):
+class TrainedSystem(System):
     """An architecture that is trained for every held-out group by a recipe.
 
     Args:
-        architecture: what the model is.
-        recipe: how it is trained and searches.
+        recipe: what the model is, how it is trained and searches.
         recipe_name: the recipe's name, for the run tag and the sidecar.
         file_sha256: the SHA-256 of the recipe's file; `None` if it was not read from one.
         triples: the triples to train on; see `make_trained`.
@@ -74,38 +73,36 @@ class TrainedSystem(System, Generic[RecipeType]):
 
     def __init__(
         self,
-        architecture: Architecture[RecipeType],
-        recipe: RecipeType,
+        recipe: Architecture,
         recipe_name: str,
         file_sha256: str | None = None,
         triples: str = "auto",
     ) -> None:
-        first = architecture.reranks(recipe.search)
+        first = recipe.reranks(recipe.search)
         if recipe.negatives == MINED and first:
             raise UsageError(
                 f"negatives = {MINED!r} takes a model that searches all passages, and "
-                f"{architecture.name} only reranks BM25's first {first}; take negatives = {BM25!r} "
+                f"{recipe.name} only reranks BM25's first {first}; take negatives = {BM25!r} "
                 f"or {RANDOM!r}"
             )
-        require_libraries(architecture.name)
-        self.name = architecture.name
+        require_libraries(recipe.name)
+        self.name = recipe.name
         self._index = CommonIndex()
         self._triples = triples
         self._file_sha256 = file_sha256
-        self._architecture = architecture
         self._recipe = recipe
         self._recipe_name = recipe_name
         self._in_use: tuple[str, Any] | None = None
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> Architecture:
         """How it is trained and searches."""
         return self._recipe
 
     @property
     def tag(self) -> str:
         """The run tag."""
-        end = self._architecture.tag_of(self._recipe.search)
+        end = self._recipe.tag_of(self._recipe.search)
         return f"{self.name}-{self._recipe_name}-seed{self._recipe.seed}{end}"
 
     @property
@@ -126,7 +123,7 @@ class TrainedSystem(System, Generic[RecipeType]):
     @property
     def encoder(self) -> Mapping[str, object] | None:
         """What the encoder has seen, if `pretrain_encoder` made it; the digest of word vectors."""
-        own = self._architecture.encoder_facts(self._recipe)
+        own = self._recipe.encoder_facts()
         return own or describe_encoder(self._recipe.encoder)
 
     def estimate(self, passages: int, queries: int, training: int) -> Estimate:
@@ -136,10 +133,10 @@ class TrainedSystem(System, Generic[RecipeType]):
         """
         steps = self._recipe.steps_of(training)
         try:
-            shape = self._architecture.shape(self._recipe)
+            shape = self._recipe.shape()
         except NotFoundError:  # `check` says so.
             return Estimate(steps)
-        work = self._architecture.work(self._recipe, shape, passages, queries, training)
+        work = self._recipe.work(shape, passages, queries, training)
         return Estimate.of(steps, work, shape, measure_speed())
 
     def choose_triples(self, data: ShiftData, held_out: str | None) -> ReleasedTriples | None:
@@ -176,7 +173,7 @@ class TrainedSystem(System, Generic[RecipeType]):
         if (work / MODEL).exists():
             return
         Bm25([Passage("1", "word")])
-        self._architecture.check_encoder(self._recipe)
+        self._recipe.check_encoder()
         check_precision(self._recipe.precision)
 
     def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
@@ -192,10 +189,10 @@ class TrainedSystem(System, Generic[RecipeType]):
             # What another model has encoded is never taken for this one's.
             own = task.work / facts["weights_sha256"][:16]
             own.mkdir(exist_ok=True)
-            yield from self._architecture.rankings(
+            yield from self._recipe.rankings(
                 model, replace(task, work=own), self._recipe.search, lambda: self._index.of(task)
             )
-        concluded = self._architecture.conclusion(task.record.facts, self._recipe_name)
+        concluded = self._recipe.conclusion(task.record.facts, self._recipe_name)
         if concluded:
             _logger.info("%s: %s", task.name, concluded)
 
@@ -211,7 +208,7 @@ class TrainedSystem(System, Generic[RecipeType]):
         """Return a trained model as it searches; once for the test sets that follow each other."""
         if self._in_use is None or self._in_use[0] != digest:
             self._in_use = None  # Its memory is for the next one.
-            model = self._architecture.load_model(folder)
+            model = self._recipe.load_model(folder)
             if weights_digest(model) != digest:
                 raise DataError(
                     f"{folder} does not hold the weights that its training ended with: they have "
@@ -238,7 +235,7 @@ class TrainedSystem(System, Generic[RecipeType]):
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""
-        return self._searching(self._architecture.load_model(folder))
+        return self._searching(self._recipe.load_model(folder))
 
     def _searching(self, model: Any) -> Any:
         return model.bfloat16() if self._recipe.search_precision == "bf16" else model
@@ -247,7 +244,7 @@ class TrainedSystem(System, Generic[RecipeType]):
         self._in_use = None
         _logger.info("%s: trains on %s", task.name, training_material(task, self._recipe))
         with task.record.stage("negatives"):
-            parts = TriplesInParts(task, self._architecture, self._recipe, self._index)
+            parts = TriplesInParts(task, self._recipe, self._index)
             best = self._best(task)
         with task.record.stage("train"):
             self._make_encoder(task)
@@ -258,7 +255,7 @@ class TrainedSystem(System, Generic[RecipeType]):
             model, last = self._fit_parts(task, model, parts, best)
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
         if best:
-            model = self._architecture.load_model(best.model)
+            model = self._recipe.load_model(best.model)
         check_finite_weights(model, task.name)
         validates = self._recipe.validation is not None
         with replace_folder(folder) as partial:
@@ -275,7 +272,7 @@ class TrainedSystem(System, Generic[RecipeType]):
             write_json(partial / TRAINING_FACTS, facts)
 
     def _fit_parts(
-        self, task: Task, model: Any, parts: TriplesInParts[RecipeType], best: BestWeights | None
+        self, task: Task, model: Any, parts: TriplesInParts, best: BestWeights | None
     ) -> tuple[Any, int]:
         """Train part by part; return the model and its last step."""
         checkpoints, ends = task.work / _CHECKPOINTS, parts.ends()
@@ -319,7 +316,7 @@ class TrainedSystem(System, Generic[RecipeType]):
 
         def measure(model: Any) -> float:
             scores = list(
-                self._architecture.score(
+                self._recipe.score(
                     model,
                     sets.queries,
                     sets.passages,
@@ -339,15 +336,15 @@ class TrainedSystem(System, Generic[RecipeType]):
     def _make_encoder(self, task: Task) -> None:
         """Make what the model starts from, if it is made from the collection and is not there."""
         recipe, folder = self._recipe, task.work / _ENCODER
-        if self._architecture.makes_encoder(recipe) and not folder.exists():
+        if recipe.makes_encoder() and not folder.exists():
             texts = (passage.text for passage in task.passages("vocabulary"))
-            self._architecture.make_encoder(recipe, texts, folder)
+            recipe.make_encoder(texts, folder)
 
     def _new_model(self, work: Path) -> Any:
         recipe = self._recipe
-        made = self._architecture.makes_encoder(recipe)
+        made = recipe.makes_encoder()
         encoder = work / _ENCODER if made else recipe.encoder
-        return self._architecture.new_model(recipe, encoder)
+        return recipe.new_model(encoder)
 
     def _fit(
         self,
@@ -363,7 +360,6 @@ class TrainedSystem(System, Generic[RecipeType]):
     ) -> int:
         """Train as the recipe says, up to a step; return the last step."""
         return train(
-            self._architecture,
             model,
             triples,
             self._recipe,

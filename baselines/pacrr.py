@@ -7,29 +7,22 @@ they go into a network of three layers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any
 
-from msshift_bench.baselines.recipe_fields import Rule, at_least
+from pydantic import PositiveInt
+
 from msshift_bench.baselines.word_reranker import (
     WordReranker,
-    WordRerankerRecipe,
     word_similarities,
 )
 from msshift_bench.errors import require
 
-__all__ = ["Pacrr", "PacrrRecipe"]
+__all__ = ["Pacrr"]
 
 
-def _check_kept(kept: int, passage_length: int) -> str | None:
-    if kept <= passage_length:
-        return None
-    return f"kept is {kept}; a passage has no more than passage_length = {passage_length} values"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PacrrRecipe(WordRerankerRecipe):
-    """How PACRR is trained, beyond the fields of `WordRerankerRecipe`.
+class Pacrr(WordReranker):
+    """Convolutions on the similarities of words, and the highest values of each.
 
     Attributes:
         longest: words of the longest run that is matched; a convolution of each size from 1 on.
@@ -38,36 +31,38 @@ class PacrrRecipe(WordRerankerRecipe):
         hidden: size of the two hidden layers.
     """
 
-    longest: int = at_least(1)
-    filters: int = at_least(1)
-    kept: int = at_least(1)
-    hidden: int = at_least(1)
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        *WordRerankerRecipe.rules,
-        Rule(("kept", "passage_length"), _check_kept),
-    )
-
-
-class Pacrr(WordReranker[PacrrRecipe]):
-    """Convolutions on the similarities of words, and the highest values of each."""
-
     name = "pacrr"
-    recipe_type = PacrrRecipe
+    module_name = "PacrrScorer"
 
-    def network(self, recipe: PacrrRecipe, vectors: Any) -> Any:
+    longest: PositiveInt
+    filters: PositiveInt
+    kept: PositiveInt
+    hidden: PositiveInt
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        if self.kept > self.passage_length:
+            yield (
+                "kept",
+                f"it is {self.kept}; a passage has no more than passage_length = "
+                f"{self.passage_length} values",
+            )
+
+    def network(self, vectors: Any) -> Any:
         """Return the convolutions and the layers that combine their highest values."""
         torch = require("torch", "neural", self.name)
         functional = torch.nn.functional
         module: Any = torch.nn.Module
+        recipe = self  # The modules below have a self of their own.
 
         class Network(module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 self.embedding = torch.nn.Embedding.from_pretrained(vectors, padding_idx=0)
+                sizes = range(1, recipe.longest + 1)
                 self.convolutions = torch.nn.ModuleList(
-                    torch.nn.Conv2d(1, recipe.filters, size)
-                    for size in range(1, recipe.longest + 1)
+                    torch.nn.Conv2d(1, recipe.filters, size) for size in sizes
                 )
                 values = recipe.query_length * (recipe.longest * recipe.kept + 1)
                 self.combine = torch.nn.Sequential(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,12 +95,11 @@ def pretrain_encoder(
     """
     file = find_recipe("pretrain", recipe)
     chosen = parse_recipe(PretrainingRecipe, file)
+    changes = {"steps": steps, "seed": seed, "precision": precision}
+    changes = {name: value for name, value in changes.items() if value is not None}
     if steps is not None:
-        chosen = replace(chosen, steps=steps, epochs=None)
-    if seed is not None:
-        chosen = replace(chosen, seed=seed)
-    if precision is not None:
-        chosen = replace(chosen, precision=precision)
+        changes["epochs"] = None
+    chosen = chosen.changed(**changes)
     source, folder = open_collection(collection), Path(out).expanduser()
     require_libraries("pre-training")
     if process_count() > 1:
@@ -210,7 +208,6 @@ def _learn(
     """Train, and return the model and the trainer's state."""
     transformers = require("transformers", "neural", "pre-training")
     begin = work / _BEGIN
-    assert recipe.random is not None
     if not begin.exists():
         progress("vocabulary", 0, 0)
         with record.stage("vocabulary"):

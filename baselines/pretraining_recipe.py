@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator
 
-from msshift_bench.baselines.recipe import RANDOM, RandomEncoder, TrainingSettings
-from msshift_bench.baselines.recipe_fields import Rule, at_least, check_fields
+from pydantic import Field, NonNegativeFloat, PositiveInt
+
+from msshift_bench.baselines.recipe import RANDOM, RandomEncoder, Table, TrainingSettings
 
 __all__ = ["LateHead", "MaskedWords", "PretrainingRecipe", "SpanContrast"]
 
 
-def _check_share(share: float) -> str | None:
-    return None if 0 < share < 1 else f"share is {share}; it must be above 0 and below 1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaskedWords:
+class MaskedWords(Table):
     """The masked language model with whole words (Devlin et al., NAACL 2019, section 3.1).
 
     Of the chosen word pieces 80% are masked, 10% are replaced by random ones, and 10% stay.
@@ -31,18 +26,12 @@ class MaskedWords:
             texts.
     """
 
-    share: float = at_least(0)
-    weight: float = at_least(0, default=1.0)
-    pairs: float = at_least(0, default=0.0)
-
-    rules: ClassVar[tuple[Rule, ...]] = (Rule(("share",), _check_share),)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
+    share: float = Field(gt=0, lt=1)
+    weight: NonNegativeFloat = 1.0
+    pairs: NonNegativeFloat = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LateHead:
+class LateHead(Table):
     """The head of Condenser (Gao and Callan, EMNLP 2021, section 3): it is dropped afterwards.
 
     It names the masked words from the last layer's first token and the middle layer's other tokens,
@@ -53,28 +42,11 @@ class LateHead:
         weight: the factor of its loss.
     """
 
-    layers: int = at_least(1)
-    weight: float = at_least(0, default=1.0)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
+    layers: PositiveInt
+    weight: NonNegativeFloat = 1.0
 
 
-def _is_range(least: str, most: str) -> Rule:
-    def problem(lower: int, upper: int) -> str | None:
-        return f"{least} is {lower}, which is more than {most} {upper}" if lower > upper else None
-
-    return Rule((least, most), problem)
-
-
-def _check_factors(mean: float, first: float, tokens: float) -> str | None:
-    if mean or first or tokens:
-        return None
-    return "[spans] compares nothing; give mean, first or tokens a factor above 0"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpanContrast:
+class SpanContrast(Table):
     """Two spans of a passage attract each other, those of a batch's others repel each other.
 
     Spans are drawn independently and may overlap (Izacard et al., TMLR 2022, section 3.1); as in
@@ -94,72 +66,25 @@ class SpanContrast:
         loss_scale: factor of the similarities in the softmax (the inverse of the temperature).
     """
 
-    short_least: int = at_least(1)
-    short_most: int = at_least(1)
-    long_least: int = at_least(1)
-    long_most: int = at_least(1)
-    mean: float = at_least(0, default=0.0)
-    first: float = at_least(0, default=0.0)
-    tokens: float = at_least(0, default=0.0)
-    loss_scale: float = at_least(0)
+    short_least: PositiveInt
+    short_most: PositiveInt
+    long_least: PositiveInt
+    long_most: PositiveInt
+    mean: NonNegativeFloat = 0.0
+    first: NonNegativeFloat = 0.0
+    tokens: NonNegativeFloat = 0.0
+    loss_scale: NonNegativeFloat
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        _is_range("short_least", "short_most"),
-        _is_range("long_least", "long_most"),
-        Rule(("mean", "first", "tokens"), _check_factors),
-    )
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-
-def _check_encoder(random: RandomEncoder | None) -> str | None:
-    if random is None:
-        return f"the recipe lacks the table [{RANDOM}], the encoder's shape"
-    if random.matching:
-        return "matching is for encoders without pre-training; leave it out"
-    return None
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        for least, most in (("short_least", "short_most"), ("long_least", "long_most")):
+            lower, upper = getattr(self, least), getattr(self, most)
+            if lower > upper:
+                yield least, f"{lower} is more than {most} {upper}"
+        if not (self.mean or self.first or self.tokens):
+            yield "mean", "[spans] compares nothing; give mean, first or tokens a factor above 0"
 
 
-def _check_tasks(masked_words: MaskedWords | None, spans: SpanContrast | None) -> str | None:
-    if masked_words is None and spans is None:
-        return "the recipe has no task; it needs [masked_words] or [spans]"
-    return None
-
-
-def _check_late_head(
-    late_head: LateHead | None, masked_words: MaskedWords | None, random: RandomEncoder | None
-) -> str | None:
-    if late_head and (masked_words is None or (random is not None and random.layers < 2)):
-        return "[late_head] needs [masked_words], and two layers or more in [random]"
-    return None
-
-
-def _check_pairs(
-    masked_words: MaskedWords | None, spans: SpanContrast | None, length: int
-) -> str | None:
-    if masked_words is None or not masked_words.pairs:
-        return None
-    if spans is None:
-        return "pairs in [masked_words] needs [spans], which says how long the spans are"
-    if spans.short_most + spans.long_most + 3 > length:
-        return (
-            f"short_most is {spans.short_most} and long_most {spans.long_most}, which as a pair, "
-            f"with three special tokens, is more than passage_length {length}"
-        )
-    return None
-
-
-def _check_spans(spans: SpanContrast | None, length: int) -> str | None:
-    if spans is not None and spans.long_most + 2 > length:
-        return (
-            f"long_most is {spans.long_most}, which with two special tokens is more than "
-            f"passage_length {length}"
-        )
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PretrainingRecipe(TrainingSettings):
     """How an encoder is trained from random weights on a collection's passages alone.
 
@@ -170,15 +95,37 @@ class PretrainingRecipe(TrainingSettings):
         spans: the contrast of spans.
     """
 
+    random: RandomEncoder
     masked_words: MaskedWords | None = None
     late_head: LateHead | None = None
     spans: SpanContrast | None = None
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        *TrainingSettings.rules,
-        Rule((RANDOM,), _check_encoder),
-        Rule(("masked_words", "spans"), _check_tasks),
-        Rule(("late_head", "masked_words", RANDOM), _check_late_head),
-        Rule(("spans", "passage_length"), _check_spans),
-        Rule(("masked_words", "spans", "passage_length"), _check_pairs),
-    )
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        words, spans, length = self.masked_words, self.spans, self.passage_length
+        if self.random.matching:
+            yield RANDOM, "matching is for encoders without pre-training; leave it out"
+        if words is None and spans is None:
+            yield "masked_words", "the recipe has no task; it needs [masked_words] or [spans]"
+        if self.late_head and (words is None or self.random.layers < 2):
+            yield "late_head", "it needs [masked_words], and two layers or more in [random]"
+        if spans and spans.long_most + 2 > length:
+            yield (
+                "spans",
+                f"long_most is {spans.long_most}, which with two special tokens is more than "
+                f"passage_length {length}",
+            )
+        if words and words.pairs:
+            yield from self._rules_of_pairs(spans)
+
+    def _rules_of_pairs(self, spans: SpanContrast | None) -> Iterator[tuple[str, str]]:
+        if spans is None:
+            yield "masked_words", "pairs needs [spans], which says how long the spans are"
+        elif spans.short_most + spans.long_most + 3 > self.passage_length:
+            yield (
+                "masked_words",
+                f"short_most is {spans.short_most} and long_most {spans.long_most}, which as a "
+                f"pair, with three special tokens, is more than passage_length "
+                f"{self.passage_length}",
+            )

@@ -16,7 +16,6 @@ from msshift_bench.baselines.biencoder import SIMILARITIES
 from msshift_bench.baselines.driver import run_system
 from msshift_bench.baselines.model_kinds import ARCHITECTURES, kind_of_model, named_kind
 from msshift_bench.baselines.model_system import ModelSystem
-from msshift_bench.baselines.search_options import choose_search
 from msshift_bench.data import Collection, Dataset
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, require
 from msshift_bench.plumbing import Progress
@@ -73,7 +72,7 @@ def search_published(
         raise UnknownNameError("kind of model", str(kind), ARCHITECTURES)
     chosen = kind or kind_of_model(model)
     architecture = ARCHITECTURES[chosen]
-    settings = choose_search(architecture, search)
+    settings = architecture.search_by(search)
     name = name or Path(model).name
     require_libraries(name)
     if similarity is not None and chosen != "bi-encoder":
@@ -112,7 +111,7 @@ def _named(model: str) -> str | None:
         return None
 
 
-def _load_whole(architecture: Architecture[Any], model: str) -> Any:
+def _load_whole(architecture: type[Architecture], model: str) -> Any:
     """Return a model whose settings name no kind, if its files hold all weights of this kind.
 
     sentence-transformers draws the weights that are missing, such as those of a head, without an
@@ -137,7 +136,7 @@ def _load_whole(architecture: Architecture[Any], model: str) -> Any:
     return loaded
 
 
-def _load(architecture: Architecture[Any], model: str, seed: int = 0) -> Any:
+def _load(architecture: type[Architecture], model: str, seed: int = 0) -> Any:
     """Load a model; weights that its files lack are the same each time, for one seed."""
     torch = require("torch", "neural", architecture.name)
     with torch.random.fork_rng(devices=[]):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msshift_bench.baselines.recipe import SearchSettings
+from msshift_bench.baselines.recipe import SearchSettings, refusal
 from msshift_bench.baselines.system import Task
+from msshift_bench.checked import check_value
 from msshift_bench.search import Bm25
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ __all__ = ["Ranker"]
 
 
 class Ranker(ABC):
-    """One way to rank passages with a model; it holds no state.
+    """One way to rank passages with a model; its methods are the class's, it holds no state.
 
     Attributes:
         name: the kind of model, in sidecars and messages.
@@ -27,12 +29,27 @@ class Ranker(ABC):
     name: ClassVar[str]
     libraries: ClassVar[tuple[str, ...]] = ()
 
-    @property
-    def search_type(self) -> type[SearchSettings]:
+    @classmethod
+    def search_type(cls) -> type[SearchSettings]:
         """The class of the settings that `rankings` takes."""
         return SearchSettings
 
-    def check_model(self, model: Any) -> None:
+    @classmethod
+    def search_by(cls, options: Mapping[str, Any]) -> SearchSettings:
+        """Return how to search with a model that no recipe describes.
+
+        Args:
+            options: fields of ``[search]`` in the recipes of its kind; `None` means the default.
+
+        Raises:
+            UsageError: for an option that this kind does not have, or an impossible value.
+        """
+        chosen = {name: value for name, value in options.items() if value is not None}
+        where = f"the search with {cls.name}"
+        return check_value(chosen, cls.search_type(), where, partial(refusal, where))
+
+    @classmethod
+    def check_model(cls, model: Any) -> None:
         """Check, before passages are read, that a model can rank them.
 
         Raises:
@@ -40,9 +57,10 @@ class Ranker(ABC):
         """
         del model
 
+    @classmethod
     @abstractmethod
     def rankings(
-        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Yield a ranking for each of the task's queries.
 
@@ -53,7 +71,8 @@ class Ranker(ABC):
             index: returns the BM25 index of the collection, if one is needed.
         """
 
-    def reranks(self, search: SearchSettings) -> int:
+    @classmethod
+    def reranks(cls, search: SearchSettings) -> int:
         """Return how many of BM25's first passages it reranks; 0 if it searches by itself."""
         del search
         return 0

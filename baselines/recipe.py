@@ -9,19 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal, Self
 
-from msshift_bench.baselines.recipe_fields import (
-    Rule,
-    at_least,
-    below_one,
-    check_fields,
-    checked,
-    is_multiple,
-    one_of,
-)
-from msshift_bench.errors import UnknownNameError, UsageError
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from msshift_bench.checked import Checked, check_value
+from msshift_bench.errors import Finding, UsageError
 
 __all__ = [
     "BM25",
@@ -29,11 +24,16 @@ __all__ = [
     "MARGIN_MSE",
     "MINED",
     "RANDOM",
+    "BelowOne",
     "EarlyStopping",
     "RandomEncoder",
     "Recipe",
     "SearchSettings",
+    "Table",
     "TrainingSettings",
+    "later",
+    "multiple",
+    "refusal",
 ]
 
 RANDOM = "random"
@@ -46,17 +46,77 @@ BM25 = "bm25"
 MINED = "mined"
 """As `Recipe.negatives`: passages that the model itself ranks high, once it was warmed up."""
 
-_LARGEST_SEED = 2**32 - 1
-
 MARGIN_MSE = "margin-mse"
 """As `Recipe.teacher_loss`: the mean squared error of the margins between passages."""
 
 KL = "kl"
 """As `Recipe.teacher_loss`: the divergence of the distributions over a query's passages."""
 
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
+"""A number from 0 to 1, without 1."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RandomEncoder:
+
+def later(default: Any) -> Any:
+    """Declare a field that recipes did not have at first.
+
+    With its default it is in no digest, so that what was trained without it still is what its
+    recipe makes.
+    """
+
+    def is_default(value: object) -> bool:
+        return bool(value == default)
+
+    return Field(default, exclude_if=is_default)
+
+
+def multiple(table: Table, larger: str, smaller: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong if one field of a table is no multiple of another."""
+    value, part = getattr(table, larger), getattr(table, smaller)
+    if value % part:
+        yield larger, f"{value} is no multiple of {smaller} {part}"
+
+
+def refusal(source: str, findings: Sequence[Finding]) -> UsageError:
+    """Return the error that tells what is wrong with values, each with its line where there is one.
+
+    Args:
+        source: the file, or what else holds the values.
+        findings: what is wrong with them.
+    """
+    lines = []
+    for finding in findings:
+        where = f"{source}:{finding.line}" if finding.line else source
+        fix = f" ({finding.fix})" if finding.fix else ""
+        lines.append(f"{where}: {finding.message}{fix}")
+    if len(lines) == 1:
+        return UsageError(lines[0])
+    return UsageError("\n  ".join([f"{source} holds {len(lines)} errors:", *lines]))
+
+
+class Table(Checked):
+    """A table of a recipe, or a recipe: fields that are checked as the table is made."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return all fields as JSON values, but those that are `later` and have their defaults."""
+        return self.model_dump(mode="json")
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all fields, as JSON with sorted keys: 64 hexadecimal digits."""
+        text = json.dumps(self.parameters(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def changed(self, **values: Any) -> Self:
+        """Return the table with other values, checked like all.
+
+        Raises:
+            UsageError: naming each field whose value cannot be.
+        """
+        return check_value(
+            {**dict(self), **values}, type(self), "the recipe", partial(refusal, "the recipe")
+        )
+
+
+class RandomEncoder(Table):
     """The shape of a BERT that is trained from random initialisation.
 
     Attributes:
@@ -74,23 +134,21 @@ class RandomEncoder:
             in a training of seconds.
     """
 
-    layers: int = at_least(1)
-    hidden: int = at_least(1)
-    heads: int = at_least(1)
-    inner: int = at_least(1)
-    vocabulary: int = at_least(100)
-    dropout: float = at_least(0)
-    initial: float = at_least(0, default=0.02)
+    layers: PositiveInt
+    hidden: PositiveInt
+    heads: PositiveInt
+    inner: PositiveInt
+    vocabulary: int = Field(ge=100)
+    dropout: BelowOne
+    initial: NonNegativeFloat = 0.02
     matching: bool = False
 
-    rules: ClassVar[tuple[Rule, ...]] = (is_multiple("hidden", "heads"), below_one("dropout"))
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from multiple(self, "hidden", "heads")
 
-    def __post_init__(self) -> None:
-        check_fields(self)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarlyStopping:
+class EarlyStopping(Table):
     """Early stopping by approximate retrieval (Hofstaetter et al., SIGIR 2021, section 4.2).
 
     The model ranks a fixed set of candidates for the validation queries: the first passages of
@@ -104,17 +162,13 @@ class EarlyStopping:
             never.
     """
 
-    every: int = at_least(1)
-    queries: int = at_least(1)
-    depth: int = at_least(1)
-    patience: int = at_least(0)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
+    every: PositiveInt
+    queries: PositiveInt
+    depth: PositiveInt
+    patience: NonNegativeInt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSettings:
+class SearchSettings(Table):
     """How a model searches the passages.
 
     Attributes:
@@ -122,37 +176,11 @@ class SearchSettings:
         batch_size: texts encoded together.
     """
 
-    depth: int = at_least(1)
-    batch_size: int = at_least(1)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
+    depth: PositiveInt = 1000
+    batch_size: PositiveInt = 64
 
 
-def _check_negatives(value: object) -> None:
-    if type(value) is int:
-        raise UsageError(
-            f"negatives is {value}; it must say where negatives come from: write "
-            f'negatives = "{BM25}" and negatives_per_query = {value}'
-        )
-    if value not in (BM25, RANDOM, MINED):
-        raise UnknownNameError("negatives", str(value), (BM25, RANDOM, MINED))
-
-
-def _check_duration(steps: int | None, epochs: int | None) -> str | None:
-    if (steps is None) == (epochs is None):
-        return "the recipe says how long to train by either steps or epochs"
-    return None
-
-
-def _check_seed(seed: int) -> str | None:
-    if seed <= _LARGEST_SEED:
-        return None
-    return f"seed is {seed}; it must be {_LARGEST_SEED} or less, the largest that NumPy takes"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingSettings:
+class TrainingSettings(Table):
     """How a training goes: the fields that all trainings share, that of an encoder included.
 
     Attributes:
@@ -183,55 +211,29 @@ class TrainingSettings:
         random: the shape of an encoder that begins with random weights.
     """
 
-    batch_size: int = at_least(2)
-    accumulate: int = at_least(1)
-    steps: int | None = at_least(1, default=None)
-    epochs: int | None = at_least(1, default=None)
-    learning_rate: float = at_least(0)
-    warmup_steps: int = at_least(0)
-    schedule: str = one_of("constant", "linear", "cosine")
-    weight_decay: float = at_least(0)
-    adam_beta1: float = at_least(0)
-    adam_beta2: float = at_least(0)
-    adam_epsilon: float = at_least(0)
-    max_gradient_norm: float = at_least(0)
-    seed: int = at_least(0)
-    precision: str = one_of("fp32", "bf16", "fp16")
-    checkpoint_every: int = at_least(1)
-    passage_length: int = at_least(3)
+    batch_size: int = Field(ge=2)
+    accumulate: PositiveInt
+    steps: PositiveInt | None = None
+    epochs: PositiveInt | None = None
+    learning_rate: NonNegativeFloat
+    warmup_steps: NonNegativeInt
+    schedule: Literal["constant", "linear", "cosine"]
+    weight_decay: NonNegativeFloat
+    adam_beta1: BelowOne
+    adam_beta2: BelowOne
+    adam_epsilon: NonNegativeFloat
+    max_gradient_norm: NonNegativeFloat
+    seed: int = Field(ge=0, lt=2**32)
+    precision: Literal["fp32", "bf16", "fp16"]
+    checkpoint_every: PositiveInt
+    passage_length: int = Field(ge=3)
     random: RandomEncoder | None = None
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(("steps", "epochs"), _check_duration),
-        Rule(("seed",), _check_seed),
-        is_multiple("batch_size", "accumulate"),
-        below_one("adam_beta1"),
-        below_one("adam_beta2"),
-    )
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    later: ClassVar[tuple[str, ...]] = ()
-    """Fields that recipes did not have at first: see `parameters`."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Return all fields as JSON values.
-
-        `later` fields with their defaults are left out, so that what was trained without them still
-        is what its recipe makes.
-        """
-        defaults = {item.name: item.default for item in fields(self) if item.name in self.later}
-        return {
-            name: value
-            for name, value in asdict(self).items()
-            if name not in defaults or value != defaults[name]
-        }
-
-    def digest(self) -> str:
-        """Return the SHA-256 of all fields, as JSON with sorted keys: 64 hexadecimal digits."""
-        text = json.dumps(self.parameters(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        if (self.steps is None) == (self.epochs is None):
+            yield "steps", "the recipe says how long to train by either steps or epochs"
+        yield from multiple(self, "batch_size", "accumulate")
 
     def steps_of(self, examples: int) -> int:
         """Return the optimizer steps of a training.
@@ -245,33 +247,6 @@ class TrainingSettings:
         return max(1, math.ceil(self.epochs * examples / self.batch_size))
 
 
-def _check_depth(negatives: str, depth: int | None) -> str | None:
-    if negatives == RANDOM or depth is not None:
-        return None
-    return (
-        f"negatives is {negatives!r}; say with negatives_depth how far down the ranking they are "
-        "drawn from, e.g. negatives_depth = 200"
-    )
-
-
-def _check_shape(encoder: str, random: RandomEncoder | None) -> str | None:
-    if (encoder == RANDOM) == (random is not None):
-        return None
-    return (
-        f"the encoder is {encoder!r}; a table [{RANDOM}] goes with encoder = {RANDOM!r} and with "
-        "no other"
-    )
-
-
-def _check_weight(teacher: str | None, weight: float) -> str | None:
-    if teacher is not None or not weight:
-        return None
-    return (
-        f"judgement_weight is {weight:g} and there is no teacher; judgements alone have no weight"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe(TrainingSettings):
     """How a model is trained and searches: the fields that all systems share.
 
@@ -307,41 +282,49 @@ class Recipe(TrainingSettings):
     """
 
     encoder: str
-    query_length: int = at_least(3)
-    negatives: str = checked(_check_negatives)
-    negatives_per_query: int = at_least(1)
-    negatives_pool: int = at_least(1)
-    negatives_depth: int | None = at_least(1, default=None)
-    negatives_refreshes: int = at_least(1, default=1)
-    teacher: str | None = None
-    teacher_loss: str = one_of(MARGIN_MSE, KL, default=MARGIN_MSE)
-    teacher_scale: float = at_least(0, default=1.0)
-    judgement_weight: float = at_least(0, default=0.0)
+    query_length: int = Field(ge=3)
+    negatives: Literal["bm25", "random", "mined"]
+    negatives_per_query: PositiveInt
+    negatives_pool: PositiveInt
+    negatives_depth: PositiveInt | None = None
+    negatives_refreshes: PositiveInt = later(1)
+    teacher: str | None = later(None)
+    teacher_loss: Literal["margin-mse", "kl"] = later(MARGIN_MSE)
+    teacher_scale: NonNegativeFloat = later(1.0)
+    judgement_weight: NonNegativeFloat = later(0.0)
     search: SearchSettings
-    search_precision: str = one_of("fp32", "bf16", default="fp32")
+    search_precision: Literal["fp32", "bf16"] = "fp32"
     validation: EarlyStopping | None = None
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        *TrainingSettings.rules,
-        Rule(("negatives", "negatives_depth"), _check_depth),
-        is_multiple("negatives_pool", "negatives_per_query"),
-        Rule(("encoder", RANDOM), _check_shape),
-        Rule(("teacher", "judgement_weight"), _check_weight),
-    )
-    later: ClassVar[tuple[str, ...]] = (
-        "negatives_refreshes",
-        "teacher",
-        "teacher_loss",
-        "teacher_scale",
-        "judgement_weight",
-    )
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        yield from multiple(self, "negatives_pool", "negatives_per_query")
+        if self.negatives != RANDOM and self.negatives_depth is None:
+            yield (
+                "negatives",
+                f"{self.negatives!r} needs negatives_depth, how far down the ranking they are "
+                "drawn from, e.g. negatives_depth = 200",
+            )
+        if (self.encoder == RANDOM) == (self.random is None):
+            yield (
+                "encoder",
+                f"it is {self.encoder!r}, and a table [{RANDOM}] goes with encoder = {RANDOM!r} "
+                "and with no other",
+            )
+        if self.teacher is None and self.judgement_weight:
+            yield (
+                "judgement_weight",
+                f"it is {self.judgement_weight:g} and there is no teacher; judgements alone have "
+                "no weight",
+            )
 
     @property
     def parts(self) -> int:
         """The parts of a training that differ in where their negatives come from."""
         return 1 + self.negatives_refreshes if self.negatives == MINED else 1
 
-    def changed(
+    def with_options(
         self,
         *,
         encoder: str | None = None,
@@ -350,13 +333,10 @@ class Recipe(TrainingSettings):
         depth: int | None = None,
     ) -> Self:
         """Return the recipe with these values in place of its own; `None` keeps its own."""
-        recipe = self
-        if seed is not None:
-            recipe = replace(recipe, seed=seed)
-        if precision is not None:
-            recipe = replace(recipe, precision=precision)
+        changes: dict[str, Any] = {"seed": seed, "precision": precision}
+        changes = {name: value for name, value in changes.items() if value is not None}
         if depth is not None:
-            recipe = replace(recipe, search=replace(recipe.search, depth=depth))
-        if encoder is not None and encoder != recipe.encoder:
-            recipe = replace(recipe, encoder=encoder, random=None)
-        return recipe
+            changes["search"] = self.search.changed(depth=depth)
+        if encoder is not None and encoder != self.encoder:
+            changes |= {"encoder": encoder, "random": None}
+        return self.changed(**changes)

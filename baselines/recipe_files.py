@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from msshift_bench.baselines.recipe import TrainingSettings
-from msshift_bench.baselines.recipe_fields import RecipeError, make_recipe
-from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, raise_any
+from msshift_bench.baselines.recipe import TrainingSettings, refusal
+from msshift_bench.checked import parse_toml
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.plumbing import check_target, write_atomically
-from msshift_bench.schema import toml_lines
 
 __all__ = [
     "RecipeFile",
@@ -133,28 +132,7 @@ def parse_recipe(kind: type[_R], file: RecipeFile) -> _R:
         UsageError: if it is not TOML, or a key is unknown, missing, of the wrong type or out of
             range; the message names every such key with its file and line.
     """
-    try:
-        values: dict[str, Any] = tomllib.loads(file.text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{file.source} is not TOML: {error}") from None
-    found: list[UsageError] = []
-    try:
-        recipe: _R = make_recipe(kind, values, "recipe")
-    except RecipeError as error:
-        lines = toml_lines(file.text)
-        found = [
-            UsageError(f"{file.source}{_line_of(key, lines)}: {message}")
-            for key, message in error.problems
-        ]
-    raise_any(found, f"{file.source} holds {len(found)} errors:")
-    return recipe
-
-
-def _line_of(key: str, lines: Mapping[str, int]) -> str:
-    """Return the line of a key, or of the table that holds it; "" where it has none."""
-    while key and key not in lines:
-        key = key.rpartition(".")[0]
-    return f":{lines[key]}" if key else ""
+    return parse_toml(file.text, kind, file.source, partial(refusal, file.source))
 
 
 def load_recipe(kind: type[_R], system: str, recipe: str | Path) -> _R:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,23 +17,21 @@ from msshift_bench.baselines.architecture import Architecture, Candidates
 from msshift_bench.baselines.block_search import best_of
 from msshift_bench.baselines.candidates import describe_candidates
 from msshift_bench.baselines.estimates import EncoderShape, Work
-from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
-from msshift_bench.baselines.recipe_fields import one_of
+from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import counted
 from msshift_bench.search import Bm25, Ranking
 from msshift_bench.shards import ShardStore
 
-__all__ = ["Reranker", "RerankerRecipe", "RerankerType", "distance_to_teacher", "pair_scores"]
+__all__ = ["Reranker", "distance_to_teacher", "pair_scores"]
 
 _PAIRS = 32_768
 """Pairs of a query and a passage to score before scores are saved, as whole queries."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RerankerRecipe(Recipe):
-    """How a re-ranker is trained and searches, beyond the fields of `Recipe`.
+class Reranker(Architecture):
+    """One score per pair of a query and a passage.
 
     It reads at most `query_length` + `passage_length` tokens and cuts off the rest.
     ``[search]`` reranks BM25's first `depth` passages.
@@ -45,18 +42,11 @@ class RerankerRecipe(Recipe):
             each other.
     """
 
-    loss: str = one_of("binary", "softmax", "hinge")
-
-
-RerankerType = TypeVar("RerankerType", bound=RerankerRecipe)
-
-
-class Reranker(Architecture[RerankerType]):
-    """One score per pair of a query and a passage."""
-
     model_type = "CrossEncoder"
 
-    def judgement_loss(self, model: Any, recipe: RerankerType) -> Any:
+    loss: Literal["binary", "softmax", "hinge"]
+
+    def judgement_loss(self, model: Any) -> Any:
         """Return the recipe's loss."""
         functional = require("torch", "neural", self.name).nn.functional
 
@@ -74,10 +64,10 @@ class Reranker(Architecture[RerankerType]):
             del labels
             return functional.relu(1 - scores[:, :1] + scores[:, 1:]).mean()
 
-        chosen = {"softmax": softmax, "binary": binary, "hinge": hinge}[recipe.loss]
+        chosen = {"softmax": softmax, "binary": binary, "hinge": hinge}[self.loss]
         return loss_of_scores(model, chosen)
 
-    def teacher_loss(self, model: Any, recipe: RerankerType) -> Any:
+    def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution.
 
         sentence-transformers has a margin-MSE for cross-encoders and no divergence. Here all read
@@ -87,23 +77,22 @@ class Reranker(Architecture[RerankerType]):
 
         def distance(scores: Any, labels: Any) -> Any:
             taught = stack(labels).to(scores.device)
-            return distance_to_teacher(scores.float(), taught, recipe.teacher_loss)
+            return distance_to_teacher(scores.float(), taught, self.teacher_loss)
 
         return loss_of_scores(model, distance)
 
     def work(
         self,
-        recipe: RerankerType,
         shape: EncoderShape,
         passages: int,
         queries: int,
         examples: int,
     ) -> Work:
         """Return the work of training and reranking: every pair goes through the encoder."""
-        tokens = shape.layer_weights * (recipe.query_length + recipe.passage_length)
-        steps = recipe.steps_of(examples)
-        pairs = steps * recipe.batch_size * (1 + recipe.negatives_per_query)
-        candidates = queries * min(recipe.search.depth, passages)
+        tokens = shape.layer_weights * (self.query_length + self.passage_length)
+        steps = self.steps_of(examples)
+        pairs = steps * self.batch_size * (1 + self.negatives_per_query)
+        candidates = queries * min(self.search.depth, passages)
         return Work(6.0 * tokens * pairs, 2.0 * tokens * candidates, index_bytes=0)
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
@@ -111,7 +100,8 @@ class Reranker(Architecture[RerankerType]):
         del model, columns
         return {}
 
-    def check_model(self, model: Any) -> None:
+    @classmethod
+    def check_model(cls, model: Any) -> None:
         """Check that the model gives one score, or two classes.
 
         Raises:
@@ -122,12 +112,14 @@ class Reranker(Architecture[RerankerType]):
                 f"the model has {model.num_labels} classes; a reranker needs one or two"
             )
 
-    def reranks(self, search: SearchSettings) -> int:
+    @classmethod
+    def reranks(cls, search: SearchSettings) -> int:
         """Return the depth: all that it ranks are BM25's first passages."""
         return search.depth
 
+    @classmethod
     def score(
-        self,
+        cls,
         model: Any,
         queries: Sequence[str],
         passages: Sequence[str],
@@ -143,8 +135,9 @@ class Reranker(Architecture[RerankerType]):
         scores = pair_scores(model, pairs, batch_size)
         yield from np.split(scores, np.cumsum([len(places) for places in candidates])[:-1])
 
+    @classmethod
     def rankings(
-        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Rerank BM25's first passages, using saved scores."""
         bm25 = index()
@@ -164,7 +157,7 @@ class Reranker(Architecture[RerankerType]):
             queries = [row.text for row in task.queries[part]]
             chosen = [np.searchsorted(distinct, places) for places in rows[part]]
             return np.concatenate(
-                list(self.score(model, queries, passages, chosen, search.batch_size))
+                list(cls.score(model, queries, passages, chosen, search.batch_size))
             )
 
         saved = ShardStore(task.work / "scores")

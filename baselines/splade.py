@@ -9,20 +9,19 @@ weight in the batch, makes vectors sparse; its weight rises quadratically from 0
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import NonNegativeFloat, PositiveInt
 
 from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
-from msshift_bench.baselines.recipe import MARGIN_MSE, Recipe, SearchSettings
-from msshift_bench.baselines.recipe_fields import at_least, one_of
+from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.plumbing import Progress, batches, silent, slices
@@ -37,7 +36,7 @@ from msshift_bench.search import (
     search_postings,
 )
 
-__all__ = ["Splade", "SpladeRecipe", "search_inverted_index"]
+__all__ = ["Splade", "search_inverted_index"]
 
 _DENSE = 512
 """Texts whose vectors are dense at once, between the model and the sparse matrix: 60 MB with
@@ -50,9 +49,8 @@ _TOGETHER = 16_384
 """Queries searched together: with 1,000 passages each, 0.13 GB."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpladeRecipe(Recipe):
-    """How SPLADE is trained and searches, beyond the fields of `Recipe`.
+class Splade(Architecture):
+    """One sparse vector over the vocabulary per text.
 
     Attributes:
         in_batch_negatives: the passages of other queries that are a query's negatives besides its
@@ -65,40 +63,36 @@ class SpladeRecipe(Recipe):
         loss_scale: factor of the dot products in the softmax (the inverse of the temperature).
     """
 
-    in_batch_negatives: str = one_of("all", "positives")
-    query_flops: float = at_least(0)
-    passage_flops: float = at_least(0)
-    flops_steps: int = at_least(1)
-    loss_scale: float = at_least(0)
-
-
-class Splade(Architecture[SpladeRecipe]):
-    """One sparse vector over the vocabulary per text."""
-
     name = "splade"
     libraries = ("scipy.sparse",)
-    recipe_type = SpladeRecipe
     model_type = "SparseEncoder"
 
-    def new_model(self, recipe: SpladeRecipe, encoder: str | Path) -> Any:
+    in_batch_negatives: Literal["all", "positives"]
+    query_flops: NonNegativeFloat
+    passage_flops: NonNegativeFloat
+    flops_steps: PositiveInt
+    loss_scale: NonNegativeFloat
+
+    def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with its masked language model's head and max pooling."""
         library = require("sentence_transformers", "neural", self.name)
         modules = require("sentence_transformers.sparse_encoder.modules", "neural", self.name)
         backbone = load_backbone(
-            recipe,
+            self,
             encoder,
             transformer_task="fill-mask",
-            query_length=recipe.query_length,
-            document_length=recipe.passage_length,
+            query_length=self.query_length,
+            document_length=self.passage_length,
         )
         pooling = modules.SpladePooling("max")
         return pool_before_log(library.SparseEncoder(modules=[backbone, pooling]))
 
-    def load_model(self, where: str | Path, **options: Any) -> Any:
+    @classmethod
+    def load_model(cls, where: str | Path, **options: Any) -> Any:
         """Return a model that was saved in a folder, or published on the Hugging Face Hub."""
         return pool_before_log(super().load_model(where, **options))
 
-    def loss(self, model: Any, recipe: SpladeRecipe) -> Any:
+    def training_loss(self, model: Any) -> Any:
         """Return the loss of judgements, teacher or both, with the regularisers."""
         losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
         distributed = require("sentence_transformers.util.distributed", "neural", self.name)
@@ -119,41 +113,43 @@ class Splade(Architecture[SpladeRecipe]):
 
         return losses.SpladeLoss(
             model,
-            super().loss(model, recipe),
+            super().training_loss(model),
             document_regularizer=Flops(),
             query_regularizer=Flops(),
-            document_regularizer_weight=recipe.passage_flops,
-            query_regularizer_weight=recipe.query_flops,
+            document_regularizer_weight=self.passage_flops,
+            query_regularizer_weight=self.query_flops,
         )
 
-    def teacher_loss(self, model: Any, recipe: SpladeRecipe) -> Any:
+    def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
         losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
         util = require("sentence_transformers.util", "neural", self.name)
-        compare = scaled(util.pairwise_dot_score, recipe.loss_scale)
-        if recipe.teacher_loss == MARGIN_MSE:
+        compare = scaled(util.pairwise_dot_score, self.loss_scale)
+        if self.teacher_loss == MARGIN_MSE:
             return losses.SparseMarginMSELoss(model, compare)
         # The library's default temperature of sparse models is not that of others.
         return losses.SparseDistillKLDivLoss(model, compare, temperature=1.0)
 
-    def judgement_loss(self, model: Any, recipe: SpladeRecipe) -> Any:
+    def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the batch, or over its relevant passages."""
         losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
         distributed = require("sentence_transformers.util.distributed", "neural", self.name)
         module: Any = require("torch", "neural", self.name).nn.Module
+
+        scale = self.loss_scale
 
         class OtherPositives(module):  # type: ignore[misc]
             """Cross-entropy over the positives of a part of a batch and the query's negatives."""
 
             def compute_loss_from_embeddings(self, vectors: Any, labels: Any) -> Any:
                 del labels
-                return other_positives_loss(vectors, recipe.loss_scale)
+                return other_positives_loss(vectors, scale)
 
-        if recipe.in_batch_negatives == "positives":
+        if self.in_batch_negatives == "positives":
             return OtherPositives()
         return losses.SparseMultipleNegativesRankingLoss(
             model,
-            scale=recipe.loss_scale,
+            scale=scale,
             gather_across_devices=distributed.is_dist_initialized(),
         )
 
@@ -161,25 +157,27 @@ class Splade(Architecture[SpladeRecipe]):
         """Return the weights of the masked language model's head."""
         return shape.hidden * (shape.hidden + shape.vocabulary)
 
-    def bytes_per_passage(self, recipe: SpladeRecipe, shape: EncoderShape) -> int:
+    def bytes_per_passage(self, shape: EncoderShape) -> int:
         """Return the bytes of a passage's postings."""
-        del recipe, shape
+        del shape
         return 8 * _TERMS
 
-    def callbacks(self, loss: Any, recipe: SpladeRecipe) -> list[Any]:
+    def callbacks(self, loss: Any) -> list[Any]:
         """Return the callback that lets the regularisers' weights rise."""
         library = require("sentence_transformers.sparse_encoder.callbacks", "neural", self.name)
         base: Any = library.splade_callbacks.SpladeRegularizerWeightSchedulerCallback
+        steps = self.flops_steps
 
         class Scheduler(base):  # type: ignore[misc]
             def on_train_begin(self, args: Any, state: Any, control: Any, **other: Any) -> None:
                 super().on_train_begin(args, state, control, **other)
                 # The library takes a ratio of all steps only, and rounds it.
-                self.warmup_steps = recipe.flops_steps
+                self.warmup_steps = steps
 
         return [Scheduler(loss)]
 
-    def conclusion(self, facts: Mapping[str, Any], recipe_name: str) -> str:
+    @classmethod
+    def conclusion(cls, facts: Mapping[str, Any], recipe_name: str) -> str:
         """Return how sparse the vectors are; for the paper's recipe with MS-Shift's figures."""
         index = facts["index"]
         reached = (
@@ -190,8 +188,9 @@ class Splade(Architecture[SpladeRecipe]):
             reached += f"; MS-Shift reports {_QUERY_TERMS} and {_TERMS}"
         return reached
 
+    @classmethod
     def score(
-        self,
+        cls,
         model: Any,
         queries: Sequence[str],
         passages: Sequence[str],
@@ -204,7 +203,8 @@ class Splade(Architecture[SpladeRecipe]):
         for row, places in enumerate(candidates):
             yield (right[places] @ left[[row]].T).toarray()[:, 0]
 
-    def check_model(self, model: Any) -> None:
+    @classmethod
+    def check_model(cls, model: Any) -> None:
         """Check that the model's similarity is the dot product.
 
         Raises:
@@ -216,8 +216,9 @@ class Splade(Architecture[SpladeRecipe]):
                 "knows dot; if that will do, set the model's similarity_fn_name to it"
             )
 
+    @classmethod
     def rankings(
-        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search an inverted index.
 

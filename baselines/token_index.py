@@ -12,17 +12,17 @@ chosen by keyed hash, and faiss draws with fixed seeds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import PositiveInt
 
 from msshift_bench.baselines.approximate import index_file
 from msshift_bench.baselines.encoded_passages import EncodedPassages
 from msshift_bench.baselines.late_interaction import PassageRows
-from msshift_bench.baselines.recipe_fields import at_least, check_fields
+from msshift_bench.baselines.recipe import Table
 from msshift_bench.dataset_builders.keyed_draws import sample
 from msshift_bench.errors import UsageError, require
 
@@ -44,8 +44,7 @@ _NUMBER = 8
 """Bytes of a token's number in the index."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenSearch:
+class TokenSearch(Table):
     """How to find the tokens nearest to a query's.
 
     Attributes:
@@ -55,25 +54,10 @@ class TokenSearch:
         matches: nearest passage tokens to take for each token of a query.
     """
 
-    cells: int = at_least(1)
-    probes: int = at_least(1)
-    sub_vectors: int = at_least(1)
-    matches: int = at_least(1)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def check_fits(self, dimensions: int) -> None:
-        """Check that vectors can be cut into the parts.
-
-        Raises:
-            UsageError: if they cannot.
-        """
-        if dimensions % self.sub_vectors:
-            raise UsageError(
-                f"dimensions is {dimensions}, which is no multiple of sub_vectors "
-                f"{self.sub_vectors}"
-            )
+    cells: PositiveInt
+    probes: PositiveInt
+    sub_vectors: PositiveInt
+    matches: PositiveInt
 
     def operations(self, tokens: int, dimensions: int) -> float:
         """Return the operations of a search for one token of a query, for plans.
@@ -104,14 +88,18 @@ def find_token_index(passages: EncodedPassages, settings: TokenSearch, folder: P
     Raises:
         UsageError: if the vectors cannot be cut into the parts, or there are too few to learn from.
     """
-    name = "tokens-" + "-".join(map(str, astuple(settings)))
+    name = "tokens-" + "-".join(map(str, settings.parameters().values()))
     return index_file(passages, name, folder, lambda: _made(passages, settings))
 
 
 def _made(passages: EncodedPassages, settings: TokenSearch) -> Any:
     faiss = require("faiss", "neural", "ColBERT")
     dimensions = passages.blocks[0].read("vectors").shape[1]
-    settings.check_fits(dimensions)
+    if dimensions % settings.sub_vectors:
+        raise UsageError(
+            f"dimensions is {dimensions}, which is no multiple of sub_vectors "
+            f"{settings.sub_vectors}"
+        )
     tokens = sum(int(block.read("lengths").sum()) for block in passages.blocks)
     if tokens < _BYTE:
         raise UsageError(

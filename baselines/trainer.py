@@ -20,7 +20,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from msshift_bench.baselines.architecture import Architecture, RecipeType
+from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.processes import is_one_of_several
 from msshift_bench.baselines.recipe import TrainingSettings
 from msshift_bench.errors import MissingError, UsageError, require
@@ -95,10 +95,9 @@ def check_precision(precision: str) -> None:
 
 
 def train(
-    architecture: Architecture[RecipeType],
     model: Any,
     triples: TripleItems,
-    recipe: RecipeType,
+    recipe: Architecture,
     folder: Path,
     progress: Progress,
     *,
@@ -110,7 +109,6 @@ def train(
     """Train a system's model in place, continuing from a checkpoint if there is one.
 
     Args:
-        architecture: the architecture of the model.
         model: the model, with its initial weights.
         triples: the triples, in the order of training.
         recipe: the recipe.
@@ -127,8 +125,8 @@ def train(
     Raises:
         UsageError: if a part of a batch cannot be split evenly over the processes.
     """
-    library = require("sentence_transformers", "neural", architecture.name)
-    base: Any = getattr(library, f"{architecture.model_type}Trainer")
+    library = require("sentence_transformers", "neural", recipe.name)
+    base: Any = getattr(library, f"{recipe.model_type}Trainer")
 
     class Trainer(base):  # type: ignore[misc]
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
@@ -137,8 +135,8 @@ def train(
             self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
 
     def loss() -> tuple[Any, Sequence[Any]]:
-        made = architecture.loss(model, recipe)
-        return made, architecture.callbacks(made, recipe)
+        made = recipe.training_loss(model)
+        return made, recipe.callbacks(made)
 
     state = fit(
         model,
@@ -148,8 +146,8 @@ def train(
         progress,
         trainer=Trainer,
         arguments=partial(
-            getattr(library, f"{architecture.model_type}TrainingArguments"),
-            **architecture.training_arguments(model, triples.columns),
+            getattr(library, f"{recipe.model_type}TrainingArguments"),
+            **recipe.training_arguments(model, triples.columns),
         ),
         name=name,
         until=until,

@@ -55,7 +55,7 @@ def model_needs(given: object) -> str:
     )
 
 
-def find_ranker(model: object) -> Ranker | None:
+def find_ranker(model: object) -> type[Ranker] | None:
     """Return how a model ranks passages; `None` if it is no model.
 
     Args:
@@ -71,9 +71,9 @@ def find_ranker(model: object) -> Ranker | None:
         if model_class is not None and isinstance(model, model_class):
             return architecture_of(architecture.model_type, type(next(iter(model), None)).__name__)
     if _has(model, "search"):
-        return SearchRanker()
+        return SearchRanker
     if _has(model, *_ENCODES):
-        return EncoderRanker()
+        return EncoderRanker
     return None
 
 
@@ -110,12 +110,14 @@ class EncoderRanker(BiEncoder):
 
     name = "encoder"
 
-    def check_model(self, model: Any) -> None:
+    @classmethod
+    def check_model(cls, model: Any) -> None:
         """Check nothing: what it gives is checked when it encodes."""
         del model
 
+    @classmethod
     def rankings(
-        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
         return super().rankings(_CheckedEncoder(model), task, search, index)
@@ -184,8 +186,9 @@ class SearchRanker(Ranker):
 
     name = "search"
 
+    @classmethod
     def rankings(
-        self, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Search for some queries at a time, and check the rankings that come back."""
         del index

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 from msshift_bench.baselines.backbones import loading, not_loaded
 from msshift_bench.baselines.estimates import EncoderShape, Work
 from msshift_bench.baselines.recipe import RANDOM
-from msshift_bench.baselines.recipe_fields import Rule, make_recipe
-from msshift_bench.baselines.reranker import Reranker, RerankerRecipe
+from msshift_bench.baselines.reranker import Reranker
 from msshift_bench.baselines.word_vectors import COLLECTION, WordTable, WordVectors, make_word_table
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import NotFoundError, require
 from msshift_bench.search import content_words
 
-__all__ = ["WordReranker", "WordRerankerRecipe", "WordRerankerType", "word_similarities"]
+__all__ = ["WordReranker", "word_similarities"]
 
 _WORDS = "words"
 """The folder of a saved model's words, and the file of its settings."""
@@ -34,18 +32,8 @@ _KEPT_TEXTS = 200_000
 """Texts whose words are kept: candidates of several queries are cut into words once."""
 
 
-def _check_source(encoder: str) -> str | None:
-    if encoder != RANDOM:
-        return None
-    return (
-        f"encoder is {RANDOM!r}; words have vectors that are learnt, encoder = {COLLECTION!r}, or "
-        "the path of a file of them"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WordRerankerRecipe(RerankerRecipe):
-    """How a re-ranker that compares words is trained, beyond the fields of `RerankerRecipe`.
+class WordReranker(Reranker):
+    """A network on the words of a query and a passage.
 
     Its `encoder` is ``collection``, for word vectors that are learnt from the passages, or a file
     of word vectors in the format of GloVe or word2vec (text). Lengths are in words that say
@@ -57,22 +45,18 @@ class WordRerankerRecipe(RerankerRecipe):
 
     words: WordVectors
 
-    rules: ClassVar[tuple[Rule, ...]] = (*RerankerRecipe.rules, Rule(("encoder",), _check_source))
-
-
-WordRerankerType = TypeVar("WordRerankerType", bound=WordRerankerRecipe)
-
-
-class WordReranker(Reranker[WordRerankerType]):
-    """A network on the words of a query and a passage."""
-
-    @property
-    def module_name(self) -> str:
-        """The name of its module in a saved model."""
-        return f"{self.name.title()}Scorer"
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        if self.encoder == RANDOM:
+            yield (
+                "encoder",
+                f"it is {RANDOM!r}; words have vectors that are learnt, encoder = {COLLECTION!r}, "
+                "or the path of a file of them",
+            )
 
     @abstractmethod
-    def network(self, recipe: WordRerankerType, vectors: Any) -> Any:
+    def network(self, vectors: Any) -> Any:
         """Return the untrained network.
 
         It takes the numbers of a batch's words, integers of shapes (pairs, `query_length`) and
@@ -80,82 +64,80 @@ class WordReranker(Reranker[WordRerankerType]):
         pair. 0 is no word; a word without a vector has a number below 0.
 
         Args:
-            recipe: the recipe.
             vectors: a float tensor of shape (words + 1, dimensions); its first row is zero.
         """
 
-    def new_model(self, recipe: WordRerankerType, encoder: str | Path) -> Any:
+    def new_model(self, encoder: str | Path) -> Any:
         """Return an untrained network with the words in a folder that `make_encoder` wrote."""
         torch = require("torch", "neural", self.name)
         library = require("sentence_transformers", "neural", self.name)
         table = WordTable.load(Path(encoder))
-        torch.manual_seed(recipe.seed)
-        return library.CrossEncoder(modules=[_scorer_class(self)(recipe, table)])
+        torch.manual_seed(self.seed)
+        return library.CrossEncoder(modules=[_scorer_class(type(self))(self, table)])
 
-    def load_model(self, where: str | Path, **options: Any) -> Any:
+    @classmethod
+    def load_model(cls, where: str | Path, **options: Any) -> Any:
         """Return a model from a folder that `msshift baseline run --keep-model` wrote.
 
         Raises:
             NotFoundError: if it is no such folder, or it cannot be loaded.
             DataError: if its weights are a pickle.
         """
-        library = require("sentence_transformers", "neural", self.name)
+        library = require("sentence_transformers", "neural", cls.name)
         if not (Path(where) / f"{_WORDS}.json").is_file():
             error = ValueError(
-                f"{self.name} is saved with a file {_WORDS}.json, which is not there."
+                f"{cls.name} is saved with a file {_WORDS}.json, which is not there."
             )
             raise not_loaded("model", where, error)
         with loading("model", where):
-            scorer = _scorer_class(self).load(str(where))
+            scorer = _scorer_class(cls).load(str(where))
         return library.CrossEncoder(modules=[scorer], **options)
 
-    def check_encoder(self, recipe: WordRerankerType) -> None:
+    def check_encoder(self) -> None:
         """Check that the file of vectors is there.
 
         Raises:
             NotFoundError: if it is not.
         """
-        if recipe.encoder != COLLECTION and not Path(recipe.encoder).expanduser().is_file():
+        if self.encoder != COLLECTION and not Path(self.encoder).expanduser().is_file():
             raise NotFoundError(
-                f"no word vectors {recipe.encoder}: there is no such file; give one in the format "
+                f"no word vectors {self.encoder}: there is no such file; give one in the format "
                 f"of GloVe or word2vec (text), or {COLLECTION}"
             )
 
-    def makes_encoder(self, recipe: WordRerankerType) -> bool:
+    def makes_encoder(self) -> bool:
         """Return that it does: the collection decides which words have vectors."""
-        del recipe
         return True
 
-    def make_encoder(self, recipe: WordRerankerType, texts: Iterable[str], folder: Path) -> None:
+    def make_encoder(self, texts: Iterable[str], folder: Path) -> None:
         """Write the words and their vectors."""
-        make_word_table(texts, recipe.words, recipe.encoder, seed=recipe.seed).save(folder)
+        make_word_table(texts, self.words, self.encoder, seed=self.seed).save(folder)
 
-    def encoder_facts(self, recipe: WordRerankerType) -> dict[str, object] | None:
+    def encoder_facts(self) -> dict[str, object] | None:
         """Return the digest of the file of vectors; `None` if they are learnt here."""
-        file = Path(recipe.encoder).expanduser()
-        if recipe.encoder == COLLECTION or not file.is_file():
+        file = Path(self.encoder).expanduser()
+        if self.encoder == COLLECTION or not file.is_file():
             return None
         return {
             "file_sha256": _digest(file.resolve(), file.stat().st_mtime_ns),
             "seen": "what its word vectors were learnt from is not recorded",
         }
 
-    def shape(self, recipe: WordRerankerType) -> EncoderShape:
+    def shape(self) -> EncoderShape:
         """Return a shape without layers: all weights are the vectors."""
-        return EncoderShape(0, recipe.words.dimensions, 0, recipe.words.vocabulary)
+        return EncoderShape(0, self.words.dimensions, 0, self.words.vocabulary)
 
     def work(
         self,
-        recipe: WordRerankerType,
         shape: EncoderShape,
         passages: int,
         queries: int,
         examples: int,
     ) -> Work:
         """Return the work of comparing each query word with each passage word."""
-        pair = 2.0 * recipe.query_length * recipe.passage_length * shape.hidden
-        trained = recipe.steps_of(examples) * recipe.batch_size * (1 + recipe.negatives_per_query)
-        ranked = queries * min(recipe.search.depth, passages)
+        pair = 2.0 * self.query_length * self.passage_length * shape.hidden
+        trained = self.steps_of(examples) * self.batch_size * (1 + self.negatives_per_query)
+        ranked = queries * min(self.search.depth, passages)
         return Work(3 * pair * trained, pair * ranked, index_bytes=0)
 
 
@@ -165,7 +147,7 @@ def _digest(file: Path, _changed: int) -> str:
 
 
 @cache
-def _scorer_class(architecture: WordReranker[Any]) -> Any:
+def _scorer_class(architecture: type[WordReranker]) -> Any:
     """Return the module of sentence-transformers that scores pairs with a network."""
     torch = require("torch", "neural", architecture.name)
     base: Any = require("sentence_transformers.base.modules", "neural", architecture.name).Module
@@ -178,7 +160,7 @@ def _scorer_class(architecture: WordReranker[Any]) -> Any:
             super().__init__()
             self.recipe = recipe
             self.table = table
-            self.network = architecture.network(recipe, torch.from_numpy(table.vectors.copy()))
+            self.network = recipe.network(torch.from_numpy(table.vectors.copy()))
             numbers = {word: number for number, word in enumerate(table.words, 1)}
             inverse, others = table.inverse_frequencies(), table.inverse_frequency_of_others
 
@@ -219,23 +201,13 @@ def _scorer_class(architecture: WordReranker[Any]) -> Any:
         def load(cls, model_name_or_path: str, subfolder: str = "", **_: Any) -> Any:
             folder = Path(model_name_or_path) / subfolder
             kept = cls.load_config(str(folder), local_files_only=True)["recipe"]
-            values = _without_none(kept)
-            recipe = make_recipe(architecture.recipe_type, values, "recipe")
+            recipe = architecture.model_validate(kept)
             model = cls(recipe, WordTable.load(folder / _WORDS))
             cls.load_torch_weights(str(folder), model=model, local_files_only=True)
             return model
 
     Scorer.__name__ = architecture.module_name
     return Scorer
-
-
-def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a recipe's fields without those that it leaves out, as a TOML file has them."""
-    return {
-        name: _without_none(value) if isinstance(value, dict) else value
-        for name, value in values.items()
-        if value is not None
-    }
 
 
 def _number_of_unknown(word: str) -> int:

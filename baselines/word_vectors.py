@@ -16,8 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import PositiveInt
 
-from msshift_bench.baselines.recipe_fields import at_least, check_fields
+from msshift_bench.baselines.recipe import Table
 from msshift_bench.errors import DataError, FindingLog, NotFoundError
 from msshift_bench.plumbing import numbered_lines, replace_folder, write_array, write_json
 from msshift_bench.search import content_words
@@ -39,8 +40,7 @@ _PAIRS = 4_000_000
 _Vectors = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WordVectors:
+class WordVectors(Table):
     """The words that a re-ranker knows, and how their vectors are learnt.
 
     Attributes:
@@ -49,12 +49,9 @@ class WordVectors:
         window: how many words apart two words may stand to count as neighbours.
     """
 
-    vocabulary: int = at_least(1)
-    dimensions: int = at_least(1)
-    window: int = at_least(1)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
+    vocabulary: PositiveInt
+    dimensions: PositiveInt
+    window: PositiveInt
 
 
 @dataclass(frozen=True, slots=True)

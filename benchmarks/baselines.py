@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -81,12 +80,10 @@ def make_models(folder: Path) -> None:
     make_random_encoder(folder / "bert", SHAPE, texts, length=length, seed=0)
     with quiet_libraries():
         for name, architecture in ARCHITECTURES.items():
-            recipe: Any = load_recipe(architecture.recipe_type, name, "mini")
+            recipe: Any = load_recipe(architecture, name, "mini")
             own = {"dimensions": DIMENSIONS} if name == "colbert" else {}
-            recipe = replace(
-                recipe, query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH, **own
-            )
-            model = architecture.new_model(recipe, folder / "bert")
+            recipe = recipe.changed(query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH, **own)
+            model = recipe.new_model(folder / "bert")
             if name == "splade":
                 make_sparse(model, texts[:500])
             model.save_pretrained(str(folder / name), create_model_card=False)

@@ -17,7 +17,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,7 +67,7 @@ def ours(model: Any, triples: TrainingData, recipe: Any, folder: Path) -> Callab
     """Return our training, ready to start."""
 
     def start() -> None:
-        train(SYSTEM, model, triples, recipe, folder, silent, name="a model")
+        train(model, triples, recipe, folder, silent, name="a model")
 
     return start
 
@@ -109,7 +108,7 @@ def bare(
             disable_tqdm=True,
             dataloader_pin_memory=False,
         )
-        loss = SYSTEM.loss(model, recipe)
+        loss = recipe.training_loss(model)
         trainer = Trainer(model=model, args=arguments, train_dataset=data, loss=loss)
         trainer.remove_callback(PrinterCallback)
         trainer.train()
@@ -127,9 +126,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    recipe: Any = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini")
-    recipe = replace(
-        recipe, steps=arguments.steps, checkpoint_every=arguments.steps // 2, accumulate=1
+    recipe: Any = load_recipe(SYSTEM, SYSTEM.name, "mini")
+    recipe = recipe.changed(
+        steps=arguments.steps, checkpoint_every=arguments.steps // 2, accumulate=1
     )
     taken: dict[str, list[float]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory(prefix="msshift-bench-") as name, quiet_libraries():
@@ -140,7 +139,7 @@ def main() -> None:
         make_random_encoder(folder / "bert", recipe.random, texts, length=length, seed=0)
         for repeat in range(arguments.repeats + 1):
             for way, prepare in WAYS.items():
-                model = SYSTEM.new_model(recipe, folder / "bert")
+                model = recipe.new_model(folder / "bert")
                 start = prepare(model, triples, recipe, folder / f"{way}-{repeat}")
                 began = time.process_time()
                 start()

@@ -16,7 +16,7 @@ import resource
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +76,14 @@ def peak_gb(device: str) -> float:
     return peak
 
 
-def copy_of(system: Any, recipe: Any, model: Any, kind: str, encoder: Path) -> Any:
+def copy_of(recipe: Any, model: Any, kind: str, encoder: Path) -> Any:
     """Return a model with the same weights in another precision.
 
     The trainer leaves a model that computes in bf16 whatever its weights are, so it is made anew.
     """
     import torch
 
-    made = system.new_model(recipe, encoder)
+    made = recipe.new_model(encoder)
     made.load_state_dict(model.state_dict())
     return made.to(model.device).to(getattr(torch, kind)).eval()
 
@@ -97,10 +97,9 @@ def scores_of(system: Any, model: Any, queries: list[str], passages: list[str], 
 def row_of(name: str, scale: Scale, device: str, folder: Path) -> list[str]:
     """Measure a system."""
     system: Any = ARCHITECTURES[name]
-    recipe: Any = load_recipe(system.recipe_type, name, "paper")
+    recipe: Any = load_recipe(system, name, "paper")
     batch = scale.batch or recipe.batch_size
-    recipe = replace(
-        recipe,
+    recipe = recipe.changed(
         encoder="random",
         random=scale.shape,
         steps=scale.steps,
@@ -114,15 +113,15 @@ def row_of(name: str, scale: Scale, device: str, folder: Path) -> list[str]:
     length = recipe.query_length + recipe.passage_length
     make_random_encoder(folder / "bert", recipe.random, texts, length=length, seed=0)
     triples = triples_of(folder, recipe)
-    model = system.new_model(recipe, folder / "bert").to(device)
+    model = recipe.new_model(folder / "bert").to(device)
     peak_gb(device)
     start = time.perf_counter()
-    train(system, model, triples, recipe, folder / "checkpoints", silent, name=name)
+    train(model, triples, recipe, folder / "checkpoints", silent, name=name)
     trained = peak_gb(device)
     steps = scale.steps / (time.perf_counter() - start)
 
-    half = copy_of(system, recipe, model, "bfloat16", folder / "bert")
-    full = copy_of(system, recipe, model, "float32", folder / "bert")
+    half = copy_of(recipe, model, "bfloat16", folder / "bert")
+    full = copy_of(recipe, model, "float32", folder / "bert")
     del model
     collection = Generated(scale.passages)
     queries = [query.text for query in open_collection(COLLECTION).queries][: scale.queries]

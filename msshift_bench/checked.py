@@ -12,13 +12,22 @@ import io
 import re
 import tomllib
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from types import MappingProxyType
+from typing import Annotated, Any, Self, TypeVar, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from msshift_bench.errors import DataError, Finding, FindingLog, NotFoundError
 from msshift_bench.plumbing import csv_rows, write_atomically
@@ -34,6 +43,8 @@ __all__ = [
     "Name",
     "Slug",
     "Text",
+    "check_value",
+    "parse_toml",
     "valid_name",
     "read_rows",
     "read_toml",
@@ -62,6 +73,25 @@ class Checked(BaseModel):
     """A value of a file: the model's fields and no others, of exactly their types, for good."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what several fields break together: the field to change, and what is wrong."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _keeps_its_rules(self) -> Self:
+        broken = [
+            InitErrorDetails(
+                type=_refuse("broken-rule", "{problem}", problem=problem),
+                loc=(name,),
+                input=getattr(self, name),
+            )
+            for name, problem in self.rules()
+        ]
+        if broken:
+            # pydantic puts the errors of an error at their places within the outer value.
+            raise ValidationError.from_exception_data(type(self).__name__, broken)
+        return self
 
 
 Model = TypeVar("Model", bound=Checked)
@@ -165,19 +195,45 @@ def read_toml(path: Path, model: type[Model], error: type[DataError], summary: s
         DataError: an `error` with everything that is wrong, each with its line.
     """
     content = _read(path, error, summary)
+    return parse_toml(content, model, path, partial(error, summary))
+
+
+def parse_toml(
+    content: str,
+    model: type[Model],
+    source: Path | str,
+    refuse: Callable[[list[Finding]], Exception],
+) -> Model:
+    """Return a TOML file's content as a model.
+
+    Args:
+        content: the content.
+        model: the model.
+        source: the file, as the user named it.
+        refuse: makes the error to raise of everything that is wrong, each with its line.
+    """
     try:
         value = tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError) as wrong:
         line = re.search(r"at line (\d+)", str(wrong))
-        finding = Finding("not-toml", str(wrong), str(path), int(line[1]) if line else 0)
-        raise error(summary, [finding]) from None
+        finding = Finding("not-toml", str(wrong), str(source), int(line[1]) if line else 0)
+        raise refuse([finding]) from None
+    return check_value(value, model, source, refuse, toml_lines(content))
+
+
+def check_value(
+    value: object,
+    model: type[Model],
+    source: Path | str,
+    refuse: Callable[[list[Finding]], Exception],
+    lines: Mapping[str, int] = MappingProxyType({}),
+) -> Model:
+    """Return a value as a model; `lines` has the line of each of its keys, where they are known."""
     try:
         return model.model_validate(value)
     except ValidationError as wrong:
-        lines = toml_lines(content)
-        raise error(
-            summary, [_finding(model, item, path, lines) for item in wrong.errors()]
-        ) from None
+        findings = [_finding(model, item, source, lines) for item in wrong.errors()]
+        raise refuse(findings) from None
 
 
 def read_rows(path: Path, model: type[Model], error: type[DataError], summary: str) -> list[Model]:
@@ -230,7 +286,11 @@ def _read(path: Path, error: type[DataError], summary: str) -> str:
 
 
 def _finding(
-    model: type[BaseModel], error: Any, source: Path, lines: Mapping[str, int], line: int = 0
+    model: type[BaseModel],
+    error: Any,
+    source: Path | str,
+    lines: Mapping[str, int],
+    line: int = 0,
 ) -> Finding:
     """Return pydantic's error in the words of this package, at its place in the file."""
     place = [part for part in error["loc"] if part != "[key]"]
@@ -239,12 +299,20 @@ def _finding(
     if code == "missing":
         code, message = "missing-field", "is missing"
     elif code == "extra_forbidden":
-        near = _nearest(place[-1], _fields_at(model, place[:-1]))
+        fields = _fields_at(model, place[:-1])
+        near = _nearest(place[-1], fields)
         code, message = "unknown-field", f"there is no such field{near}"
+        fix = "" if near or not fields else f"one of: {', '.join(fields)}"
+    elif code == "literal_error":
+        names = re.findall("'(.*?)'", error["ctx"]["expected"])
+        code, message = "unknown-name", f"unknown name {_shown(value)}{_nearest(value, names)}"
+        fix = f"one of: {', '.join(names)}"
     elif value is None and code.endswith("_type"):
         code, message = "missing-field", "must not be empty"
     elif code.endswith(("_type", "_parsing", "_from_float")):
         expected, got = _TYPES[code.split("_")[0]], _KINDS.get(type(value), "a number")
+        if isinstance(value, float):
+            got = str(value)
         code, message = "wrong-type", f"expected {expected}, found {got}"
     elif code == "string_pattern_mismatch":
         code, message = (
@@ -262,19 +330,25 @@ def _finding(
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(
         "."
     )
-    for known in (path, re.sub(r"\[.*", "", path), path.rpartition(".")[0]):
-        line = line or lines.get(known, 0)
+    # An inline table or a list has one line, that of the key before it.
+    known = re.sub(r"\[.*", "", path) if path not in lines else path
+    while known not in lines and "." in known:
+        known = known.rpartition(".")[0]
+    line = line or lines.get(known, 0)
     return Finding(code, f"{path}: {message}" if path else message, str(source), line, fix)
 
 
 def _fields_at(model: type[BaseModel], place: list[Any]) -> list[str]:
     """Return the names of the fields of the model that stands at a place within another."""
     for part in place:
-        field = model.model_fields.get(part)
-        if field is None or not isinstance(field.annotation, type):
+        annotation = model.model_fields[part].annotation if part in model.model_fields else None
+        kinds = [
+            kind for kind in (annotation, *get_args(annotation)) if hasattr(kind, "model_fields")
+        ]
+        if not kinds:
             return []
-        model = field.annotation
-    return list(getattr(model, "model_fields", ()))
+        model = kinds[0]
+    return list(model.model_fields)
 
 
 def _nearest(value: object, valid: Collection[str]) -> str:

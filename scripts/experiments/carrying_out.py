@@ -123,27 +123,23 @@ def system_of(plan: Plan, place: Place, training: Training) -> Any:
     """Return the system to train: its recipe with the training's start and seed."""
     from msshift_bench.baselines.neural import TrainedSystem
     from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
-    from msshift_bench.baselines.recipe import RANDOM, EarlyStopping
+    from msshift_bench.baselines.recipe import RANDOM
     from msshift_bench.baselines.recipe_files import find_recipe, load_recipe, parse_recipe
     from msshift_bench.baselines.registry import ARCHITECTURES
 
-    architecture: Any = ARCHITECTURES[training.system]
     file = find_recipe(training.system, place.recipe)
-    recipe = parse_recipe(architecture.recipe_type, file)
+    recipe: Any = parse_recipe(ARCHITECTURES[training.system], file)
     if training.start == RANDOM:
         shape = load_recipe(PretrainingRecipe, "pretrain", place.recipe).random
-        recipe = replace(recipe, encoder=RANDOM, random=shape)
+        recipe = recipe.changed(encoder=RANDOM, random=shape)
     elif not (recipe.encoder == RANDOM and recipe.random.matching):
         # A system that `mini` teaches only with a lexical prior keeps the start that has one.
-        recipe = recipe.changed(encoder=str(place.encoder(training.start)))
+        recipe = recipe.with_options(encoder=str(place.encoder(training.start)))
     changes = {**plan.changes, **plan.variants.get(training.variant, {})}
-    if "validation" in changes:
-        changes["validation"] = EarlyStopping(**changes["validation"])
     if changes.get("teacher") in plan.teachers:
         changes["teacher"] = str(place.runs(plan) / changes["teacher"])
     system = TrainedSystem(
-        architecture,
-        replace(recipe, seed=training.seed, **changes),
+        recipe.changed(seed=training.seed, **changes),
         file.name,
         None if changes else file.sha256,
     )

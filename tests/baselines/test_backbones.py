@@ -81,7 +81,7 @@ def test_with_the_prior_a_word_attends_to_itself_in_the_other_text(
 
 
 def test_an_encoder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    recipe = load_recipe(ARCHITECTURES["bi-encoder"].recipe_type, "bi-encoder", "mini")
+    recipe = load_recipe(ARCHITECTURES["bi-encoder"], "bi-encoder", "mini")
     with pytest.raises(NotFoundError, match=rf"no encoder {tmp_path}/none: there is no such"):
         backbones.load_backbone(recipe, tmp_path / "none")
     (tmp_path / "config.json").write_text("{}")
@@ -92,11 +92,11 @@ def test_an_encoder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["bi-encoder", "splade", "colbert", "monobert"])
 def test_a_model_whose_weights_are_cut_off_is_named(name: str, tmp_path: Path) -> None:
     architecture = ARCHITECTURES[name]
-    recipe = load_recipe(architecture.recipe_type, name, "mini")
+    recipe = load_recipe(architecture, name, "mini")
     encoder, kept = tmp_path / "encoder", tmp_path / "model"
     texts = [passage.text for passage in passages(50)]
-    architecture.make_encoder(recipe, texts, encoder)
-    architecture.new_model(recipe, encoder).save(str(kept))
+    recipe.make_encoder(texts, encoder)
+    recipe.new_model(encoder).save(str(kept))
     architecture.load_model(kept)
     weights = next(kept.rglob("model.safetensors"))
     weights.write_bytes(weights.read_bytes()[:-100])

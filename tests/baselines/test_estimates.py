@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from msshift_bench.baselines.architecture import Architecture
@@ -25,8 +23,8 @@ def test_the_weights_of_distilbert() -> None:
 
 
 @pytest.mark.parametrize("system", PAPER, ids=lambda one: one.name)
-def test_the_plan_of_the_paper(system: Architecture[Any]) -> None:
-    recipe = load_recipe(system.recipe_type, system.name, "paper")
+def test_the_plan_of_the_paper(system: type[Architecture]) -> None:
+    recipe = load_recipe(system, system.name, "paper")
     assert (recipe.steps, recipe.batch_size) == {
         "bi-encoder": (100_000, 128),
         "splade": (100_000, 128),
@@ -35,7 +33,7 @@ def test_the_plan_of_the_paper(system: Architecture[Any]) -> None:
     }[system.name]
     assert recipe.search.depth == 1000
     assert recipe.encoder == "distilbert/distilbert-base-uncased"
-    work = system.work(recipe, DISTILBERT, PASSAGES, QUERIES, 0)
+    work = recipe.work(DISTILBERT, PASSAGES, QUERIES, 0)
     weights = DISTILBERT.layer_weights
     head = 768 * (768 + 30_522)
     pairs = 32 * 180 * 128  # MaxSim of a query with one passage

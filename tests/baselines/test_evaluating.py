@@ -257,7 +257,7 @@ NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_docum
         (Bag, {"seeds": (1, -1)}, "seeds are (1, -1); give whole numbers, 0 or more"),
         (Bag, {"seeds": "12"}, "seeds are '12'; give whole numbers"),
         (Bag(), {"device": "cpu"}, "device is for models of sentence-transformers"),
-        (Bag(), {"candidates": "all"}, "unknown option of encoder 'candidates'"),
+        (Bag(), {"candidates": "all"}, "the search with encoder: candidates: there is no such"),
         (Bag(), {"measures": "AP", "settings": Settings()}, "give measures or settings, not"),
         (_searching(lambda queries, k: {}), {}, "search gave a dict; it must give a list"),
         (_searching(lambda queries, k: [{}]), {}, "search gave 1 rankings for 64 queries"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ from tests.conftest import Build, Command
 
 
 def mini(**changes: Any) -> TrainedSystem[Any]:
-    system = BiEncoder()
-    recipe = load_recipe(system.recipe_type, system.name, "mini")
-    return TrainedSystem(system, replace(recipe, **changes), "mini")
+    system = BiEncoder
+    recipe = load_recipe(system, system.name, "mini")
+    return TrainedSystem(recipe.changed(**changes), "mini")
 
 
 def test_waiting_ends_with_what_is_waited_for_or_with_the_work(
@@ -83,5 +82,5 @@ def test_what_trains_in_one_process_is_refused_in_several(
 
 @pytest.mark.neural
 def test_the_precision_of_a_pretraining_can_be_replaced_by_one_that_exists(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="unknown precision 'fp8': did you mean 'fp32'"):
+    with pytest.raises(UsageError, match="precision: unknown name 'fp8'; did you mean 'fp32'"):
         pretrain_encoder("mini:300", out=tmp_path / "encoder", precision="fp8")

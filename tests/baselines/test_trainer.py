@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from msshift_bench.baselines import neural, trainer
-from msshift_bench.baselines.monobert import MonoBert, MonoBertRecipe
+from msshift_bench.baselines.monobert import MonoBert
 from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
@@ -21,10 +20,10 @@ from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing.progress import silent
 
-SYSTEM = MonoBert()
+SYSTEM = MonoBert
 
 
-def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBertRecipe:
+def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBert:
     """Make an encoder of one layer; return the recipe `mini` for it, with four steps of four."""
     from msshift_bench.baselines.backbones import make_random_encoder
 
@@ -33,9 +32,9 @@ def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBe
     )
     texts = (passage.text for passage in passages(60))
     make_random_encoder(encoder, shape, texts, length=60, seed=1)
-    recipe = load_recipe(SYSTEM.recipe_type, SYSTEM.name, "mini").changed(encoder=str(encoder))
+    recipe = load_recipe(SYSTEM, SYSTEM.name, "mini").with_options(encoder=str(encoder))
     given: dict[str, Any] = {"query_length": 20, "passage_length": 40, "batch_size": 4, "steps": 4}
-    return replace(recipe, **given, **changes)
+    return recipe.changed(**given, **changes)
 
 
 def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(tmp_path: Path) -> None:
@@ -100,9 +99,9 @@ def test_losses_and_logs(
     monkeypatch.setattr(integrations, lambda: installed)
     recipe = small_recipe(tmp_path / "bert", accumulate=1, checkpoint_every=2)
     with quiet_libraries(), caplog.at_level("INFO", "msshift_bench"):
-        model = SYSTEM.new_model(recipe, tmp_path / "bert")
+        model = recipe.new_model(tmp_path / "bert")
         given = (recipe, tmp_path / "checkpoints", silent)
-        train(SYSTEM, model, triples, *given, name="a model", logs=tmp_path / "logs")
+        train(model, triples, *given, name="a model", logs=tmp_path / "logs")
     lines = [record.getMessage() for record in caplog.records if "step" in record.getMessage()]
     assert [line.rpartition(" ")[0] for line in lines] == [
         f"a model: step {n} of 4: loss" for n in (2, 4)
@@ -136,13 +135,12 @@ def test_parts_of_a_batch_add_up_to_the_batch(triples: TrainingData, tmp_path: P
     seen: list[tuple[str, int, int]] = []
     for accumulate in (1, 2):
         with quiet_libraries():
-            model = SYSTEM.new_model(recipe, tmp_path / "bert")
+            model = recipe.new_model(tmp_path / "bert")
             initial = scores(model)
             last = train(
-                SYSTEM,
                 model,
                 triples,
-                replace(recipe, accumulate=accumulate),
+                recipe.changed(accumulate=accumulate),
                 tmp_path / str(accumulate),
                 lambda *event: seen.append(event),
                 name="a model",
@@ -162,7 +160,7 @@ def test_other_processes_validate_only_where_the_first_does(
     recipe = small_recipe(
         tmp_path / "bert", validation=EarlyStopping(every=1, queries=2, depth=2, patience=0)
     )
-    system = TrainedSystem(SYSTEM, recipe, "small")
+    system = TrainedSystem(recipe, "small")
     fitted: list[Any] = []
     monkeypatch.setattr(neural, "wait_for", lambda *_: True)
     monkeypatch.setattr(TrainingData, "load", lambda *_: None)
@@ -191,9 +189,9 @@ def test_the_optimizer_is_the_recipe_s(triples: TrainingData, tmp_path: Path) ->
     made = []
     for number, change in enumerate(changes):
         with quiet_libraries():
-            model = SYSTEM.new_model(recipe, tmp_path / "bert")
+            model = recipe.new_model(tmp_path / "bert")
             folder = tmp_path / str(number)
-            train(SYSTEM, model, triples, replace(recipe, **change), folder, silent, name="a")
+            train(model, triples, recipe.changed(**change), folder, silent, name="a")
         made.append(weights_digest(model))
     # The gradients are shorter than the recipe's 1, so that no limit at all changes nothing.
     assert made.pop() == made[0]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.biencoder import BiEncoderRecipe
+from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.lessons import Lesson, Teacher
 from msshift_bench.baselines.mining import training_material
 from msshift_bench.baselines.recipe_files import RecipeFile, parse_recipe
@@ -67,8 +67,8 @@ def task(data: Path, tmp_path: Path) -> Task:
     )
 
 
-def recipe(**changes: Any) -> BiEncoderRecipe:
-    return parse_recipe(BiEncoderRecipe, RecipeFile("", "", tiny_recipe("bi-encoder", **changes)))
+def recipe(**changes: Any) -> BiEncoder:
+    return parse_recipe(BiEncoder, RecipeFile("", "", tiny_recipe("bi-encoder", **changes)))
 
 
 def no_index() -> NoReturn:

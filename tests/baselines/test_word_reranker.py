@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.recipe_fields import RecipeError
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.errors import NotFoundError
+from msshift_bench.errors import NotFoundError, UsageError
 
 pytestmark = pytest.mark.neural
 
@@ -21,27 +19,27 @@ KNRM = ARCHITECTURES["knrm"]
 
 @pytest.fixture
 def recipe() -> Any:
-    return load_recipe(KNRM.recipe_type, "knrm", "mini")
+    return load_recipe(KNRM, "knrm", "mini")
 
 
 def test_word_vectors_are_known_by_their_digest(recipe: Any, tmp_path: Path) -> None:
     file = tmp_path / "glove.txt"
     with pytest.raises(NotFoundError, match=rf"no word vectors {file}: .*in the format of GloVe"):
-        KNRM.check_encoder(replace(recipe, encoder=str(file)))
+        KNRM.check_encoder(recipe.changed(encoder=str(file)))
     file.write_text("red 1 0\n")
-    given = replace(recipe, encoder=str(file))
-    KNRM.check_encoder(given)
-    facts = KNRM.encoder_facts(given)
+    given = recipe.changed(encoder=str(file))
+    given.check_encoder()
+    facts = given.encoder_facts()
     assert facts == {
         "file_sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
         "seen": "what its word vectors were learnt from is not recorded",
     }
     file.write_text("red 0 1 # another\n")
-    assert KNRM.encoder_facts(given) != facts
+    assert given.encoder_facts() != facts
     # Vectors that are learnt from the passages follow from recipe and collection.
-    assert KNRM.encoder_facts(recipe) is None
-    with pytest.raises(RecipeError, match="words have vectors that are learnt, encoder = 'coll"):
-        replace(recipe, encoder="random")
+    assert recipe.encoder_facts() is None
+    with pytest.raises(UsageError, match="words have vectors that are learnt, encoder = 'coll"):
+        recipe.changed(encoder="random")
 
 
 def test_a_folder_that_holds_no_saved_model(tmp_path: Path) -> None:
@@ -50,9 +48,9 @@ def test_a_folder_that_holds_no_saved_model(tmp_path: Path) -> None:
 
 
 def test_the_work_is_that_of_comparing_words(recipe: Any) -> None:
-    shape = KNRM.shape(recipe)
+    shape = recipe.shape()
     assert (shape.bytes, shape.layer_weights) == (4 * 5000 * 32, 0)
-    work = KNRM.work(recipe, shape, passages=60, queries=7, examples=1000)
+    work = recipe.work(shape, passages=60, queries=7, examples=1000)
     pair = 2 * recipe.query_length * recipe.passage_length * 32
     # A relevant passage and three others for each of 16 queries, 300 times.
     assert work.training == 3 * pair * 300 * 16 * 4

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Any, get_args
 
 import pytest
 
@@ -45,14 +44,12 @@ def options() -> Iterable[str]:
 def recipe_keys() -> set[str]:
     """Return every key of a recipe, those of its tables included."""
     found: set[str] = set()
-    kinds: list[Any] = [PretrainingRecipe, *(one.recipe_type for one in ARCHITECTURES.values())]
+    kinds: list[Any] = [PretrainingRecipe, *ARCHITECTURES.values()]
     while kinds:
-        kind = kinds.pop()
-        hints = get_type_hints(kind)
-        for field in fields(kind):
-            found.add(field.name)
-            parts = (hints[field.name], *getattr(hints[field.name], "__args__", ()))
-            kinds += [part for part in parts if hasattr(part, "__dataclass_fields__")]
+        for name, field in kinds.pop().model_fields.items():
+            found.add(name)
+            parts = (field.annotation, *get_args(field.annotation))
+            kinds += [part for part in parts if hasattr(part, "model_fields")]
     return found
 
 

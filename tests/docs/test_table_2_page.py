@@ -26,9 +26,9 @@ SPEED = 1e14
 def estimated(system: str) -> tuple[float, float, Estimate]:
     """Return hours of training and of search for one model, and the rest of its estimate."""
     architecture: Any = ARCHITECTURES[system]
-    recipe = load_recipe(architecture.recipe_type, system, "paper")
+    recipe = load_recipe(architecture, system, "paper")
     assert recipe.encoder == "distilbert/distilbert-base-uncased"
-    work = architecture.work(recipe, DISTILBERT, PASSAGES, QUERIES, EXAMPLES)
+    work = recipe.work(DISTILBERT, PASSAGES, QUERIES, EXAMPLES)
     estimate = Estimate.of(recipe.steps_of(EXAMPLES), work, DISTILBERT, SPEED)
     return work.training / SPEED / 3600, work.searching / SPEED / 3600, estimate
 

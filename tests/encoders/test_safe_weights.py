@@ -58,7 +58,7 @@ def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     from msshift_bench.baselines.registry import ARCHITECTURES
     from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
 
-    recipe = load_recipe(MonoBert.recipe_type, "monobert", "mini")
+    recipe = load_recipe(MonoBert, "monobert", "mini")
     query = QueryColumns(("1",), ("what is it",))
     found: dict[str, tuple[str, Callable[[Path], Any]]] = {
         f"model of {kind}": (f"my-{kind}", ARCHITECTURES[kind].load_model) for kind in KINDS
@@ -67,9 +67,7 @@ def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     found["learner"] = "bert", lambda where: load_learner(where, None)  # type: ignore[arg-type]
     found["monoT5's start"] = (
         "start-monot5",
-        lambda where: ARCHITECTURES["monot5"].new_model(
-            load_recipe(ARCHITECTURES["monot5"].recipe_type, "monot5", "mini"), where
-        ),
+        lambda where: load_recipe(ARCHITECTURES["monot5"], "monot5", "mini").new_model(where),
     )
     for pooling, model in (("cls", "bert"), (OWN, "my-bi-encoder")):
         found[f"queries, {pooling}"] = (

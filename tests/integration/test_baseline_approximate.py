@@ -88,13 +88,13 @@ def test_an_index_is_made_once_and_always_the_same(
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_a_run_says_how_much_it_recalls(kind: str, build_once: Build, tmp_path: Path) -> None:
     data = build_once("mini:300", "length")
-    architecture = BiEncoder()
+    architecture = BiEncoder
     shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)
     texts = (passage.text for passage in mini.passages(100))
     make_random_encoder(tmp_path / "bert", shape, texts, length=124, seed=1)
-    recipe = load_recipe(architecture.recipe_type, architecture.name, "mini")
+    recipe = load_recipe(architecture, architecture.name, "mini")
     with quiet_libraries():
-        model = architecture.new_model(recipe, tmp_path / "bert")
+        model = recipe.new_model(tmp_path / "bert")
         model.save_pretrained(str(tmp_path / "dense"), create_model_card=False)
     given: dict[str, Any] = {"data": data, "collection": "mini:300", "depth": 7}
     model_folder = str(tmp_path / "dense")
@@ -118,13 +118,17 @@ def test_a_run_says_how_much_it_recalls(kind: str, build_once: Build, tmp_path: 
     assert sum(same) > 0.95 * len(same)
 
 
-def test_what_cannot_be() -> None:
-    with pytest.raises(UsageError, match="unknown approximate 'hsnw': did you mean 'hnsw'"):
-        search("hsnw")
-    with pytest.raises(UsageError, match="effort is of approximate search"):
-        DenseSearch(depth=1, batch_size=1, effort=3)
-    with pytest.raises(UsageError, match="storage = 'float16' is of exact search"):
-        DenseSearch(depth=1, batch_size=1, approximate="ivf", storage="float16")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"approximate": "hsnw"}, "unknown name 'hsnw'; did you mean 'hnsw'"),
+        ({"effort": 3}, "effort: it is of approximate search"),
+        ({"approximate": "ivf", "storage": "float16"}, "storage: 'float16' is of exact search"),
+    ],
+)
+def test_what_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        BiEncoder.search_by(options)
 
 
 def test_vectors_that_16_bits_cannot_hold_are_refused() -> None:

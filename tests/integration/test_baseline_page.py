@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -17,9 +16,9 @@ from msshift_bench.baselines.recipe import (
     TrainingSettings,
 )
 from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.reranker import RerankerRecipe
+from msshift_bench.baselines.reranker import Reranker
 from msshift_bench.baselines.token_index import TokenSearch
-from msshift_bench.baselines.word_reranker import WordRerankerRecipe
+from msshift_bench.baselines.word_reranker import WordReranker
 from msshift_bench.baselines.word_vectors import WordVectors
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
@@ -49,7 +48,7 @@ def table(kind: type) -> str:
     hints = get_type_hints(kind)
     lines = ["| key | meaning |", "|---|---|"]
     for name, meaning in described(kind).items():
-        if not any(is_dataclass(part) for part in (hints[name], *get_args(hints[name]))):
+        if not any(hasattr(part, "model_fields") for part in (hints[name], *get_args(hints[name]))):
             text = meaning.replace("``", "`").removesuffix(".")
             lines.append(f"| `{name}` | {text} |")
     return "\n".join(lines)
@@ -58,10 +57,10 @@ def table(kind: type) -> str:
 def kinds() -> list[type]:
     """Return every table of the recipes: those that all share, then those of single systems."""
     found: list[Any] = [TrainingSettings, Recipe, SearchSettings, EarlyStopping, RandomEncoder]
-    found += [RerankerRecipe, WordRerankerRecipe, WordVectors]
+    found += [Reranker, WordReranker, WordVectors]
     for architecture in ARCHITECTURES.values():
-        found.append(architecture.recipe_type)
-        found.append(get_type_hints(architecture.recipe_type)["search"])
+        found.append(architecture)
+        found.append(architecture.search_type())
     return [*dict.fromkeys(found), TokenSearch, MaskedWords, LateHead, SpanContrast]
 
 
@@ -73,7 +72,7 @@ def test_the_page_shows_every_field_as_it_is_documented(kind: type) -> None:
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_every_field_is_documented(kind: Any) -> None:
     documented = {name for one in kind.__mro__[:-1] for name in described(one)}
-    assert documented >= {field.name for field in fields(kind)}
+    assert documented >= {*kind.model_fields}
 
 
 @pytest.mark.neural

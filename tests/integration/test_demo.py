@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import recipe_systems
+from msshift_bench.baselines import registry
 from msshift_bench.baselines.recipe_files import parse_recipe
 from msshift_bench.baselines.registry import BASELINES
 from msshift_bench.cli import demo
@@ -31,10 +30,10 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def load_short(*arguments: Any) -> Any:
         recipe = parse_recipe(*arguments)
-        random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
-        return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
+        random = recipe.random.changed(layers=1, hidden=16, inner=32, vocabulary=300)
+        return recipe.changed(steps=2, checkpoint_every=2, random=random)
 
-    monkeypatch.setattr(recipe_systems, "parse_recipe", load_short)
+    monkeypatch.setattr(registry, "parse_recipe", load_short)
     assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} < set(BASELINES)
     monkeypatch.setattr(demo, "OTHER_SYSTEMS", SYSTEMS[2:])
     monkeypatch.setattr(demo, "SHIFT_NAMES", SHIFTS)

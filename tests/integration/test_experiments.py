@@ -70,7 +70,7 @@ def test_quick_has_enough_negatives_for_each_recipe_and_passage() -> None:
     most = max(found.values())
     for plan in map(load, names()):
         for system in plan.systems:
-            recipe = load_recipe(ARCHITECTURES[system].recipe_type, system, "mini")
+            recipe = load_recipe(ARCHITECTURES[system], system, "mini")
             assert plan.quick.data.negatives // most >= recipe.negatives_per_query
 
 

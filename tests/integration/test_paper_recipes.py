@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -147,8 +146,8 @@ def test_the_plan_at_the_size_of_ms_marco(
     assert {one["state"] for one in planned} == {"new"}
     (estimate,) = {json.dumps(one["estimate"]): one["estimate"] for one in planned}.values()
     architecture: Any = ARCHITECTURES[system]
-    recipe = load_recipe(architecture.recipe_type, system, "paper")
-    work = architecture.work(recipe, DISTILBERT, PASSAGES, sum(TEST_QUERIES.values()), 0)
+    recipe = load_recipe(architecture, system, "paper")
+    work = recipe.work(DISTILBERT, PASSAGES, sum(TEST_QUERIES.values()), 0)
     assert estimate == {
         "steps": {"bi-encoder": 100_000, "splade": 100_000}.get(system, 150_000),
         "seconds": (work.training + work.searching) / (1e14 * estimates._EFFICIENCY),
@@ -193,9 +192,8 @@ def length(build_once: Build) -> Path:
 
 def shortened(recipe: Recipe, encoder: Path) -> Recipe:
     """Return a recipe of two steps for a machine without a GPU, its other fields unchanged."""
-    validation = recipe.validation and replace(recipe.validation, every=2, queries=2, depth=2)
-    return replace(
-        recipe.changed(encoder=str(encoder), precision="fp32"),
+    validation = recipe.validation and recipe.validation.changed(every=2, queries=2, depth=2)
+    return recipe.with_options(encoder=str(encoder), precision="fp32").changed(
         batch_size=4,
         accumulate=2,
         steps=2,
@@ -217,16 +215,16 @@ def test_the_first_steps(
     models = []
 
     def first_passage(
-        self: Any, model: Any, task: Task, search: Any, index: Callable[[], Bm25]
+        model: Any, task: Task, search: Any, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         models.append(model)
         yield from ((row.query_id, {"1": 1.0}) for row in task.queries)
 
-    monkeypatch.setattr(type(architecture), "rankings", first_passage)
-    monkeypatch.setattr(type(architecture), "conclusion", lambda *_: "")
-    recipe = shortened(load_recipe(architecture.recipe_type, system, "paper"), small_distilbert)
+    monkeypatch.setattr(architecture, "rankings", staticmethod(first_passage))
+    monkeypatch.setattr(architecture, "conclusion", lambda *_: "")
+    recipe = shortened(load_recipe(architecture, system, "paper"), small_distilbert)
     (run,) = run_system(
-        TrainedSystem(architecture, recipe, "paper"),
+        TrainedSystem(recipe, "paper"),
         ["length"],
         data=length,
         collection="mini:300",

@@ -59,7 +59,7 @@ def test_a_copy_is_the_file_and_replaces_nothing(msshift: Command, tmp_path: Pat
         "msshift baseline run bi-encoder --recipe bi-encoder-mini.toml\n"
     )
     assert copied.read_bytes() == (RECIPES / "bi-encoder-mini.toml").read_bytes()
-    kind = ARCHITECTURES["bi-encoder"].recipe_type
+    kind = ARCHITECTURES["bi-encoder"]
     assert load_recipe(kind, "bi-encoder", copied) == load_recipe(kind, "bi-encoder", "mini")
 
     copied.write_text("mine")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +32,15 @@ def small_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_model(small_encoder: Path) -> MakeModel:
     """Return a function that makes a system's model on the tiny BERT, and its recipe."""
 
-    def make(system: Architecture[Any], **changes: Any) -> tuple[Any, Any]:
+    def make(system: type[Architecture], **changes: Any) -> tuple[Any, Any]:
         from msshift_bench.baselines.backbones import quiet_libraries
 
-        recipe = replace(
-            load_recipe(system.recipe_type, system.name, "mini").changed(
-                encoder=str(small_encoder), seed=3
-            ),
-            query_length=12,
-            passage_length=40,
-            **changes,
+        recipe = (
+            load_recipe(system, system.name, "mini")
+            .with_options(encoder=str(small_encoder), seed=3)
+            .changed(query_length=12, passage_length=40, **changes)
         )
         with quiet_libraries():
-            return system.new_model(recipe, small_encoder), recipe
+            return recipe.new_model(small_encoder), recipe
 
     return make

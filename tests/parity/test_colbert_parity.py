@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from msshift_bench.search.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
 
-SYSTEM = ColBert()
+SYSTEM = ColBert
 TEXTS = [passage.text for passage in passages(6)]
 
 Floats = npt.NDArray[np.float32]
@@ -145,7 +144,7 @@ def test_queries_without_augmentation_keep_their_own_tokens(
 def test_a_recipe_that_augments_is_what_it_was_before_it_could_not(small_model: Any) -> None:
     _, recipe = small_model(SYSTEM)
     assert "query_augmentation" not in recipe.parameters()
-    without = replace(recipe, query_augmentation=False)
+    without = recipe.changed(query_augmentation=False)
     assert without.parameters()["query_augmentation"] is False
     assert without.digest() != recipe.digest()
 
@@ -168,14 +167,14 @@ def test_the_loss_by_hand(small_model: Any, in_batch: bool) -> None:
     model, recipe = small_model(SYSTEM, in_batch_negatives=in_batch, loss_scale=1.0)
     model.eval()
     columns = ("query", "positive", "negative_1")
-    arguments = SYSTEM.training_arguments(model, columns)
+    arguments = recipe.training_arguments(model, columns)
     features = []
     for place, name in enumerate(columns):
         task, prompt = arguments["router_mapping"][name], arguments["prompts"][name]
         texts = TEXTS[2 * place : 2 * place + 2]
         features.append({**model.preprocess(texts, prompt=prompt, task=task), "task": task})
     with torch.no_grad():
-        loss = SYSTEM.loss(model, recipe)(features, None)
+        loss = recipe.training_loss(model)(features, None)
     queries = model.encode_query(TEXTS[:2])
     scores = model.similarity(queries, model.encode_document(TEXTS[2:]))
     if not in_batch:

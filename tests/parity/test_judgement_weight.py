@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,10 +19,10 @@ TEXTS = [passage.text for passage in passages(6)]
 COLUMNS = ("query", "positive", "negative_1")
 
 
-def columns_of(system: Any, model: Any) -> list[Any]:
+def columns_of(recipe: Any, model: Any) -> list[Any]:
     """Return a batch of two triples as the trainer gives it to a loss."""
     texts = [TEXTS[first : first + 2] for first in (0, 2, 4)]
-    arguments = system.training_arguments(model, COLUMNS)
+    arguments = recipe.training_arguments(model, COLUMNS)
     if not arguments:
         return texts
     prompts = arguments.get("prompts", {})
@@ -46,16 +45,16 @@ def test_the_loss_is_the_teacher_s_and_the_weighted_judgements(
 
     model, recipe = small_model(system)
     flops = {"query_flops": 0.0, "passage_flops": 0.0} if system.name == "splade" else {}
-    judged = replace(recipe, **flops)
-    taught = replace(judged, teacher="bm25")
+    judged = recipe.changed(**flops)
+    taught = judged.changed(teacher="bm25")
     labels: Any = torch.tensor([[3.0, 1.0], [2.0, 2.5]])
     if system.name == "monobert":
         labels = list(labels)
     model.eval()
     with torch.no_grad():
         values = [
-            value_of(system.loss(model, one)(columns_of(system, model), labels))
-            for one in (judged, taught, replace(taught, judgement_weight=0.25))
+            value_of(one.training_loss(model)(columns_of(one, model), labels))
+            for one in (judged, taught, taught.changed(judgement_weight=0.25))
         ]
     assert min(values) > 0
     assert values[2] == pytest.approx(values[1] + 0.25 * values[0], rel=1e-5)
@@ -63,5 +62,5 @@ def test_the_loss_is_the_teacher_s_and_the_weighted_judgements(
 
 def test_judgements_alone_have_no_weight(small_model: Any) -> None:
     _, recipe = small_model(ARCHITECTURES["bi-encoder"])
-    with pytest.raises(UsageError, match=r"judgement_weight is 0\.5 and there is no teacher"):
-        replace(recipe, judgement_weight=0.5)
+    with pytest.raises(UsageError, match=r"judgement_weight: it is 0\.5 and there is no teacher"):
+        recipe.changed(judgement_weight=0.5)

@@ -22,7 +22,7 @@ from msshift_bench.shifts import get_shift
 
 pytestmark = pytest.mark.neural
 
-SYSTEM = MonoBert()
+SYSTEM = MonoBert
 TEXTS = [passage.text for passage in passages(6)]
 
 
@@ -86,7 +86,7 @@ def test_the_loss_by_hand(small_model: Any, kind: str) -> None:
     model.eval()
     columns = [TEXTS[:2], TEXTS[2:4], TEXTS[4:6]]
     with torch.no_grad():
-        loss = SYSTEM.loss(model, recipe)(columns, None)
+        loss = recipe.training_loss(model)(columns, None)
     scores = torch.tensor(
         [
             [_score(model, TEXTS[row], TEXTS[row + 2 * column]) for column in (1, 2)]
@@ -106,4 +106,4 @@ def test_a_model_of_two_classes_scores_their_difference() -> None:
     model = SimpleNamespace(num_labels=2, predict=lambda *_, **__: logits)
     assert pair_scores(model, [("a", "b")] * 2, 2).tolist() == [1.5, -2.0]
     with pytest.raises(UsageError, match="the model has 3 classes"):
-        MonoBert().check_model(SimpleNamespace(num_labels=3))
+        MonoBert.check_model(SimpleNamespace(num_labels=3))

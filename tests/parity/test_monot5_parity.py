@@ -76,7 +76,7 @@ def test_a_published_folder_scores_as_t5_answers(published: Path, tmp_path: Path
     import transformers
 
     with quiet_libraries():
-        model = MonoT5().load_model(published)
+        model = MonoT5.load_model(published)
         # Of what transformers reads with the library sentencepiece, this is the result.
         pieces = read_pieces((published / "spiece.model").read_bytes())[0]
         tokenizer = transformers.T5Tokenizer(vocab=pieces)
@@ -102,7 +102,7 @@ def test_a_published_folder_scores_as_t5_answers(published: Path, tmp_path: Path
     model.save_pretrained(str(tmp_path / "kept"), create_model_card=False)
     assert kind_of_model(str(tmp_path / "kept")) == "monot5"
     with quiet_libraries():
-        again = MonoT5().load_model(tmp_path / "kept")
+        again = MonoT5.load_model(tmp_path / "kept")
     kept, loaded = model.state_dict(), again.state_dict()
     assert kept.keys() == loaded.keys()
     assert all(weights.equal(loaded[name]) for name, weights in kept.items())
@@ -111,15 +111,15 @@ def test_a_published_folder_scores_as_t5_answers(published: Path, tmp_path: Path
 
 
 def test_a_recipe_begins_with_random_weights_or_a_folder(published: Path, tmp_path: Path) -> None:
-    recipe = load_recipe(MonoT5.recipe_type, "monot5", "mini")
+    recipe = load_recipe(MonoT5, "monot5", "mini")
     with quiet_libraries():
-        MonoT5().make_encoder(recipe, TEXTS, tmp_path / "start")
+        recipe.make_encoder(TEXTS, tmp_path / "start")
         for where in (tmp_path / "start", published):
-            model: Any = MonoT5().new_model(recipe, where)
+            model: Any = recipe.new_model(where)
             assert model[0]._answers[0] != model[0]._answers[1]
             assert len(set(pair_scores(model, PAIRS, 4).tolist())) == 3
         with pytest.raises(NotFoundError, match=r"no encoder .*nowhere: "):
-            MonoT5().new_model(recipe, tmp_path / "nowhere")
+            recipe.new_model(tmp_path / "nowhere")
 
 
 def test_the_pieces_of_a_file(published: Path) -> None:

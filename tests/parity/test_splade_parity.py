@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +25,7 @@ from tests.support.together import run_together
 
 pytestmark = pytest.mark.neural
 
-SYSTEM = Splade()
+SYSTEM = Splade
 TEXTS = [passage.text for passage in passages(7)]
 
 
@@ -94,7 +93,7 @@ def test_the_loss_by_hand(made: tuple[Any, Any]) -> None:
 
     model, recipe = made
     model.eval()
-    parts = SYSTEM.loss(model, recipe)(_features(model), None)
+    parts = recipe.training_loss(model)(_features(model), None)
     queries, positives, negatives = (
         torch.stack([_by_hand(model, text, length) for text in TEXTS[2 * place : 2 * place + 2]])
         for place, length in enumerate((12, 40, 40))
@@ -113,8 +112,8 @@ def test_the_loss_by_hand(made: tuple[Any, Any]) -> None:
 
 def test_the_weights_rise_with_the_square_of_the_step(made: tuple[Any, Any]) -> None:
     model, recipe = made
-    loss = SYSTEM.loss(model, recipe)
-    (callback,) = SYSTEM.callbacks(loss, recipe)
+    loss = recipe.training_loss(model)
+    (callback,) = recipe.callbacks(loss)
     state = SimpleNamespace(max_steps=1000, global_step=0)
     callback.on_train_begin(None, state, None)
     weights: list[float] = []
@@ -137,7 +136,7 @@ weight = torch.rand(5, 7, requires_grad=True)
 texts = torch.rand(8, 5)
 
 def gradient(part):
-    regulariser = Splade().loss(None, recipe).document_regularizer
+    regulariser = recipe.training_loss(None).document_regularizer
     regulariser.compute_loss_from_embeddings(part @ weight).backward()
     return weight.grad.clone()
 
@@ -214,8 +213,8 @@ def test_other_positives_and_own_negatives_by_hand() -> None:
 def test_the_recipe_chooses_the_in_batch_negatives(negatives: str) -> None:
     import torch
 
-    recipe: Any = load_recipe(SYSTEM.recipe_type, "splade", "mini")
-    loss = SYSTEM.loss(None, replace(recipe, in_batch_negatives=negatives)).loss
+    recipe: Any = load_recipe(SYSTEM, "splade", "mini")
+    loss = recipe.changed(in_batch_negatives=negatives).training_loss(None).loss
     random = np.random.default_rng(2)
     vectors = [torch.from_numpy(one) for one in random.random((3, 4, 9))]
     found = float(loss.compute_loss_from_embeddings(vectors, None))
@@ -224,7 +223,7 @@ def test_the_recipe_chooses_the_in_batch_negatives(negatives: str) -> None:
 
 
 def test_the_paper_recipe_is_that_of_the_code() -> None:
-    recipe: Any = load_recipe(SYSTEM.recipe_type, "splade", "paper")
+    recipe: Any = load_recipe(SYSTEM, "splade", "paper")
     assert (recipe.query_flops, recipe.passage_flops, recipe.flops_steps) == (3e-4, 1e-4, 50_000)
     assert recipe.in_batch_negatives == "positives"
 

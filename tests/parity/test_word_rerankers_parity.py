@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,8 +44,7 @@ def model_of(system: WordReranker[Any]) -> tuple[Any, Any, WordTable]:
     rng = np.random.default_rng(4)
     vectors = np.concatenate([np.zeros((1, 5)), rng.normal(size=(6, 5))]).astype(np.float32)
     table = WordTable(WORDS, (9, 5, 4, 3, 2, 1), 20, vectors)
-    recipe = replace(
-        load_recipe(system.recipe_type, system.name, "mini"),
+    recipe = load_recipe(system, system.name, "mini").changed(
         query_length=QUERY_LENGTH,
         passage_length=PASSAGE_LENGTH,
         **CHANGES[system.name],
@@ -169,7 +167,7 @@ def duet(w: dict[str, Any], table: WordTable, query: list[str], passage: list[st
     return score + float(combine @ matched + w["distributed.combine.bias"][0])
 
 
-SYSTEMS = [(Knrm(), knrm), (Pacrr(), pacrr), (Duet(), duet)]
+SYSTEMS = [(Knrm, knrm), (Pacrr, pacrr), (Duet, duet)]
 IDS = [system.name for system, _ in SYSTEMS]
 
 
@@ -234,7 +232,7 @@ def test_gradients_are_finite_differences(system: WordReranker[Any]) -> None:
 
 
 def test_vectors_are_trained_where_the_recipe_says_so() -> None:
-    for system, trained in ((Knrm(), True), (Pacrr(), False)):
+    for system, trained in ((Knrm, True), (Pacrr, False)):
         model, _, _ = model_of(system)
         assert model[0].network.embedding.weight.requires_grad is trained
 
@@ -242,10 +240,10 @@ def test_vectors_are_trained_where_the_recipe_says_so() -> None:
 def test_the_hinge_loss_by_hand() -> None:
     import torch
 
-    model, recipe, _ = model_of(Knrm())
+    model, recipe, _ = model_of(Knrm)
     texts = [[pair[0] for pair in PAIRS], *[[passage] * 3 for _, passage in PAIRS]]
     with torch.no_grad():
-        found = Knrm().loss(model, replace(recipe, loss="hinge"))(texts, None).item()
+        found = recipe.changed(loss="hinge").training_loss(model)(texts, None).item()
     raw = [
         pair_scores(model, [(query, passage[0]) for passage in texts[1:]], 8) for query in texts[0]
     ]

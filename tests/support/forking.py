@@ -61,7 +61,7 @@ mini.DEFAULT_SIZE = 300
 """Makes `mini` smaller, for what needs no particular number of passages."""
 
 BRIEF = """
-import dataclasses, itertools
+import itertools
 from msshift_bench.report import writing
 writing.PICTURE_FORMATS = ["svg"]
 *section, draw = writing.SECTIONS[0]
@@ -73,13 +73,13 @@ SHORT = (
     SMALL
     + BRIEF
     + """
-from msshift_bench.baselines import pretraining, recipe_systems
+from msshift_bench.baselines import pretraining, registry
 from msshift_bench.baselines.recipe_files import parse_recipe
 def parse_short(*arguments):
     recipe = parse_recipe(*arguments)
-    random = dataclasses.replace(recipe.random, layers=1, hidden=16, inner=32, vocabulary=300)
-    return dataclasses.replace(recipe, steps=2, checkpoint_every=2, random=random)
-recipe_systems.parse_recipe = pretraining.parse_recipe = parse_short
+    random = recipe.random.changed(layers=1, hidden=16, inner=32, vocabulary=300)
+    return recipe.changed(steps=2, checkpoint_every=2, random=random)
+registry.parse_recipe = pretraining.parse_recipe = parse_short
 """
 )
 """Makes models barely train, and a report brief: what models learn is tested apart."""

@@ -24,10 +24,10 @@ def save_tiny_models(folder: Path) -> None:
     with quiet_libraries():
         for name in KINDS:
             architecture = ARCHITECTURES[name]
-            recipe = load_recipe(architecture.recipe_type, name, "mini")
+            recipe = load_recipe(architecture, name, "mini")
             start = folder / "bert"
             if name in ("monot5", "knrm"):
                 start = folder / f"start-{name}"
-                architecture.make_encoder(recipe, texts, start)
-            model = architecture.new_model(recipe, start)
+                recipe.make_encoder(texts, start)
+            model = recipe.new_model(start)
             model.save_pretrained(str(folder / f"my-{name}"), create_model_card=False)
