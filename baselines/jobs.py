@@ -16,6 +16,7 @@ from msshift_bench.data import (
     Collection,
     Dataset,
     TestSet,
+    holds_manifest,
     open_collection,
     open_dataset,
     read_extra_tests,
@@ -158,10 +159,14 @@ class Job:
         """Check what is there of the run, and return what it is; nothing is written.
 
         Raises:
-            UsageError: if it was made differently, nothing says what made it, or it is complete
-                without the model that is to be kept, or that is to search an extra test set; or if
-                the runs of other groups beside it were made by another recipe.
+            UsageError: if it lies in a data set, was made differently, nothing says what made it, or
+                it is complete without the model that is to be kept, or that is to search an extra
+                test set; or if the runs of other groups beside it were made by another recipe.
         """
+        if holds_manifest(self.out):
+            raise UsageError(
+                f"{self.out} is a built data set, not a folder of run sets; choose another --out"
+            )
         begun, complete = self.plan.exists(), self.is_complete()
         lacking = self.lacking()
         awaited = [self.extra_run(extra) for extra in lacking]

@@ -195,7 +195,7 @@ def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str])
         f"{name}: {', '.join('-' if mean is None else mean.text for mean in cells)}"
         for name, cells in grid
     )
-    what = f"every model of {system}" if system else "systems that were not trained"
+    what = f"every model of {system}" if system else "systems with one model for all groups"
     return Picture(
         file_name("matrix", shift.name, system) if system else f"matrix-{shift.name}",
         f"{shift.title}: {what} on every group",
@@ -219,7 +219,7 @@ def _matrix_caption(inputs: Inputs, shift: Shift, system: str, untrained: Sequen
         if system
         else "",
         f"{count_seeds(losses[0].seeds).capitalize()}." if losses else "",
-        f"{', '.join(untrained)}: not trained, one run for all groups." if untrained else "",
+        f"{', '.join(untrained)}: one model for all groups." if untrained else "",
         f"Test queries: {sizes}.",
     ]
     return " ".join(filter(None, caption))

@@ -56,6 +56,8 @@ def test_a_plan_refuses_runs_of_another_request(given: dict[str, Any]) -> None:
     run.with_name("length.run.json").unlink()
     with pytest.raises(UsageError, match="nothing says what made it; choose another --out or --na"):
         states(**given)
+    with pytest.raises(UsageError, match="is a built data set, not a folder of run sets"):
+        states(**{**given, "out": given["data"]})
 
 
 def test_a_plan_tells_work_that_was_begun_from_work_of_another_process(
