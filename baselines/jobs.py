@@ -159,9 +159,10 @@ class Job:
         """Check what is there of the run, and return what it is; nothing is written.
 
         Raises:
-            UsageError: if it lies in a data set, was made differently, nothing says what made it, or
-                it is complete without the model that is to be kept, or that is to search an extra
-                test set; or if the runs of other groups beside it were made by another recipe.
+            UsageError: if it lies in a data set, was made differently, nothing says what made it,
+                or it is complete without the model that is to be kept, or that is to search an
+                extra test set; or if the runs of other groups beside it were made by another
+                recipe.
         """
         if holds_manifest(self.out):
             raise UsageError(
