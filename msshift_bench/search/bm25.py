@@ -256,7 +256,8 @@ class Bm25:
         Stop words, and terms that no passage holds, are left out.
         """
         tokens = self._tokenizer.streaming_tokenize([text], update_vocab=False, allow_empty=False)
-        return next(tokens)  # type: ignore[no-any-return]
+        numbers: list[int] = next(tokens)
+        return numbers
 
     def search(self, texts: Iterable[str], *, depth: int | None = None) -> Iterator[Ranking]:
         """Rank passages for each query text, in the order given.
@@ -316,8 +317,8 @@ class Bm25:
         queries = [self.terms_of(text) for text in texts]
         best = Best(self.ids, len(queries), depth or self.parameters.depth, floor=0.0)
         if self.parameters.engine == "rank_bm25":
-            for place, terms in enumerate(queries):
-                scores = self._index.get_scores_from_ids(terms)
+            for place, numbers in enumerate(queries):
+                scores = self._index.get_scores_from_ids(numbers)
                 best.add(scores[None], 0, slice(place, place + 1))
             return best.keys
         terms = np.fromiter(chain.from_iterable(queries), np.int64)

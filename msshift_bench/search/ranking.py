@@ -53,6 +53,9 @@ _WINDOW = 1 << 16
 _CHUNK = 64
 """Scores that are compared with the lowest at once; a processor does so in a few instructions."""
 
+_SPARSE = 4
+"""If fewer than one of so many passages of a window hold a term, only these are looked at."""
+
 _QUERIES, _PASSAGES = 1_024, 4_096
 """Queries and passages of a matrix product of one thread: the scores take 16 MB."""
 
@@ -241,40 +244,52 @@ def _into_keys(
     depth = keys.shape[1]
     pool = np.empty(2 * depth, np.int64)
     scores = np.zeros(min(_WINDOW, len(order)), np.float32)
-    bits = scores.view(np.int32)
+    bits, found = scores.view(np.int32), np.empty(len(scores), np.int64)
     for query in range(len(keys)):
-        asked = terms[bounds[query] : bounds[query + 1]]
-        places, ends = starts[asked], starts[asked + 1]
+        first, last = bounds[query], bounds[query + 1]
+        begins, ends = starts[terms[first:last]], starts[terms[first:last] + 1]
+        stops = np.empty_like(begins)
         pool[:depth] = keys[query]
         filled, lowest = depth, max(np.int32(1), np.int32(keys[query, 0] >> 32))
-        for begin in range(0, len(order), len(scores)):
-            end = min(begin + len(scores), len(order))
-            touched = False
-            for number in range(len(asked)):
-                place, factor = places[number], factors[bounds[query] + number]
-                while place < ends[number] and rows[place] < end:
-                    scores[rows[place] - begin] += factor * weights[place]
-                    place += 1
-                touched = touched or place > places[number]
-                places[number] = place
-            if not touched:
-                continue
-            for first in range(0, end - begin, _CHUNK):
-                chunk = bits[first : first + _CHUNK]
-                above = 0
-                for place in range(len(chunk)):
-                    above += chunk[place] >= lowest
-                if above:
-                    for place in range(len(chunk)):
-                        if chunk[place] >= lowest:
-                            row = begin + first + place
-                            pool[filled] = (np.int64(chunk[place]) << 32) | order[row]
-                            filled += 1
-                            if filled == len(pool):
-                                pool[:depth] = np.partition(pool, depth)[depth:]
-                                filled = depth
-                                lowest = max(lowest, np.int32(pool[0] >> 32))
-                chunk[:] = 0
+        for window in range(0, len(order), len(scores)):
+            postings = 0
+            for term in range(last - first):
+                begin = begins[term]
+                stop = begin + np.searchsorted(rows[begin : ends[term]], window + len(scores))
+                for place in range(begin, stop):
+                    scores[rows[place] - window] += factors[first + term] * weights[place]
+                stops[term] = stop
+                postings += stop - begin
+            count = 0
+            if postings * _SPARSE < len(scores):
+                for term in range(last - first):
+                    for row in rows[begins[term] : stops[term]]:
+                        number = bits[row - window]
+                        if number >= lowest:
+                            found[count] = (np.int64(number) << 32) | order[row]
+                            count += 1
+                        bits[row - window] = 0  # A passage of several terms is found once.
+            else:
+                for begin in range(0, len(bits), _CHUNK):
+                    chunk = bits[begin : begin + _CHUNK]
+                    above = 0
+                    for number in chunk:
+                        above += number >= lowest
+                    if above:
+                        for place, number in enumerate(chunk):
+                            if number >= lowest:
+                                row = window + begin + place
+                                found[count] = (np.int64(number) << 32) | order[row]
+                                count += 1
+                    chunk[:] = 0
+            begins[:] = stops
+            for key in found[:count]:
+                if np.int32(key >> 32) >= lowest:
+                    pool[filled] = key
+                    filled += 1
+                    if filled == len(pool):
+                        pool[:depth] = np.partition(pool, depth)[depth:]
+                        filled, lowest = depth, max(lowest, np.int32(pool[0] >> 32))
         keys[query] = np.partition(pool[:filled], filled - depth)[filled - depth :]
 
 
