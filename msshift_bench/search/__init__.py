@@ -1,6 +1,6 @@
 """Search of words and of vectors, and rankings in the order that all systems share.
 
-It may use `plumbing`, `records` and `errors`.
+It may use `arrays`, `plumbing`, `records` and `errors`.
 """
 
 from msshift_bench.search.bm25 import Bm25, Bm25Parameters, kept_index, stemmer_version
