@@ -93,7 +93,7 @@ def _make_bm25(*, tune: bool = False, **options: Any) -> System:
 _TABLE = (
     Baseline(
         name="bm25",
-        description="BM25 in Lucene's variant, on our index or rank_bm25; untrained but for --tune",
+        description="BM25 in Lucene's variant, by bm25s or rank_bm25; untrained but for --tune",
         factory=_make_bm25,
         options=("k1", "b", "tune", "stemmer", "stop_words", "depth", "engine"),
     ),
