@@ -94,4 +94,4 @@ def rank_by_bm25(
     for store, name in found:
         best = store.load(name)
         for part in batches(range(len(best)), BATCH):
-            yield from rankings_of(best[part[0] : part[-1] + 1], ids, floor=0.0)
+            yield from rankings_of(best[part[0] : part[-1] + 1], ids)

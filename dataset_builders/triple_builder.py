@@ -278,7 +278,7 @@ def _add(dataset: Dataset, shards: Mapping[str, Sequence[Path]], facts: dict[str
             },
             written_with={
                 **amendment.manifest.written_with,
-                **{name: version(name) for name in ("numba", "PyStemmer")},
+                **{name: version(name) for name in ("bm25s", "numba", "PyStemmer")},
             },
         )
     return amendment.manifest
