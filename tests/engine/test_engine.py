@@ -102,6 +102,13 @@ def test_results_at_a_url(expected: dict[str, bytes]) -> None:
         kept(Engine(store="nosuch://bucket"), nowhere)
 
 
+def test_nobody_answers(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
+    with pytest.raises(MissingError, match=r"no Ray cluster answers at 127\.0\.0\.1:9 \("):
+        kept(Engine("127.0.0.1:9"), tmp_path)
+    assert kept(Engine("127.0.0.1:9"), tmp_path, 0) == {}
+
+
 def test_one_engine_is_in_use() -> None:
     with using_engine(Engine(store="kept")):
         assert engine_in_use().store == "kept"

@@ -15,7 +15,7 @@ from msshift_bench.data import Collection, ContentDigest, open_collection
 from msshift_bench.dataset_builders.negatives import mine_negatives
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.engine import Engine, using_engine
-from msshift_bench.errors import DataError, MissingError, UsageError
+from msshift_bench.errors import DataError, UsageError
 from tests.conftest import Build
 from tests.engine.test_engine import items, kept, power, threads
 from tests.support.mini_rows import mini_rows
@@ -123,9 +123,3 @@ def test_embeddings_are_the_same(engine: Engine, tmp_path: Path) -> None:
     expected = embed_queries(queries, spec, cache=tmp_path / "here")
     with using_engine(engine):
         assert embed_queries(queries, spec, cache=tmp_path / "ray").sha256 == expected.sha256
-
-
-def test_nobody_answers(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match=r"no Ray cluster answers at 127\.0\.0\.1:9 \("):
-        kept(Engine("127.0.0.1:9"), tmp_path)
-    assert kept(Engine("127.0.0.1:9"), tmp_path, 0) == {}
