@@ -48,7 +48,7 @@ __all__ = [
     "sample_negatives",
 ]
 
-BLOCK_QUERIES = 10_000
+BLOCK_QUERIES = 2_000
 """Training queries whose negatives are kept together."""
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from msshift_bench.baselines import lexical
+from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.data import open_dataset
 from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import DataError, IntegrityError, MissingError
 from tests.conftest import Build, Command
@@ -113,6 +116,27 @@ def test_one_engine_is_in_use() -> None:
     with using_engine(Engine(store="kept")):
         assert engine_in_use().store == "kept"
     assert engine_in_use() == Engine()
+
+
+@pytest.mark.slow
+def test_neither_blocks_nor_store_change_a_run(
+    build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = build_once("mini", "length")
+
+    def run(out: str) -> bytes:
+        (path,) = run_baseline("bm25", ["length"], collection="mini", out=tmp_path / out, data=data)
+        return path.read_bytes()
+
+    expected = run("here")
+    configs = open_dataset(data).manifest.configs.values()
+    queries = sum(splits["test"].rows for splits in configs if "test" in splits)
+    for number in (1, 2, 7):
+        store = tmp_path / f"store{number}"
+        monkeypatch.setattr(lexical, "_BLOCK_QUERIES", -(-queries // number))
+        with using_engine(Engine(store=str(store))):
+            assert run(f"in {number}") == expected
+        assert len(list(store.iterdir())) == number
 
 
 @pytest.mark.slow
