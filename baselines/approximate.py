@@ -27,7 +27,7 @@ from msshift_bench.baselines.encoded_passages import EncodedPassages
 from msshift_bench.baselines.recipe import SearchSettings
 from msshift_bench.errors import require
 from msshift_bench.plumbing import write_atomically
-from msshift_bench.search import EXTRA_PASSAGES, Ranking
+from msshift_bench.search import Ranking
 
 __all__ = [
     "HALF",
@@ -54,6 +54,9 @@ _SAMPLE = 64
 
 _MEASURED = 100
 """Queries on which the recall is measured."""
+
+_EXTRA = 100
+"""Passages to retrieve beyond the depth, so that ties at the cut are usually inside."""
 
 _QUERIES = 1_024
 """Queries searched together."""
@@ -148,11 +151,11 @@ def rank_approximately(
     if search.approximate == "hnsw":
         index = faiss.read_index(str(file))
         effort = search.effort or 2 * search.depth
-        parameters = faiss.SearchParametersHNSW(efSearch=max(effort, search.depth + EXTRA_PASSAGES))
+        parameters = faiss.SearchParametersHNSW(efSearch=max(effort, search.depth + _EXTRA))
     else:
         index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP)
         parameters = faiss.SearchParametersIVF(nprobe=min(search.effort or _LISTS, index.nlist))
-    reach = min(search.depth + EXTRA_PASSAGES, len(passages.ids))
+    reach = min(search.depth + _EXTRA, len(passages.ids))
     for first in range(0, len(queries), _QUERIES):
         part = queries[first : first + _QUERIES]
         padded = np.concatenate([part, np.zeros((len(part), 1), np.float32)], axis=1)

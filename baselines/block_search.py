@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.arrays import Vectors
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages
 from msshift_bench.plumbing import Progress, silent, slices
-from msshift_bench.search import PassageIds, Ranking, rank, rankings_of, search_vectors
+from msshift_bench.search import Best, PassageIds, Ranking, rankings_of, search_vectors
 
-__all__ = ["Top", "best_of", "search_blocks", "search_dense", "top_of"]
+__all__ = ["BlockScores", "best_of", "search_blocks", "search_dense"]
 
-Top = Callable[
-    [Arrays, npt.NDArray[np.int64], int], tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
-]
-"""``(arrays of a block, queries, k)`` -> scores and rows in the block, of shape ``(queries, k)``:
-``k`` of each query's highest-scoring passages in the block, in any order. ``k`` is at most the
-block's size."""
+BlockScores = Callable[[Arrays, slice], Vectors]
+"""``(arrays of a block, queries)`` -> the scores of its passages, of shape (queries, passages)."""
 
 _QUERIES = 16_384
 """Queries searched together: with 1,000 passages each, 0.5 GB of candidates at most."""
@@ -29,56 +25,34 @@ _TOLD = 128
 
 
 def search_blocks(
-    top: Top,
+    score: BlockScores,
     blocks: EncodedPassages,
     queries: int,
     *,
     depth: int,
-    floor: float = -math.inf,
     progress: Progress = silent,
 ) -> Iterator[Ranking]:
     """Rank all passages for each query, one block of passages in memory at a time.
 
     Args:
-        top: searches one block.
+        score: scores the passages of one block.
         blocks: the passages.
         queries: how many queries there are.
         depth: passages per ranking.
-        floor: passages that do not score above it are not part of a ranking.
         progress: called with the number of blocks searched.
 
     Yields:
         A ranking for each query, in their order.
     """
-    for first in range(0, queries, _QUERIES):
-        group = np.arange(first, min(first + _QUERIES, queries))
-
-        def retrieve(
-            which: npt.NDArray[np.int64], k: int, group: npt.NDArray[np.int64] = group
-        ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-            scores = np.empty((len(which), 0), np.float32)
-            rows = np.empty((len(which), 0), np.int64)
-            start = 0
-            for number, block in enumerate(blocks.blocks, 1):
-                block_scores, places = top(block.load(), group[which], min(k, block.size))
-                scores = np.concatenate([scores, block_scores], axis=1)
-                rows = np.concatenate([rows, places + start], axis=1)
-                best = np.argsort(-scores, axis=1)[:, :k]
-                scores = np.take_along_axis(scores, best, axis=1)
-                rows = np.take_along_axis(rows, best, axis=1)
-                start += block.size
-                progress("search blocks", number, len(blocks.blocks))
-            return scores, rows
-
-        yield from rank(retrieve, blocks.ids, len(group), depth=depth, floor=floor)
-
-
-def top_of(
-    scores: npt.NDArray[np.float32], k: int
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Return the `k` highest scores of each row, in any order, and their positions."""
-    places = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-    return np.take_along_axis(scores, places, axis=1), places
+    for part in slices(queries, _QUERIES):
+        best = Best(blocks.ids, part.stop - part.start, depth)
+        start = 0
+        for number, block in enumerate(blocks.blocks, 1):
+            best.add(score(block.load(), part), start)
+            start += block.size
+            progress("search blocks", number, len(blocks.blocks))
+        for some in slices(len(best.keys), _TOLD):
+            yield from rankings_of(best.keys[some], blocks.ids)
 
 
 def best_of(

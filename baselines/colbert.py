@@ -31,7 +31,7 @@ from msshift_bench.baselines.candidates import (
 )
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
-from msshift_bench.baselines.late_interaction import max_sim, rerank, top_by_max_sim
+from msshift_bench.baselines.late_interaction import max_sim, rerank, scores_by_max_sim
 from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings, later
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.system import Task
@@ -259,9 +259,9 @@ class ColBert(Architecture):
             )
             rankings = rerank(queries, passages, rows, search.depth)
         else:
-            top = top_by_max_sim(queries)
+            scores = scores_by_max_sim(queries)
             rankings = search_blocks(
-                top, passages, len(texts), depth=search.depth, progress=task.progress
+                scores, passages, len(texts), depth=search.depth, progress=task.progress
             )
         yield from task.ranked(rankings, passages.ids)
 
@@ -286,8 +286,8 @@ class ColBert(Architecture):
         task.progress("recall", 0, 0)
         with task.record.stage("recall"):
             some = measured_queries(queries)
-            top = top_by_max_sim(some)
-            exact = search_blocks(top, passages, len(some), depth=search.depth)
+            scores = scores_by_max_sim(some)
+            exact = search_blocks(scores, passages, len(some), depth=search.depth)
             recalled = recall_of(exact, ranked(some))
         size = passages.bytes + file.stat().st_size
         task.record.facts["index"] = {"bytes": size, **recalled}

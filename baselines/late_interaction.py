@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.block_search import Top, best_of, top_of
+from msshift_bench.baselines.block_search import BlockScores, best_of
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages
 from msshift_bench.errors import require
 from msshift_bench.search import Ranking
 
-__all__ = ["PassageRows", "max_sim", "rerank", "top_by_max_sim"]
+__all__ = ["PassageRows", "max_sim", "rerank", "scores_by_max_sim"]
 
 PassageRows = npt.NDArray[np.int64]
 """The rows of some passages of a collection, each once, in any order."""
@@ -68,19 +68,17 @@ def max_sim(
     return np.ascontiguousarray(scores.T)
 
 
-def top_by_max_sim(queries: npt.NDArray[np.float32]) -> Top:
-    """Return an exact search of blocks that hold ``vectors`` and ``lengths``.
+def scores_by_max_sim(queries: npt.NDArray[np.float32]) -> BlockScores:
+    """Return what scores blocks that hold ``vectors`` and ``lengths``, for `search_blocks`.
 
     Args:
         queries: vectors of shape (queries, tokens, dimensions).
     """
 
-    def top(
-        block: Arrays, which: npt.NDArray[np.int64], k: int
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-        return top_of(max_sim(queries[which], block["vectors"], block["lengths"]), k)
+    def scores(block: Arrays, part: slice) -> npt.NDArray[np.float32]:
+        return max_sim(queries[part], block["vectors"], block["lengths"])
 
-    return top
+    return scores
 
 
 def rerank(

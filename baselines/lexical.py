@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.baselines.bm25_shards import rank_by_bm25
+import numpy as np
+import numpy.typing as npt
+
 from msshift_bench.baselines.system import System, Task
+from msshift_bench.dataset_builders.named_index import named_index, shared_address
+from msshift_bench.engine import engine_in_use
+from msshift_bench.plumbing import batches
 from msshift_bench.records import Passage
-from msshift_bench.search import Bm25, Bm25Parameters, PassageIds, Ranking, kept_index
-from msshift_bench.shards import works_here
+from msshift_bench.search import (
+    BATCH,
+    Bm25,
+    Bm25Parameters,
+    PassageIds,
+    Ranking,
+    kept_index,
+    rankings_of,
+    stemmer_version,
+)
 
 __all__ = ["Bm25System", "CommonIndex", "index_of"]
+
+_BLOCK_QUERIES = 8 * BATCH
+"""Queries of a block: 8 MB of passages and scores at depth 1,000."""
 
 
 def index_of(task: Task, parameters: Bm25Parameters) -> Bm25:
@@ -76,7 +92,7 @@ class Bm25System(System):
 
     def _rankings_by(self, parameters: Bm25Parameters, task: Task) -> Iterator[tuple[str, Ranking]]:
         # Other machines have an index of their own, and this process only needs the doc_ids.
-        needs_index = works_here()
+        needs_index = engine_in_use().address is None
         if self._ids is None or (
             needs_index and (self._index is None or self._index.parameters != parameters)
         ):
@@ -86,7 +102,60 @@ class Bm25System(System):
             self._passages = task.record.facts["passages"]
         task.record.facts["passages"] = self._passages
         index = self._index if needs_index else None
-        yield from task.ranked(rank_by_bm25(task, parameters, self._ids, index), self._ids)
+        yield from task.ranked(_rank(task, parameters, self._ids, index), self._ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Queries to be ranked for, and what decides their rankings."""
+
+    passages: str
+    parameters: Bm25Parameters
+    stemmed_by: str
+    texts: Sequence[str]
+    index: Bm25 | None = field(compare=False)
+    address: str = field(compare=False)
+
+
+def _find(block: _Block) -> npt.NDArray[np.int64]:
+    """Return the rankings of a block, packed; see `Bm25.find`."""
+    index = block.index
+    if index is None:
+        index = named_index(block.address, block.passages, block.parameters, block.stemmed_by)
+    return index.find(block.texts)
+
+
+def _rank(
+    task: Task, parameters: Bm25Parameters, ids: PassageIds, index: Bm25 | None
+) -> Iterator[Ranking]:
+    """Rank passages for the test queries of a task, by the engine in use.
+
+    Args:
+        task: the task; its passages were streamed.
+        parameters: the parameters.
+        ids: the doc_ids of its collection.
+        index: the index; `None` if only a cluster's machines rank.
+
+    Yields:
+        A ranking for each query, in their order.
+
+    Raises:
+        UsageError: if a cluster's machines would not find the collection.
+    """
+    passages = task.record.facts["passages"]["sha256"]
+    stemmed_by = stemmer_version(parameters.stemmer)
+    address = shared_address(task.collection) if index is None else ""
+    blocks = (
+        _Block(passages, parameters, stemmed_by, [row.text for row in part], index, address)
+        for part in batches(task.queries, _BLOCK_QUERIES)
+    )
+    done = 0
+    for block in engine_in_use().keep(_find, blocks, task.work / "blocks"):
+        best = block.load()
+        done += len(best)
+        task.progress(f"search {task.test_set}".rstrip(), done, len(task.queries))
+        for part in batches(range(len(best)), BATCH):
+            yield from rankings_of(best[part[0] : part[-1] + 1], ids)
 
 
 def _ids_of(passages: Iterator[Passage]) -> PassageIds:

@@ -22,6 +22,7 @@ OTHER_NAME = "Choose another --out or --name, or remove"
 
 _PACKAGES = (
     "msshift-bench",
+    "bm25s",
     "datasets",
     "faiss-cpu",
     "numba",

@@ -147,7 +147,7 @@ def make_trained(
 _TABLE = (
     Baseline(
         name="bm25",
-        description="BM25 in Lucene's variant, on our index or rank_bm25; untrained but for --tune",
+        description="BM25 in Lucene's variant, by bm25s or rank_bm25; untrained but for --tune",
         factory=_make_bm25,
         options=("k1", "b", "tune", "stemmer", "stop_words", "depth", "engine"),
     ),

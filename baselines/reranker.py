@@ -19,10 +19,10 @@ from msshift_bench.baselines.candidates import describe_candidates
 from msshift_bench.baselines.estimates import EncoderShape, Work
 from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings
 from msshift_bench.baselines.system import Task
+from msshift_bench.engine import KeptArray
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import counted
 from msshift_bench.search import Bm25, Ranking
-from msshift_bench.shards import ShardStore
 
 __all__ = ["Reranker", "distance_to_teacher", "pair_scores"]
 
@@ -160,18 +160,16 @@ class Reranker(Architecture):
                 list(cls.score(model, queries, passages, chosen, search.batch_size))
             )
 
-        saved = ShardStore(task.work / "scores")
-
         def rankings() -> Iterator[Ranking]:
             step = max(1, _PAIRS // search.depth)
             for first in range(0, len(rows), step):
                 part = slice(first, first + step)
                 # The digest keeps apart the queries of several test sets.
                 digest = hashlib.sha256(repr(texts[part]).encode()).hexdigest()[:16]
-                name = f"{first:08d}-{digest}.npy"
-                if not saved.stands(name):
-                    saved.write(name, scores(part))
-                part_scores = saved.load(name)
+                saved = KeptArray(str(task.work / "scores"), f"{first:08d}-{digest}.npy")
+                if not saved.stands():
+                    saved.write(scores(part))
+                part_scores = saved.load()
                 ends = np.cumsum([len(places) for places in rows[part]])[:-1]
                 for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):
                     yield best_of(bm25.ids, places, values, search.depth)

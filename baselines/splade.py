@@ -9,7 +9,7 @@ weight in the batch, makes vectors sparse; its weight rises quadratically from 0
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,16 +24,15 @@ from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings
 from msshift_bench.baselines.system import Task
 from msshift_bench.errors import DataError, UsageError, require
-from msshift_bench.plumbing import Progress, batches, silent, slices
+from msshift_bench.plumbing import Progress, batches, in_parallel, silent, slices
 from msshift_bench.search import (
     BATCH,
-    Block,
+    Best,
     Bm25,
     Ranking,
-    Spans,
+    Sparse,
     check_compiler,
     rankings_of,
-    search_postings,
 )
 
 __all__ = ["Splade", "search_inverted_index"]
@@ -382,19 +381,14 @@ def search_inverted_index(
         progress: called with the number of blocks searched.
     """
     for group in slices(queries.shape[0], _TOGETHER):
-        found = _in_blocks(queries[group], passages, progress)
-        best = search_postings(found, passages.ids, group.stop - group.start, depth=depth)
-        for part in slices(len(best), BATCH):
-            yield from rankings_of(best[part], passages.ids, floor=0.0)
-
-
-def _in_blocks(
-    queries: Any, passages: EncodedPassages, progress: Progress
-) -> Iterator[tuple[Block, Spans]]:
-    terms, factors, bounds = queries.indices, queries.data, queries.indptr.astype(np.int64)
-    for number, block in enumerate(passages.blocks, 1):
-        arrays = block.load()
-        starts = arrays["starts"].astype(np.int64)
-        spans = Spans(starts[terms], starts[terms + 1], factors, bounds)
-        yield Block(block.size, arrays["passages"], arrays["weights"]), spans
-        progress("search blocks", number, len(passages.blocks))
+        best = Best(passages.ids, group.stop - group.start, depth, floor=0.0)
+        start = 0
+        for number, block in enumerate(passages.blocks, 1):
+            arrays = block.load()
+            postings = Sparse(arrays["weights"], arrays["passages"], arrays["starts"])
+            search = partial(best.add_products, queries[group], postings, start, block.size)
+            in_parallel(search, slices(len(best.keys), BATCH))
+            start += block.size
+            progress("search blocks", number, len(passages.blocks))
+        for part in slices(len(best.keys), BATCH):
+            yield from rankings_of(best.keys[part], passages.ids)

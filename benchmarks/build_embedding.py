@@ -90,7 +90,7 @@ def ours(texts: list[str], encoder: str, backend: str, work: Path) -> tuple[Vect
     source = find_encoder(spec)
     loaded = load_encoder(spec, source, work / "onnx")
     start = taken()
-    parts = embeddings._embed(texts, spec, source, loaded, work / "shards", lambda *_: None)
+    parts = embeddings._embed(texts, spec, source, loaded, work / "blocks", lambda *_: None)
     embeddings._arrange(np.arange(len(texts)), parts, work / "vectors.npy", lambda *_: None)
     return np.load(work / "vectors.npy"), taken(*start)
 

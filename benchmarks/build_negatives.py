@@ -29,7 +29,7 @@ COUNT, DEPTH = 100, 1000
 
 def with_msshift(passages: int, queries: int) -> dict[str, float]:
     """Mine with the package; the index ends where the first queries are done."""
-    from msshift_bench.dataset_builders.negative_shards import mine_negatives
+    from msshift_bench.dataset_builders.negatives import mine_negatives
 
     collection = Generated(passages)
     rows = collection.rows(queries)

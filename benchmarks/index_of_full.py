@@ -4,7 +4,7 @@
 
 COLLECTION is the folder ``collection`` of a size. Its passages are read, checked and digested as
 `msshift baseline run bm25` does; the index is made, written to FOLDER (or to a folder that is
-removed) and opened again. CPU seconds count: on a busy machine the clock says little.
+removed). CPU seconds count: on a busy machine the clock says little.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def main() -> None:
         (told,) = folder.glob("*/index.json")
         stored = json.loads(told.read_text("utf-8"))
         print(f"{len(index.ids):,} passages of {stored['passages'][:12]}: {seconds:,.0f} s", end="")
-        print(f" by the clock, {used:,.1f} CPU s, {stored['bytes'] / 1e9:.2f} GB on disk")
-        print(f"SHA-256 of the first part: {stored['parts'][0]['sha256']}")
+        size = sum(path.stat().st_size for path in told.parent.iterdir())
+        print(f" by the clock, {used:,.1f} CPU s, {size / 1e9:.2f} GB on disk")
+        print(f"SHA-256 of the doc_ids: {stored['files']['doc_ids.npy']}")
         print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
 
 

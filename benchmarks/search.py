@@ -1,8 +1,8 @@
 """Exact search beside its peers, in one process and in turns, so that CPU seconds can be compared.
 
-- ``bm25``: our index beside bm25s with numba, on generated passages of 36 words (as many as MS
-  MARCO's hold that are no stop words) and queries of four words, to depth 1,000. bm25s is given our
-  term numbers. The scores of the rankings are compared bit by bit.
+- ``bm25``: our search beside that of bm25s with numba, of one index of bm25s, on generated passages
+  of 36 words (as many as MS MARCO's hold that are no stop words) and queries of four words, to
+  depth 1,000. The scores of the rankings are compared bit by bit.
 - ``splade``: inverted indexes of 130 terms a passage and queries of 24, drawn by Zipf's law from
   BERT's 30,522; beside the product of sparse matrices that SPLADE was searched with before.
 
@@ -15,16 +15,15 @@ import argparse
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from benchmarks.support.zipf_collection import Generated
 from msshift_bench.baselines.splade import inverted_index
-from msshift_bench.search import BATCH, Block, Bm25, PassageIds, Spans, search_postings
-from msshift_bench.search.ranking import split_keys
-from msshift_bench.search.vocabulary import Vocabulary
+from msshift_bench.search import BATCH, Best, Bm25, PassageIds, Sparse
+from msshift_bench.search.ranking import unpack
 
 DEPTH = 1_000
 BLOCK, TERMS, PASSAGE_TERMS, QUERY_TERMS = 20_000, 30_522, 130, 24
@@ -48,42 +47,34 @@ def row(name: str, what: str, seconds: float, count: int, ratio: float = 1.0) ->
 
 
 def bm25(passages: int, queries: int) -> None:
-    """Compare BM25 with bm25s."""
+    """Compare our search of bm25s' index with its own."""
     collection = Generated(passages)
     texts = [row.text for row in collection.rows(queries)]
     spent: list[float] = []
     index = cpu_of(lambda: Bm25(collection.passages()), spent)
-    index.select(texts[:2])  # compiles
-    row("msshift", "words and index", spent[0], passages)
+    row("msshift and bm25s", "words and index", spent[0], passages)
+    peer = index._index
+    peer.backend = "numba"
+    peer.activate_numba_scorer()
 
-    import bm25s
-
-    vocabulary = Vocabulary("english", "english")
-    peer = bm25s.BM25(k1=0.82, b=0.68, method="lucene", backend="numba")
-
-    def make() -> None:
-        numbers = [vocabulary.learn(passage.text) for passage in collection.passages()]
-        peer.index((numbers, vocabulary.terms), create_empty_token=False, show_progress=False)
-
-    def ask(part: list[list[int]], **options: Any) -> Any:
+    def ask(part: list[str]) -> Any:
+        terms = [index.terms_of(text) for text in part]
         return peer.retrieve(
-            part, k=DEPTH, show_progress=False, sorted=False, backend_selection="numba", **options
+            terms, k=DEPTH, show_progress=False, sorted=False, backend_selection="numba"
         )
 
-    cpu_of(make, spent)
-    row("bm25s", "words and index", spent[1], passages, spent[1] / spent[0])
-    ask([vocabulary.look_up(text) for text in texts[:2]])
+    index.select(texts[:2])  # compiles
+    ask(texts[:2])
     ours: list[float] = []
     theirs: list[float] = []
     ranked: list[float] = []
     equal = True
     for start in range(0, queries, BATCH):
         part = texts[start : start + BATCH]
-        numbers = [vocabulary.look_up(text) for text in part]
         cpu_of(lambda part=part: index.select(part), ours)
-        found = cpu_of(lambda numbers=numbers: ask(numbers), theirs)
+        answer = cpu_of(lambda part=part: ask(part), theirs)
         rankings = cpu_of(lambda part=part: list(index.search(part)), ranked)
-        for ranking, scores in zip(rankings, found.scores, strict=True):
+        for ranking, scores in zip(rankings, answer.scores, strict=True):
             best = np.sort(scores[scores > 0])[::-1]
             equal &= np.array_equal(np.fromiter(ranking.values(), np.float32), best)
     row("msshift", "passages, in any order", sum(ours), queries)
@@ -113,7 +104,6 @@ def splade(passages: int, queries: int) -> None:
     from scipy import sparse
 
     asked = zipf_rows(np.random.default_rng(0), queries, QUERY_TERMS)
-    spans = asked.indptr.astype(np.int64)
     ids = PassageIds([str(number) for number in range(passages)])
     blocks = passages // BLOCK
     besides: list[float] = []
@@ -133,26 +123,25 @@ def splade(passages: int, queries: int) -> None:
             best.append(np.partition(scores, BLOCK - DEPTH, axis=1)[:, BLOCK - DEPTH :])
         return np.concatenate(best)
 
-    def searched(count: int) -> Iterator[tuple[Block, Spans]]:
+    def searched(count: int) -> Any:
+        best = Best(ids, queries, DEPTH, floor=0.0)
         for number in range(count):
             arrays = cpu_of(lambda number=number: draw(number), besides)
-            starts = arrays["starts"].astype(np.int64)
             if number % 2:
                 expected.append(cpu_of(lambda arrays=arrays: product(arrays), theirs))
-            yield (
-                Block(BLOCK, arrays["passages"], arrays["weights"]),
-                Spans(starts[asked.indices], starts[asked.indices + 1], asked.data, spans),
-            )
+            postings = Sparse(arrays["weights"], arrays["passages"], arrays["starts"])
+            best.add_products(asked, postings, number * BLOCK, BLOCK)
             if not number % 2:
                 expected.append(cpu_of(lambda arrays=arrays: product(arrays), theirs))
+        return best.keys
 
     expected: list[Any] = []
-    search_postings(searched(1), ids, queries, depth=DEPTH)  # compiles
+    searched(1)  # compiles
     for spent in (expected, besides, theirs):
         spent.clear()
-    whole: list[float] = []
-    found = cpu_of(lambda: search_postings(searched(blocks), ids, queries, depth=DEPTH), whole)
-    ours = whole[0] - sum(besides) - sum(theirs)
+    total: list[float] = []
+    best = cpu_of(lambda: searched(blocks), total)
+    ours = total[0] - sum(besides) - sum(theirs)
 
     def best_of_all() -> Any:
         scores = np.concatenate(expected, axis=1)
@@ -160,7 +149,7 @@ def splade(passages: int, queries: int) -> None:
         return np.sort(np.partition(scores, cut, axis=1)[:, cut:], axis=1)[:, ::-1]
 
     wanted = cpu_of(best_of_all, theirs)
-    scores, _ = split_keys(np.sort(found, axis=1)[:, ::-1])
+    scores, _ = unpack(np.sort(best, axis=1)[:, ::-1])
     row("msshift", "passages", ours, queries)
     row("scipy", "scores", sum(theirs), queries, sum(theirs) / ours)
     print(f"\nthe same scores: {'yes' if np.array_equal(scores, wanted) else 'NO'}; ", end="")

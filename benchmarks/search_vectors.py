@@ -26,8 +26,8 @@ import faiss
 import numpy as np
 
 from msshift_bench.baselines.encoded_passages import PassageBlock
-from msshift_bench.search import PassageIds, search_vectors, vectors
-from msshift_bench.search.ranking import split_keys
+from msshift_bench.search import PassageIds, search_vectors
+from msshift_bench.search.ranking import unpack
 
 DIMENSIONS, DEPTH, BLOCK, CLUSTERS = 384, 1_000, 20_000, 2_000
 
@@ -79,10 +79,9 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
 
     def ours(given: Callable[[], Iterator[Any]]) -> tuple[Any, Any]:
         best = search_vectors(given(), asked, ids, depth=DEPTH)
-        scores, places = split_keys(np.sort(best, axis=1)[:, ::-1])
+        scores, places = unpack(np.sort(best, axis=1)[:, ::-1])
         return scores, places
 
-    vectors._compile()
     ours(lambda: iter([exact[:BLOCK]]))
     spent: dict[str, list[float]] = {"ours": [], "faiss": [], "product": []}
     for _ in range(options.rounds):

@@ -1,29 +1,34 @@
-"""BM25's index of a collection that another process has named, for shards."""
+"""BM25's index of a collection that another process has named, for tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msshift_bench.data import Collection, ContentDigest, open_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters, kept_index, stemmer_version
-from msshift_bench.shards import works_here
 
 __all__ = ["named_index", "shared_address"]
 
 
 def shared_address(collection: Collection) -> str:
-    """Return by what other processes find a collection; "" if none of them has to.
+    """Return by what other processes find a collection.
 
     Raises:
-        UsageError: if other machines would not find it.
+        UsageError: if they would not find it.
     """
-    if collection.address is None and not works_here():
-        raise _unnamed()
-    return collection.address or ""
+    if collection.address is None:
+        raise UsageError(
+            "the machines of a cluster cannot read a collection that has no path and no name: "
+            "leave --ray out"
+        )
+    return collection.address
 
 
+# A process opens an index once for all its tasks.
+@lru_cache(maxsize=1)
 def named_index(address: str, passages: str, parameters: Bm25Parameters, stemmed_by: str) -> Bm25:
     """Return the index of a collection, kept in this machine's cache.
 
@@ -31,18 +36,16 @@ def named_index(address: str, passages: str, parameters: Bm25Parameters, stemmed
         address: what `shared_address` returned.
         passages: the digest of its passages.
         parameters: the parameters of the ranking.
-        stemmed_by: what `stemmer_version` returned where the shards were cut.
+        stemmed_by: what `stemmer_version` returned where the tasks come from.
 
     Raises:
         NotFoundError: if this machine does not find the collection.
-        UsageError: if it finds other passages there, has another version of the stemmer, or the
-            collection has no name.
+        UsageError: if it finds other passages there, or has another version of the stemmer.
     """
-    if not address:
-        raise _unnamed()
-    if (found_here := stemmer_version(parameters.stemmer)) != stemmed_by:
+    installed = stemmer_version(parameters.stemmer)
+    if installed != stemmed_by:
         raise UsageError(
-            f"this machine has {found_here}, and the shards were cut with {stemmed_by}: install "
+            f"this machine has {installed}, and the tasks come from one with {stemmed_by}: install "
             "the same version on all machines"
         )
     collection = open_collection(address)
@@ -63,10 +66,3 @@ def named_index(address: str, passages: str, parameters: Bm25Parameters, stemmed
             "all machines"
         )
     return index
-
-
-def _unnamed() -> UsageError:
-    return UsageError(
-        "other processes cannot read a collection that has no path and no name: give --engine "
-        "local, with one worker"
-    )

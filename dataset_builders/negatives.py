@@ -14,23 +14,42 @@ passages of the collection.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache, partial
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.data import DATA_VERSION, Collection
+from msshift_bench.dataset_builders.named_index import named_index, shared_address
+from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError
-from msshift_bench.plumbing import batches, map_in_threads
-from msshift_bench.records import Row
-from msshift_bench.search import BATCH, Bm25, PassageIds, Ranking
+from msshift_bench.plumbing import Progress, batches, counted, map_in_threads, silent
+from msshift_bench.records import Passage, Row
+from msshift_bench.search import (
+    BATCH,
+    Bm25,
+    Bm25Parameters,
+    PassageIds,
+    Ranking,
+    kept_index,
+    stemmer_version,
+)
 
 __all__ = [
+    "BLOCK_QUERIES",
     "NegativeSampler",
+    "mine_negatives",
     "random_negatives",
     "ranked_negatives",
     "sample_negatives",
 ]
+
+BLOCK_QUERIES = 2_000
+"""Training queries whose negatives are kept together."""
 
 
 def sample_negatives(
@@ -117,6 +136,111 @@ def random_negatives(
         relevant = [place for place in ids.rows(row.relevant_doc_ids) if place is not None]
         drawn = _draw(ids, [], relevant, row.query_id, count, key)
         yield tuple(ids.ids[drawn].tolist())
+
+
+def mine_negatives(
+    collection: Collection,
+    rows: Sequence[Row],
+    work: Path,
+    *,
+    passages: str,
+    count: int = 100,
+    depth: int = 1000,
+    seed: int = 0,
+    block_queries: int = BLOCK_QUERIES,
+    progress: Progress = silent,
+) -> list[KeptArray]:
+    """Choose negatives as `sample_negatives` does, for any number of queries, block by block.
+
+    The engine in use carries the blocks out. What stands is not made again, whatever process made
+    it, and what was asked otherwise is not taken. This process opens the index only if it makes a
+    block itself; memory holds only the index, which is kept in the cache.
+
+    Args:
+        collection: the passages.
+        rows: the training queries, each once, sorted by query_id.
+        work: the folder of the blocks, unless the engine has a store.
+        passages: the digest of the collection's passages; see `digests.ContentDigest`.
+        count: negatives per query.
+        depth: how far down the ranking candidates are taken from.
+        seed: the seed of the random choice.
+        block_queries: queries per block.
+        progress: called with the passages indexed and the queries done.
+
+    Returns:
+        The blocks, in the order of the rows: doc_ids in UTF-8, of shape ``(queries, count)``; by
+        keyed hash, ascending.
+
+    Raises:
+        DataError: if a query has not so many passages that are not relevant to it.
+        UsageError: if a cluster's machines would not find the collection.
+    """
+    engine = engine_in_use()
+    parameters = Bm25Parameters(depth=depth)
+    stemmed_by = stemmer_version(parameters.stemmer)
+
+    def stream(stage: str) -> Iterable[Passage]:
+        return counted(collection.passages(), progress, stage)
+
+    @cache
+    def sampler_here() -> NegativeSampler:
+        index = kept_index(stream, lambda: passages, parameters)
+        return NegativeSampler(index, count=count, depth=depth, seed=seed)
+
+    sampler: Callable[[], NegativeSampler] = sampler_here
+    if engine.address is not None:
+        address = shared_address(collection)
+        sampler = partial(_named_sampler, address, passages, parameters, stemmed_by, count, seed)
+    blocks = (
+        _Block(
+            passages=passages,
+            parameters=parameters,
+            stemmed_by=stemmed_by,
+            count=count,
+            seed=seed,
+            queries=[(row.query_id, row.text, row.relevant_doc_ids) for row in part],
+            sampler=sampler,
+        )
+        for part in batches(rows, block_queries)
+    )
+    negatives: list[KeptArray] = []
+    for block in engine.keep(_negatives, blocks, work):
+        negatives.append(block)
+        progress("negatives", min(len(negatives) * block_queries, len(rows)), len(rows))
+    return negatives
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Training queries that get negatives, and what decides which."""
+
+    passages: str
+    parameters: Bm25Parameters
+    stemmed_by: str
+    count: int
+    seed: int
+    queries: Sequence[tuple[str, str, Sequence[str]]]
+    sampler: Callable[[], NegativeSampler] = field(compare=False)
+    version: str = DATA_VERSION
+
+
+def _negatives(block: _Block) -> npt.NDArray[np.bytes_]:
+    """Return the doc_ids of a block's negatives; see `mine_negatives`."""
+    sampler = block.sampler()
+    rows = [
+        Row.judged(query_id, text, "", dict.fromkeys(relevant, 1))
+        for query_id, text, relevant in block.queries
+    ]
+    chosen = list(map_in_threads(sampler.choose, batches(rows, BATCH)))
+    return np.char.encode(sampler.ids.ids[np.concatenate(chosen)], "utf-8")
+
+
+@lru_cache(maxsize=1)
+def _named_sampler(
+    address: str, passages: str, parameters: Bm25Parameters, stemmed_by: str, count: int, seed: int
+) -> NegativeSampler:
+    index = named_index(address, passages, parameters, stemmed_by)
+    return NegativeSampler(index, count=count, depth=parameters.depth, seed=seed)
 
 
 class NegativeSampler:

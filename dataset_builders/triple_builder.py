@@ -36,12 +36,9 @@ from msshift_bench.data import (
     sha256_of,
 )
 from msshift_bench.dataset_builders.keyed_draws import check_seed
-from msshift_bench.dataset_builders.negative_shards import (
-    SHARD_QUERIES,
-    NegativeShard,
-    mine_negatives,
-)
+from msshift_bench.dataset_builders.negatives import BLOCK_QUERIES, mine_negatives
 from msshift_bench.dataset_builders.sealing import amend_dataset
+from msshift_bench.engine import KeptArray
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.plumbing import (
     Progress,
@@ -128,7 +125,7 @@ def add_triples(
             count=count,
             depth=depth,
             seed=seed,
-            shard_queries=SHARD_QUERIES,
+            block_queries=BLOCK_QUERIES,
             progress=progress,
         )
         places = {row.query_id: place for place, row in enumerate(rows)}
@@ -198,7 +195,7 @@ def _write_shards(
     config: str,
     rows: Sequence[Row],
     places: Sequence[int],
-    negatives: Sequence[NegativeShard],
+    negatives: Sequence[KeptArray],
     count: int,
     progress: Progress,
 ) -> list[Path]:
@@ -214,7 +211,7 @@ def _write_shards(
         progress: called with the number of triples done.
     """
     paths = []
-    names = [shard.name for shard in negatives]
+    names = [block.name for block in negatives]
     done = 0
     for number, part in enumerate(batches(places, max(1, _SHARD_ROWS // count))):
         judged = [(rows[place].query_id, rows[place].relevant_doc_ids) for place in part]
@@ -230,12 +227,12 @@ def _write_shards(
     return paths
 
 
-def _read(negatives: Sequence[NegativeShard], places: Sequence[int]) -> pa.StringArray:
+def _read(negatives: Sequence[KeptArray], places: Sequence[int]) -> pa.StringArray:
     """Return the negatives of the queries at some ascending places, one query after the other."""
-    shards, within = np.divmod(np.asarray(places), SHARD_QUERIES)
+    blocks, within = np.divmod(np.asarray(places), BLOCK_QUERIES)
     columns = []
-    for shard in np.unique(shards).tolist():
-        doc_ids = negatives[shard].doc_ids()[within[shards == shard]]
+    for block in np.unique(blocks).tolist():
+        doc_ids = negatives[block].load()[within[blocks == block]]
         columns.append(pa.array(doc_ids.ravel(), pa.binary()).cast(pa.string()))
     return pa.concat_arrays(columns)
 
@@ -278,7 +275,7 @@ def _add(dataset: Dataset, shards: Mapping[str, Sequence[Path]], facts: dict[str
             },
             written_with={
                 **amendment.manifest.written_with,
-                **{name: version(name) for name in ("numba", "PyStemmer")},
+                **{name: version(name) for name in ("bm25s", "numba", "PyStemmer")},
             },
         )
     return amendment.manifest

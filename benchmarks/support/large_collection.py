@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from msshift_bench.plumbing import write_atomically
-from msshift_bench.search.vocabulary import STOP_WORD_LISTS
+from msshift_bench.search.bm25 import STOP_WORD_LISTS
 
 __all__ = ["FREQUENCIES", "vocabulary_of", "write_collection"]
 

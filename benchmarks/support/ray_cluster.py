@@ -61,16 +61,16 @@ def ray_cluster(nodes: int) -> Iterator[Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def add_node(cluster: Any) -> None:
-    """Add a node of one processor to a cluster."""
+def add_node(cluster: Any, processors: int = 1) -> None:
+    """Add a node to a cluster."""
     node_id = uuid4().hex + uuid4().hex[:24]
     _write_ports(Path(cluster.head_node.get_session_dir_path()), node_id)
-    cluster.add_node(**_node(node_id))
+    cluster.add_node(**_node(node_id, processors))
 
 
-def _node(node_id: str) -> dict[str, Any]:
+def _node(node_id: str, processors: int = 1) -> dict[str, Any]:
     return {
-        "num_cpus": 1,
+        "num_cpus": processors,
         "object_store_memory": 80 << 20,
         "env_vars": {"RAY_OVERRIDE_NODE_ID_FOR_TESTING": node_id},
         "runtime_env_agent_port": _free_port(),

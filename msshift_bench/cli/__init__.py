@@ -37,7 +37,6 @@ from msshift_bench.cli import (
     recipes,
     report,
     score,
-    shards,
     similarity,
     submit,
     topics,
@@ -56,7 +55,7 @@ __all__ = ["app", "main"]
 _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Begin": (demo, list_, config, doctor),
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
-    "Systems": (baseline, recipes, shards),
+    "Systems": (baseline, recipes),
     "Evaluation": (score, evaluate, compare, report),
     "Analysis": (similarity, leakage, annotate, agree, analyse),
     "Leaderboard": (submit, leaderboard),

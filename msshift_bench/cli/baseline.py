@@ -12,8 +12,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json
 from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.pretrain import pretrain
-from msshift_bench.cli.shards import working_on
-from msshift_bench.errors import MissingError, UsageError
+from msshift_bench.errors import MissingError
 from msshift_bench.plumbing import check_folder, duration, is_first, progress_bars, shown_log
 from msshift_bench.shifts import DATASET_NAME
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from msshift_bench.data import Dataset
 
 __all__ = ["register"]
-
-_BM25_ENGINES = ("bm25s", "rank_bm25")
-"""What `--engine` took before it chose where work is carried out."""
 
 Out = Annotated[Path, typer.Option(help="Write run sets below this folder.")]
 
@@ -114,10 +110,8 @@ def run(
         ),
     ] = False,
     also_test: options.AlsoTest = None,
-    engine: options.EngineName = "local",
-    address: options.Address = None,
-    workers: options.Workers = None,
-    shards: options.ShardFolder = None,
+    ray: options.Ray = None,
+    store: options.Store = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -136,9 +130,8 @@ def run(
     """
     from msshift_bench.baselines.driver import plan_baseline, run_baseline
     from msshift_bench.data import open_dataset, open_source
+    from msshift_bench.engine import Engine, using_engine
 
-    if engine in _BM25_ENGINES:
-        raise UsageError(f"{engine} is a way to compute BM25: write --bm25-engine {engine}")
     dataset = open_dataset(data)
     shifts = shift or list(dataset.manifest.shifts)
     request: dict[str, Any] = {
@@ -169,7 +162,7 @@ def run(
     if is_first():
         check_folder(out.expanduser(), inside=True)
     with (
-        working_on(engine, address, workers, shards),
+        using_engine(Engine(ray, store)),
         progress_bars() as progress,
         shown_log("baselines.driver", "baselines.trainer", "baselines.neural"),
     ):
@@ -229,10 +222,8 @@ def search(
         ),
     ] = None,
     also_test: options.AlsoTest = None,
-    engine: options.EngineName = "local",
-    address: options.Address = None,
-    workers: options.Workers = None,
-    shards: options.ShardFolder = None,
+    ray: options.Ray = None,
+    store: options.Store = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Search with a published model, without training, and write its run set.
@@ -244,12 +235,13 @@ def search(
     """
     from msshift_bench.baselines.published import search_published
     from msshift_bench.data import open_dataset, open_source
+    from msshift_bench.engine import Engine, using_engine
 
     dataset = open_dataset(data)
     source = open_source(dataset, collection, qrels)
     check_folder(out.expanduser(), inside=True)
     with (
-        working_on(engine, address, workers, shards),
+        using_engine(Engine(ray, store)),
         progress_bars() as progress,
         shown_log("baselines.driver"),
     ):
@@ -339,13 +331,13 @@ def register(app: typer.Typer) -> None:
     panels = {
         "Neural systems": ("recipe", "encoder", "seed", "seeds", "precision", "triples"),
         "bm25": ("bm25_engine", "k1", "b", "tune", "stemmer", "stop_words"),
-        "Shards": ("engine", "address", "workers", "shards"),
+        "Cluster": ("ray", "store"),
         "Output": ("out", "name", "dry_run", "as_json"),
     }
     group.command("run", cls=in_panels(panels))(run)
     panels = {
         "Search": ("depth", "batch_size", "candidates", "approximate", "effort"),
-        "Shards": ("engine", "address", "workers", "shards"),
+        "Cluster": ("ray", "store"),
         "Output": ("out", "also_test", "as_json"),
     }
     group.command("search", cls=in_panels(panels))(search)

@@ -12,7 +12,6 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.cli.layout import in_panels
-from msshift_bench.cli.shards import working_on
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
@@ -145,9 +144,8 @@ def build(
         ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Write files with this many threads.")] = 1,
-    engine: options.EngineName = "local",
-    address: options.Address = None,
-    shards: options.ShardFolder = None,
+    ray: options.Ray = None,
+    store: options.Store = None,
     overwrite: Annotated[
         bool,
         typer.Option(
@@ -176,6 +174,7 @@ def build(
     from msshift_bench.dataset_builders.build import build_dataset, default_shifts
     from msshift_bench.dataset_builders.cut import VALIDATION_SIZE
     from msshift_bench.dataset_builders.importing import import_official
+    from msshift_bench.engine import Engine, using_engine
 
     collection = collection or os.environ.get(COLLECTION_VARIABLE)
     out = out or Path(f"{DATASET_NAME}-nano" if nano else DATASET_NAME)
@@ -218,7 +217,7 @@ def build(
         if why := manifest.parameters["validation"].get("why"):
             note(f"no validation queries: {why}")
     else:
-        with working_on(engine, address, None, shards), progress_bars() as progress:
+        with using_engine(Engine(ray, store)), progress_bars() as progress:
             manifest = build_dataset(
                 open_collection(collection or "mini", qrels=qrels),
                 chosen,
@@ -323,7 +322,7 @@ def register(app: typer.Typer) -> None:
             "seed",
             "nano",
         ),
-        "Shards": ("engine", "address", "shards"),
+        "Cluster": ("ray", "store"),
         "Output": ("out", "ids_only", "licence", "overwrite", "workers", "as_json"),
     }
     app.command("build", cls=in_panels(panels))(build)

@@ -58,32 +58,19 @@ TopicEncoder = Annotated[
     ),
 ]
 
-EngineName = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        help="Where shards of the work are carried out: local (here), ray (a Ray cluster) or slurm "
-        "(a job array: its script is written).",
-        autocompletion=completing(lambda: ("local", "ray", "slurm")),
-    ),
-]
-Address = Annotated[
-    str | None,
-    typer.Option(help="ray: the cluster's address, host:port. Default: the one on this machine."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="local: processes (default: 1); ray: most shards under way; slurm: most jobs at once.",
-    ),
-]
-ShardFolder = Annotated[
+Ray = Annotated[
     str | None,
     typer.Option(
-        "--shards",
-        help="Keep finished shards in this folder, or below this URL, such as s3://bucket/shards, "
-        "to which workers write. Default: with the rest of the unfinished work.",
+        "--ray",
+        help="Carry tasks out on this Ray cluster: host:port, or auto for the one on this machine.",
+    ),
+]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        help="Keep the results of finished tasks in this folder, or at this URL, such as "
+        "s3://bucket/name, to which a cluster's machines write. Default: with the rest of the "
+        "unfinished work."
     ),
 ]
 

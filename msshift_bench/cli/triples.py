@@ -10,7 +10,6 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_table
 from msshift_bench.cli.layout import in_panels
-from msshift_bench.cli.shards import working_on
 from msshift_bench.cli.targets import check_outputs, files_of_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
@@ -29,10 +28,8 @@ def build(
         int, typer.Option(min=1, help="Draw negatives from this many first passages of BM25.")
     ] = 1000,
     seed: Annotated[int, typer.Option(help="The seed of the random choice.")] = 0,
-    engine: options.EngineName = "local",
-    address: options.Address = None,
-    workers: options.Workers = None,
-    shards: options.ShardFolder = None,
+    ray: options.Ray = None,
+    store: options.Store = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Add training triples to a data set: a config `<config>-triples` per held-out group.
@@ -41,20 +38,19 @@ def build(
     The command continues work that was interrupted.
 
     Example: `msshift triples build ./msshift --collection my-collection`
-
-    Example: `msshift triples build ./msshift --collection my-collection --workers 4`
     """
     from dataclasses import asdict
 
     from msshift_bench.data import open_dataset, open_source
     from msshift_bench.dataset_builders.triple_builder import add_triples
+    from msshift_bench.engine import Engine, using_engine
     from msshift_bench.output import Table
     from msshift_bench.shifts import holds_triples
 
     dataset = open_dataset(folder)
     source = open_source(dataset, collection, qrels)
     check_folder(dataset.folder)
-    with working_on(engine, address, workers, shards), progress_bars() as progress:
+    with using_engine(Engine(ray, store)), progress_bars() as progress:
         manifest = add_triples(
             dataset,
             source,
@@ -110,7 +106,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Add training triples to a data set, or export them as TSV.", no_args_is_help=True
     )
-    panels = {"Shards": ("engine", "address", "workers", "shards")}
+    panels = {"Cluster": ("ray", "store")}
     group.command("build", cls=in_panels(panels))(build)
     group.command("export")(export)
     app.add_typer(group, name="triples")

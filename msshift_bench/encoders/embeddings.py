@@ -4,7 +4,7 @@ Every batch holds `ROWS` rows, all of the same number of tokens, so that nothing
 shapes are fixed, a text's vector depends on the text alone, not on other texts, their order or the
 number of threads (docs/data.md, "Topics"). Rounding lengths up to a multiple of 4 would fix the
 shapes, too, but costs a sixth more tokens on MS MARCO's queries. Instead the last batch of every
-length is filled, which matters only for few texts. Batches are kept in shards, so that the next
+length is filled, which matters only for few texts. Batches are kept in blocks, so that the next
 process continues after a kill.
 """
 
@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -35,9 +36,11 @@ from msshift_bench.encoders.text_encoders import (
     find_encoder,
     load_encoder,
 )
+from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
     Progress,
+    batches,
     cache_folder,
     hold_folder,
     silent,
@@ -45,14 +48,13 @@ from msshift_bench.plumbing import (
     write_atomically,
     write_json,
 )
-from msshift_bench.shards import Inputs, Shard, ShardStore, map_shards
 
-__all__ = ["EmbeddingTask", "Embeddings", "embed_queries", "embedding_digest"]
+__all__ = ["Embeddings", "embed_queries", "embedding_digest"]
 
-_SHARD_BATCHES = 512
-"""Batches kept together: 16,384 rows, 50 MB with 768 dimensions."""
+_BLOCK_BATCHES = 64
+"""Batches kept together: 2,048 rows, 6 MB with 768 dimensions."""
 
-_BLOCK = 16_384
+_ROWS = 16_384
 """Rows that are tokenised, copied or digested at once."""
 
 _BATCHES_VERSION = 1
@@ -135,14 +137,14 @@ def embed_queries(
             # another process may have completed it between the two
             if not complete.exists():
                 if spec.name == TERMS:
-                    parts = _embed_terms(texts, folder / "shards", progress)
+                    parts = _embed_terms(texts, folder / "blocks", progress)
                 else:
                     encoder = _open_encoder(spec, source, root / "onnx")
-                    parts = _embed(texts, spec, source, encoder, folder / "shards", progress)
+                    parts = _embed(texts, spec, source, encoder, folder / "blocks", progress)
                 _arrange(places, parts, final, progress)
                 write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
     # also the leftovers of a process that was killed just before
-    shutil.rmtree(folder / "shards", ignore_errors=True)
+    shutil.rmtree(folder / "blocks", ignore_errors=True)
     vectors: Vectors = np.load(final, mmap_mode="r")
     sha256 = embedding_digest(query_ids, vectors)
     try:
@@ -168,8 +170,8 @@ def embedding_digest(query_ids: Sequence[str], vectors: Vectors) -> str:
     row by row.
     """
     digest = hashlib.sha256(_compact(list(query_ids)) + b"\n")
-    for start in range(0, len(vectors), _BLOCK):
-        digest.update(vectors[start : start + _BLOCK].astype("<f4").tobytes())
+    for start in range(0, len(vectors), _ROWS):
+        digest.update(vectors[start : start + _ROWS].astype("<f4").tobytes())
     return digest.hexdigest()
 
 
@@ -221,52 +223,66 @@ def _open_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Enco
     return load_encoder(spec, source, cache)
 
 
-class EmbeddingTask:
-    """Batches of token ids to their vectors: the task of `embed_queries`, on any machine.
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Some batches, and what decides their vectors.
 
-    Args:
-        common: ``spec``, the fields of an `EncoderSpec`, and ``encoder``, its name or folder;
-            ``sha256`` and ``libraries`` as its `EncoderSource` must have them.
-        encoder: the encoder, if it is at hand.
+    Attributes:
+        spec: how the encoder is used, without its name.
+        sha256: see `EncoderSource`.
+        libraries: see `EncoderSource`; sorted.
+        tokens: the token ids of the texts, one text after the other.
+        sizes: of each batch, how many texts it has.
+        lengths: of each batch, how many tokens each of its texts has.
+        encoder: the encoder, where this process carries the block out.
+        address: the name or the folder by which a cluster's machines find it.
+    """
+
+    spec: EncoderSpec
+    sha256: str
+    libraries: tuple[tuple[str, str], ...]
+    tokens: Ints
+    sizes: Sequence[int]
+    lengths: Sequence[int]
+    encoder: Encoder | None = field(compare=False)
+    address: str = field(compare=False)
+
+
+def _encode(block: _Block) -> Vectors:
+    """Return the vectors of a block's texts, of shape (texts, dimensions)."""
+    encoder = block.encoder
+    if encoder is None:
+        spec = replace(block.spec, name=block.address)
+        encoder = _named_encoder(spec, block.sha256, block.libraries)
+    start, vectors = 0, []
+    for size, length in zip(block.sizes, block.lengths, strict=True):
+        end = start + size * length
+        ids = block.tokens[start:end].reshape(size, length)
+        # The rows that a batch lacks repeat its last text.
+        filled = np.pad(ids, ((0, ROWS - size), (0, 0)), mode="edge")
+        vectors.append(encoder.encode(filled)[:size])
+        start = end
+    return np.concatenate(vectors)
+
+
+@lru_cache(maxsize=1)
+def _named_encoder(
+    spec: EncoderSpec, sha256: str, libraries: tuple[tuple[str, str], ...]
+) -> Encoder:
+    """Return an encoder on a machine of a cluster; a process opens it once for all its blocks.
 
     Raises:
         NotFoundError: if there is no such encoder on this machine.
         MissingExtraError: if its libraries are not installed.
-        UsageError: if it, or its libraries, are not those that the shards were cut for.
+        UsageError: if it, or its libraries, are not those that the tasks come from.
     """
-
-    def __init__(self, common: Inputs, encoder: Encoder | None = None) -> None:
-        if encoder is None:
-            spec = EncoderSpec(**{**common["spec"], "name": common["encoder"]})
-            source = find_encoder(spec)
-            if source.sha256 != common["sha256"] or source.libraries != common["libraries"]:
-                raise UsageError(
-                    f"this machine has another encoder {spec.name}, or other versions of its "
-                    f"libraries, than the shards were cut for ({common['libraries']}): install "
-                    "the same on all machines"
-                )
-            encoder = _open_encoder(spec, source, cache_folder("embeddings") / "onnx")
-        self._encoder = encoder
-
-    def __call__(self, inputs: Inputs, advance: Callable[[int], None]) -> Vectors:
-        """Return the vectors of a shard's texts.
-
-        Args:
-            inputs: ``tokens``, the token ids of the texts, one text after the other; for each
-                batch ``texts``, how many texts it has, and ``lengths``, how many tokens each of
-                them has.
-            advance: called with the texts that are done.
-        """
-        blocks, start, done = [], 0, 0
-        for texts, length in zip(inputs["texts"], inputs["lengths"], strict=True):
-            end = start + texts * length
-            ids = inputs["tokens"][start:end].reshape(texts, length)
-            # The rows that a batch lacks repeat its last text.
-            filled = np.pad(ids, ((0, ROWS - texts), (0, 0)), mode="edge")
-            blocks.append(self._encoder.encode(filled)[:texts])
-            start, done = end, done + texts
-            advance(done)
-        return np.concatenate(blocks)
+    source = find_encoder(spec)
+    if source.sha256 != sha256 or source.libraries != dict(libraries):
+        raise UsageError(
+            f"this machine has another encoder {spec.name}, or other versions of its libraries, "
+            f"than the tasks come from ({dict(libraries)}): install the same on all machines"
+        )
+    return _open_encoder(spec, source, cache_folder("embeddings") / "onnx")
 
 
 def _embed(
@@ -277,55 +293,50 @@ def _embed(
     folder: Path,
     progress: Progress,
 ) -> list[_Part]:
-    """Embed texts batch by batch; existing shards are kept."""
+    """Embed texts batch by batch, by the engine in use; existing blocks are kept."""
+    engine = engine_in_use()
     tokens = _tokenise(texts, encoder, progress)
-    batches = _batches(tokens)
-    shards = [
-        batches[start : start + _SHARD_BATCHES] for start in range(0, len(batches), _SHARD_BATCHES)
-    ]
-    common = {
-        "spec": {**asdict(spec), "name": ""},
-        "sha256": source.sha256,
-        "libraries": source.libraries,
-    }
-    folder_or_id = str(Path(spec.name).absolute()) if Path(spec.name).is_dir() else spec.name
-    found = map_shards(
-        EmbeddingTask,
-        common,
-        (_shard(shard, tokens) for shard in shards),
-        folder,
-        places={"encoder": folder_or_id},
-        ready=lambda: EmbeddingTask(common, encoder),
-        stage="embed",
-        total=len(texts),
-        progress=progress,
-    )
-    parts: list[_Part] = []
-    for shard, (store, name) in zip(shards, found, strict=True):
-        members = np.concatenate([batch.texts for batch in shard])
-        parts.append((members, _checked(store, name, members, texts, spec)))
-    return parts
+    parts = list(batches(_batches(tokens), _BLOCK_BATCHES))
+    address = str(Path(spec.name).absolute()) if Path(spec.name).is_dir() else spec.name
+
+    def blocks() -> Iterator[_Block]:
+        for part in parts:
+            yield _Block(
+                spec=replace(spec, name=""),
+                sha256=source.sha256,
+                libraries=tuple(sorted(source.libraries.items())),
+                tokens=_ids(part, tokens),
+                sizes=[len(batch.texts) for batch in part],
+                lengths=[batch.length for batch in part],
+                encoder=encoder if engine.address is None else None,
+                address=address,
+            )
+
+    done = 0
+    embedded: list[_Part] = []
+    for part, block in zip(parts, engine.keep(_encode, blocks(), folder), strict=True):
+        members = np.concatenate([batch.texts for batch in part])
+        embedded.append((members, _checked(block, members, texts, spec)))
+        done += len(members)
+        progress("embed", done, len(texts))
+    return embedded
 
 
-def _shard(batches: Sequence[_Batch], tokens: _Tokens) -> Shard:
-    """Return the token ids of some batches."""
+def _ids(part: Sequence[_Batch], tokens: _Tokens) -> Ints:
+    """Return the token ids of some batches, one text after the other."""
     ids = [
         tokens.flat[tokens.starts[batch.texts, None] + np.arange(batch.length)].ravel()
-        for batch in batches
+        for batch in part
     ]
-    sizes = [len(batch.texts) for batch in batches]
-    lengths = [batch.length for batch in batches]
-    return Shard({"tokens": np.concatenate(ids), "texts": sizes, "lengths": lengths}, sum(sizes))
+    return np.concatenate(ids)
 
 
-def _checked(
-    store: ShardStore, name: str, members: Ints, texts: Sequence[str], spec: EncoderSpec
-) -> Vectors:
-    """Return the vectors of a shard, once they are known to be finite."""
-    vectors: Vectors = store.load(name)
+def _checked(block: KeptArray, members: Ints, texts: Sequence[str], spec: EncoderSpec) -> Vectors:
+    """Return the vectors of a block, once they are known to be finite."""
+    vectors: Vectors = block.load()
     finite = np.isfinite(vectors).all(axis=1)
     if not finite.all():
-        store.remove(name)
+        block.remove()
         first = int(members[np.flatnonzero(~finite)[0]])
         raise DataError(f"{spec.name} gives {texts[first]!r} a vector that is not finite")
     return vectors
@@ -334,8 +345,8 @@ def _checked(
 def _tokenise(texts: Sequence[str], encoder: Encoder, progress: Progress) -> _Tokens:
     blocks: list[Ints] = []
     lengths: list[int] = []
-    for start in range(0, len(texts), _BLOCK):
-        ids = encoder.tokenise(texts[start : start + _BLOCK])
+    for start in range(0, len(texts), _ROWS):
+        ids = encoder.tokenise(texts[start : start + _ROWS])
         lengths += map(len, ids)
         blocks.append(np.fromiter(chain.from_iterable(ids), np.int64))
         progress("tokenise", len(lengths), len(texts))
@@ -347,13 +358,13 @@ def _tokenise(texts: Sequence[str], encoder: Encoder, progress: Progress) -> _To
 
 def _batches(tokens: _Tokens) -> list[_Batch]:
     """Return batches of texts of the same length, shortest first; within a length by text."""
-    batches = []
+    formed = []
     for length in np.unique(tokens.lengths).tolist():
         members = np.flatnonzero(tokens.lengths == length)
-        batches += [
+        formed += [
             _Batch(members[start : start + ROWS], length) for start in range(0, len(members), ROWS)
         ]
-    return batches
+    return formed
 
 
 def _arrange(
@@ -370,21 +381,21 @@ def _arrange(
         final: the file to write.
         progress: called with ``(stage, done, total)``.
     """
-    shards = [vectors for _, vectors in parts]
-    shard_of = np.empty(sum(len(members) for members, _ in parts), dtype=np.int64)
-    row_of = np.empty_like(shard_of)
+    blocks = [vectors for _, vectors in parts]
+    block_of = np.empty(sum(len(members) for members, _ in parts), dtype=np.int64)
+    row_of = np.empty_like(block_of)
     for number, (members, _) in enumerate(parts):
-        shard_of[members] = number
+        block_of[members] = number
         row_of[members] = np.arange(len(members))
-    shape = (len(places), shards[0].shape[1])
+    shape = (len(places), blocks[0].shape[1])
     header = {"descr": "<f4", "fortran_order": False, "shape": shape}
     with write_atomically(final) as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for start in range(0, len(places), _BLOCK):
-            block = places[start : start + _BLOCK]
+        for start in range(0, len(places), _ROWS):
+            block = places[start : start + _ROWS]
             vectors = np.empty((len(block), shape[1]), dtype="<f4")
-            for number in np.unique(shard_of[block]).tolist():
-                wanted = shard_of[block] == number
-                vectors[wanted] = shards[number][row_of[block[wanted]]]
+            for number in np.unique(block_of[block]).tolist():
+                wanted = block_of[block] == number
+                vectors[wanted] = blocks[number][row_of[block[wanted]]]
             file.write(vectors.tobytes())
             progress("arrange", start + len(block), len(places))

@@ -1,9 +1,12 @@
-"""BM25 in Lucene's variant, on our own inverted index or, as a slow reference, on rank_bm25.
+"""BM25 in Lucene's variant, by bm25s or, as a slow reference, by rank_bm25.
 
 A term of the query adds ``idf * tf / (tf + k1 * (1 - b + b * length / average length))`` with
 ``idf = ln(1 + (N - df + 0.5) / (df + 0.5))`` ("accurate" Lucene in Kamphuis et al., "Which BM25
 do you mean?", ECIR 2020). A term that stands twice in the query counts twice; a passage that
 shares no term with the query is not ranked.
+
+Words, index and its files are those of bm25s. Its scores are added up by `ranking.Best`, which
+breaks ties by doc_id and is faster on large collections.
 
 rank_bm25's ``BM25Okapi`` multiplies the term frequency part by ``k1 + 1`` and has an idf that
 can be negative and is then replaced by a constant, so that common words may outweigh rarer ones.
@@ -13,29 +16,69 @@ is the same variant, from another implementation and in 64 bits.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.errors import DataError, UnknownNameError, UsageError, require
-from msshift_bench.plumbing import batches, map_in_threads
+from msshift_bench.plumbing import (
+    batches,
+    cache_folder,
+    is_as_written,
+    map_in_threads,
+    replace_folder,
+    with_checksum,
+    write_json,
+)
 from msshift_bench.records import Passage
-from msshift_bench.search.impacts import CountedTerms, ImpactBlock
-from msshift_bench.search.index_files import StoredIndex, write_index
-from msshift_bench.search.postings import BATCH, add_postings, check_compiler, search_postings
-from msshift_bench.search.ranking import PassageIds, Ranking, ranking_keys, rankings_of, split_keys
-from msshift_bench.search.vocabulary import STEMMERS, STOP_WORD_LISTS, Vocabulary
+from msshift_bench.search.ranking import (
+    BATCH,
+    Best,
+    PassageIds,
+    Ranking,
+    Sparse,
+    check_compiler,
+    rankings_of,
+    unpack,
+)
 
-__all__ = ["BATCH", "ENGINES", "Bm25", "Bm25Parameters", "CollectionTerms"]
+__all__ = ["ENGINES", "KEEP_FROM", "Bm25", "Bm25Parameters", "kept_index", "stemmer_version"]
+
+_logger = logging.getLogger(__name__)
 
 ENGINES = ("bm25s", "rank_bm25")
-"""``bm25s`` is our own index of the weights that bm25s gives, to the bit."""
+
+STEMMERS = ("english", "none")
+"""``english`` is Snowball's Porter 2."""
+
+_LUCENE = """
+    a an and are as at be but by for if in into is it no not of on or such that the their then there
+    these they this to was will with
+"""
+
+STOP_WORD_LISTS = {"english": frozenset(_LUCENE.split()), "none": frozenset[str]()}
+"""Stop words by the name of their list; ``english`` are the 33 of Lucene."""
+
+KEEP_FROM = 20_000
+"""Passages from which on an index is kept; it takes seconds to index as many."""
+
+_FORMAT = "msshift BM25 index 2"
+"""The version of the files and of the way from text to weights: one more for every change."""
+
+_CONTENTS, _DOC_IDS, _ASCENDING = "index.json", "doc_ids.npy", "ascending.npy"
+"""What stands beside bm25s' files: their digests, the doc_ids, and the rows in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +91,7 @@ class Bm25Parameters:
         stemmer: ``english`` (Snowball's Porter 2) or ``none``.
         stop_words: ``english`` (Lucene's 33, removed before stemming) or ``none``.
         depth: passages per ranking, at least 1.
-        engine: ``bm25s`` (our own index of the weights that bm25s gives, to the bit) or
-            ``rank_bm25``.
+        engine: ``bm25s`` or ``rank_bm25``.
     """
 
     k1: float = 0.82
@@ -74,40 +116,35 @@ class Bm25Parameters:
             if name not in valid:
                 raise UnknownNameError(kind, name, valid)
 
+    def tokenizer(self) -> Any:
+        """Return bm25s' tokenizer: lower-cased words of two or more letters, filtered and stemmed.
 
-class _Engine(Protocol):
-    def best(self, queries: Sequence[list[int]], depth: int) -> npt.NDArray[np.int64]:
-        """Return what `search_postings` does."""
+        Raises:
+            MissingExtraError: if bm25s or the stemmer is not installed.
+        """
+        stemmer = None
+        if self.stemmer == "english":
+            stemmer = require("Stemmer", "bm25", "BM25").Stemmer("english")
+        stop_words = sorted(STOP_WORD_LISTS[self.stop_words])
+        tokenization = require("bm25s.tokenization", "bm25", "BM25")
+        return tokenization.Tokenizer(stopwords=stop_words, stemmer=stemmer)
 
-    def score_all(self, query: list[int]) -> npt.NDArray[np.float32]:
-        """Return the scores of all passages."""
 
+def stemmer_version(stemmer: str) -> str:
+    """Return the library that stems, and its version, which decides the terms; "" for ``none``.
 
-class _Weights:
-    """Our own engine: the weights of terms, in blocks."""
-
-    def __init__(self, blocks: Sequence[ImpactBlock], ids: PassageIds) -> None:
-        check_compiler(len(ids))
-        self._blocks = blocks
-        self._ids = ids
-
-    def best(self, queries: Sequence[list[int]], depth: int) -> npt.NDArray[np.int64]:
-        blocks = ((block.postings, block.spans(queries)) for block in self._blocks)
-        return search_postings(blocks, self._ids, len(queries), depth=depth)
-
-    def score_all(self, query: list[int]) -> npt.NDArray[np.float32]:
-        scores = [np.zeros(block.postings.size, np.float32) for block in self._blocks]
-        for block, zeros in zip(self._blocks, scores, strict=True):
-            add_postings(block.postings, block.spans([query]), 0, zeros)
-        return np.concatenate(scores)
+    Raises:
+        MissingExtraError: if it is not installed.
+    """
+    if stemmer == "none":
+        return ""
+    return f"PyStemmer {require('Stemmer', 'bm25', 'BM25').version()}"
 
 
 class _RankBm25:
     """rank_bm25, which goes through every passage for every query."""
 
-    def __init__(
-        self, passages: Sequence[array[int]], parameters: Bm25Parameters, ids: PassageIds
-    ) -> None:
+    def __init__(self, passages: Sequence[array[int]], parameters: Bm25Parameters) -> None:
         okapi: Any = require("rank_bm25", "bm25", "the engine rank_bm25").BM25Okapi
 
         class Lucene(okapi):  # type: ignore[misc]
@@ -117,64 +154,10 @@ class _RankBm25:
 
         self._index = Lucene(passages, k1=parameters.k1, b=parameters.b)
         self._constant = parameters.k1 + 1
-        self._ids = ids
 
-    def best(self, queries: Sequence[list[int]], depth: int) -> npt.NDArray[np.int64]:
-        best = np.zeros((len(queries), min(depth, len(self._ids))), np.int64)
-        for row, query in zip(best, queries, strict=True):
-            scores = self.score_all(query)
-            keys = np.where(scores > 0, ranking_keys(scores, self._ids.order), 0)
-            row[:] = np.sort(keys)[len(keys) - len(row) :]
-        return best
-
-    def score_all(self, query: list[int]) -> npt.NDArray[np.float32]:
-        return np.asarray(self._index.get_scores(query) / self._constant, np.float32)
-
-
-class CollectionTerms:
-    """The terms of a collection's passages, as numbers: what indices are made of.
-
-    Args:
-        passages: the collection; streamed once.
-        choices: the parameters of each index; see `Bm25.variants`.
-
-    Attributes:
-        ids: the doc_ids, in the collection's order.
-        vocabulary: the terms.
-
-    Raises:
-        DataError: if no passage holds a word.
-    """
-
-    def __init__(self, passages: Iterable[Passage], choices: Sequence[Bm25Parameters]) -> None:
-        self.vocabulary = Vocabulary(choices[0].stemmer, choices[0].stop_words)
-        engines = {parameters.engine for parameters in choices}
-        self._counted = CountedTerms()
-        self._numbers: list[array[int]] = []
-        doc_ids: list[str] = []
-        for passage in passages:
-            doc_ids.append(passage.doc_id)
-            numbers = self.vocabulary.learn(passage.text)
-            if "bm25s" in engines:
-                self._counted.add(numbers)
-            if "rank_bm25" in engines:
-                self._numbers.append(numbers)
-        if not self.vocabulary.terms:
-            raise DataError(f"none of the {len(doc_ids)} passages holds a word to search for")
-        self.ids = PassageIds(doc_ids)
-
-    def engine(self, parameters: Bm25Parameters) -> _Engine:
-        """Make the index."""
-        if parameters.engine == "rank_bm25":
-            return _RankBm25(self._numbers, parameters, self.ids)
-        return _Weights(list(self._weigh(parameters)), self.ids)
-
-    def store(self, folder: Path, what: Mapping[str, object], parameters: Bm25Parameters) -> None:
-        """Write the index into an empty folder; see `write_index`."""
-        write_index(folder, what, self.ids, self.vocabulary.terms, self._weigh(parameters))
-
-    def _weigh(self, parameters: Bm25Parameters) -> Iterator[ImpactBlock]:
-        return self._counted.weigh(len(self.vocabulary.terms), parameters.k1, parameters.b)
+    def get_scores_from_ids(self, terms: list[int]) -> Vectors:
+        """Return the scores of all passages; bm25s calls it so."""
+        return np.asarray(self._index.get_scores(terms) / self._constant, np.float32)
 
 
 class Bm25:
@@ -185,6 +168,7 @@ class Bm25:
         parameters: the parameters of the ranking.
 
     Attributes:
+        parameters: the parameters of the ranking.
         ids: the doc_ids, in the collection's order.
 
     Raises:
@@ -196,34 +180,7 @@ class Bm25:
         self, passages: Iterable[Passage], parameters: Bm25Parameters | None = None
     ) -> None:
         chosen = parameters or Bm25Parameters()
-        terms = CollectionTerms(passages, [chosen])
-        self._take(chosen, terms.vocabulary, terms.ids, terms.engine(chosen))
-
-    @classmethod
-    def of_terms(cls, terms: CollectionTerms, parameters: Bm25Parameters) -> Bm25:
-        """Make an index of passages that were split into terms with the same parameters."""
-        index = cls.__new__(cls)
-        index._take(parameters, terms.vocabulary, terms.ids, terms.engine(parameters))
-        return index
-
-    @classmethod
-    def stored(cls, folder: Path, what: Mapping[str, object], parameters: Bm25Parameters) -> Bm25:
-        """Open an index that `CollectionTerms.store` wrote, by a memory map.
-
-        Args:
-            folder: its folder.
-            what: what it must be of.
-            parameters: the parameters with which it was made; the depth may differ.
-
-        Raises:
-            IntegrityError: if it is another index, or was damaged; found when a damaged part is
-                first used.
-        """
-        files = StoredIndex(folder, what)
-        index = cls.__new__(cls)
-        vocabulary = Vocabulary(parameters.stemmer, parameters.stop_words, files.terms)
-        index._take(parameters, vocabulary, files.ids, _Weights(files.blocks, files.ids))
-        return index
+        self._index_terms(*_terms_of(passages, chosen), chosen)
 
     @classmethod
     def variants(
@@ -240,24 +197,67 @@ class Bm25:
             DataError: if no passage holds a word.
             MissingExtraError: if an engine is not installed.
         """
-        terms = CollectionTerms(passages, choices)
+        terms = _terms_of(passages, choices[0])
         for parameters in choices:
-            yield cls.of_terms(terms, parameters)
+            index = cls.__new__(cls)
+            index._index_terms(*terms, parameters)
+            yield index
 
-    def _take(
-        self, parameters: Bm25Parameters, vocabulary: Vocabulary, ids: PassageIds, engine: _Engine
+    @classmethod
+    def opened(cls, folder: Path, parameters: Bm25Parameters) -> Bm25:
+        """Open an index that `save` wrote, by a memory map.
+
+        Args:
+            folder: its folder; its files are trusted.
+            parameters: the parameters with which it was made; the depth may differ.
+        """
+        library = require("bm25s", "bm25", "BM25")
+        index = cls.__new__(cls)
+        index.parameters = parameters
+        index._index = library.BM25.load(folder, mmap=True)
+        index._tokenizer = parameters.tokenizer()
+        index._tokenizer.get_vocab_dict().update(index._index.vocab_dict)
+        doc_ids, ascending = (np.load(folder / name) for name in (_DOC_IDS, _ASCENDING))
+        index.ids = PassageIds(doc_ids, ascending)
+        return index
+
+    def _index_terms(
+        self,
+        tokenizer: Any,
+        ids: PassageIds,
+        terms: list[array[int]],
+        parameters: Bm25Parameters,
     ) -> None:
         self.parameters = parameters
-        self._vocabulary = vocabulary
         self.ids = ids
-        self._engine = engine
+        self._tokenizer = tokenizer
+        if parameters.engine == "rank_bm25":
+            self._index: Any = _RankBm25(terms, parameters)
+            return
+        check_compiler(len(ids))
+        library = require("bm25s", "bm25", "BM25")
+        self._index = library.BM25(k1=parameters.k1, b=parameters.b, method="lucene")
+        vocabulary = tokenizer.get_vocab_dict()
+        self._index.index((terms, vocabulary), create_empty_token=False, show_progress=False)
+
+    def save(self, folder: Path) -> None:
+        """Write the index into an empty folder: bm25s' own files, and the doc_ids.
+
+        Raises:
+            OSError: if it cannot be written.
+        """
+        self._index.save(folder, show_progress=False)
+        np.save(folder / _DOC_IDS, self.ids.ids)
+        np.save(folder / _ASCENDING, self.ids.sorted)
 
     def terms_of(self, text: str) -> list[int]:
         """Return the numbers of a text's terms, as the index counts them, in their order.
 
         Stop words, and terms that no passage holds, are left out.
         """
-        return self._vocabulary.look_up(text)
+        tokens = self._tokenizer.streaming_tokenize([text], update_vocab=False, allow_empty=False)
+        numbers: list[int] = next(tokens)
+        return numbers
 
     def search(self, texts: Iterable[str], *, depth: int | None = None) -> Iterator[Ranking]:
         """Rank passages for each query text, in the order given.
@@ -268,16 +268,14 @@ class Bm25:
             texts: the queries.
             depth: passages per ranking; by default that of the parameters.
         """
-        cut = depth or self.parameters.depth
 
         def search(part: list[str]) -> list[Ranking]:
-            best = self._engine.best(list(map(self.terms_of, part)), cut)
-            return rankings_of(best, self.ids, floor=0.0)
+            return rankings_of(self._best(part, depth), self.ids)
 
         for rankings in map_in_threads(search, batches(texts, BATCH)):
             yield from rankings
 
-    def find(self, texts: Sequence[str], *, depth: int | None = None) -> npt.NDArray[np.int64]:
+    def find(self, texts: Sequence[str], *, depth: int | None = None) -> Ints:
         """Find what `search` ranks, packed, so that it can be kept or sent elsewhere.
 
         Args:
@@ -286,16 +284,12 @@ class Bm25:
 
         Returns:
             What `rankings_of` takes, of shape ``(queries, min(depth, passages))``, each row
-            ascending; 0 where a query matches fewer passages.
+            ascending.
         """
-        cut = depth or self.parameters.depth
+        best = map_in_threads(partial(self._best, depth=depth), batches(texts, BATCH))
+        return np.sort(np.concatenate(list(best)), axis=1)
 
-        def find(part: list[str]) -> npt.NDArray[np.int64]:
-            return np.sort(self._engine.best(list(map(self.terms_of, part)), cut), axis=1)
-
-        return np.concatenate(list(map_in_threads(find, batches(texts, BATCH))))
-
-    def select(self, texts: Sequence[str], *, depth: int | None = None) -> npt.NDArray[np.int64]:
+    def select(self, texts: Sequence[str], *, depth: int | None = None) -> Ints:
         """Find the passages that `search` would rank, without ranking them, in the calling thread.
 
         Args:
@@ -306,13 +300,10 @@ class Bm25:
             Rows of the collection, of shape ``(queries, min(depth, passages))``, in any order; -1
             where a query matches fewer passages.
         """
-        best = self._engine.best(list(map(self.terms_of, texts)), depth or self.parameters.depth)
-        scores, places = split_keys(best)
+        scores, places = unpack(self._best(texts, depth))
         return np.where(scores > 0, self.ids.sorted[places], -1)
 
-    def score(
-        self, texts: Iterable[str], rows: Iterable[npt.NDArray[np.int64]]
-    ) -> Iterator[npt.NDArray[np.float32]]:
+    def score(self, texts: Iterable[str], rows: Iterable[Ints]) -> Iterator[Vectors]:
         """Yield the scores of given passages for each query text, ranked or not.
 
         Args:
@@ -320,4 +311,128 @@ class Bm25:
             rows: for each query, rows of the collection.
         """
         for text, places in zip(texts, rows, strict=True):
-            yield self._engine.score_all(self.terms_of(text))[places]
+            yield self._index.get_scores_from_ids(self.terms_of(text))[places]
+
+    def _best(self, texts: Sequence[str], depth: int | None) -> Ints:
+        queries = [self.terms_of(text) for text in texts]
+        best = Best(self.ids, len(queries), depth or self.parameters.depth, floor=0.0)
+        if self.parameters.engine == "rank_bm25":
+            for place, numbers in enumerate(queries):
+                scores = self._index.get_scores_from_ids(numbers)
+                best.add(scores[None], 0, slice(place, place + 1))
+            return best.keys
+        terms = np.fromiter(chain.from_iterable(queries), np.int64)
+        bounds = np.cumsum([0, *map(len, queries)], dtype=np.int64)
+        asked = Sparse(np.ones(len(terms), np.float32), terms, bounds)
+        # bm25s keeps its matrix by columns, which are the rows of the transposed matrix.
+        postings = Sparse(*(self._index.scores[name] for name in ("data", "indices", "indptr")))
+        best.add_products(asked, postings, 0, len(self.ids))
+        return best.keys
+
+
+def _terms_of(
+    passages: Iterable[Passage], parameters: Bm25Parameters
+) -> tuple[Any, PassageIds, list[array[int]]]:
+    """Return a tokenizer that knows the passages' terms, the doc_ids, and each passage's terms."""
+    doc_ids: list[str] = []
+
+    def texts() -> Iterator[str]:
+        for passage in passages:
+            doc_ids.append(passage.doc_id)
+            yield passage.text
+
+    tokenizer = parameters.tokenizer()
+    tokens = tokenizer.streaming_tokenize(texts(), allow_empty=False)
+    terms = [array("i", numbers) for numbers in tokens]
+    if not tokenizer.get_vocab_dict():
+        raise DataError(f"none of the {len(doc_ids)} passages holds a word to search for")
+    return tokenizer, PassageIds(doc_ids), terms
+
+
+def kept_index(
+    stream: Callable[[str], Iterable[Passage]],
+    digest: Callable[[], str],
+    parameters: Bm25Parameters | None = None,
+    *,
+    cache: Path | None = None,
+) -> Bm25:
+    """Open the index of a collection, or make and keep it; rankings are the same bits either way.
+
+    Collections of fewer than `KEEP_FROM` passages, and indexes of rank_bm25, are not kept. Another
+    collection, other parameters, another version of bm25s, of the stemmer or of the files are
+    another index. One that was damaged is made again, and a warning says so; so it does if the
+    index cannot be kept.
+
+    Args:
+        stream: streams the collection, and is called with what that is for: ``index``, or ``read``
+            to learn the digest only.
+        digest: the digest of the passages, which does not depend on their order; "" as long as it
+            is not known. It must be known after they were streamed.
+        parameters: the parameters of the ranking; all but the depth tell indexes apart.
+        cache: the folder of the indexes; ``cache_folder("indexes")`` by default.
+
+    Raises:
+        DataError: if no passage holds a word.
+        MissingExtraError: if the engine is not installed.
+    """
+    chosen = parameters or Bm25Parameters()
+    if chosen.engine == "rank_bm25":
+        return Bm25(stream("index"), chosen)
+    root = cache_folder("indexes") if cache is None else cache
+    what = {
+        **asdict(chosen),
+        "stemmed_by": stemmer_version(chosen.stemmer),
+        "bm25s": require("bm25s", "bm25", "BM25").__version__,
+        "format": _FORMAT,
+    }
+    del what["depth"], what["engine"]
+    kind = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+    if not digest() and any(root.glob(f"{kind}-*")):
+        deque(stream("read"), maxlen=0)
+    if digest() and (folder := _folder(root, kind, digest())).is_dir():
+        try:
+            _check_files(folder)
+            return Bm25.opened(folder, chosen)
+        except (OSError, ValueError) as error:
+            _logger.warning("the BM25 index %s is made again: %s", folder, error)
+    index = Bm25(stream("index"), chosen)
+    if len(index.ids) < KEEP_FROM:
+        return index
+    folder = _folder(root, kind, digest())
+    try:
+        with replace_folder(folder) as new:
+            index.save(new)
+            facts = {**what, "passages": digest(), "files": _digests(new)}
+            write_json(new / _CONTENTS, with_checksum(facts))
+    except (OSError, UsageError) as error:
+        _logger.warning("the BM25 index is not kept in %s: %s", folder, error)
+    return index
+
+
+def _folder(root: Path, kind: str, digest: str) -> Path:
+    return root / f"{kind}-{digest[:32]}"
+
+
+def _check_files(folder: Path) -> None:
+    """Check that the files are those that were written: scores beyond them end the process.
+
+    Raises:
+        OSError: if they cannot be read.
+        ValueError: if they were changed.
+    """
+    facts = json.loads((folder / _CONTENTS).read_bytes())
+    if not isinstance(facts, dict) or "files" not in facts or not is_as_written(facts):
+        raise ValueError(f"{_CONTENTS} is not what was written")
+    digests = _digests(folder)
+    for name, expected in facts["files"].items():
+        if digests.get(name) != expected:
+            raise ValueError(f"{name} is not what was written")
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    digests = {}
+    for path in sorted(folder.iterdir()):
+        if path.name != _CONTENTS:
+            with path.open("rb") as file:
+                digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests

@@ -1,41 +1,66 @@
-"""Exact top-k: rankings whose cut does not depend on how a library breaks ties.
+"""Rankings in the order that all systems share: by score, then doc_id, both descending.
 
-A library's top-k keeps arbitrary passages among those that tie with the last one. `rank` asks
-for more than it needs, proves from what came back that nothing outside can belong to the ranking,
-and asks again, deeper, where the proof fails.
+A passage and its score are one integer: the bits of the score above the place of its doc_id. To
+compare two integers is the whole rule for ties, so that no library's top-k decides a ranking, and
+neither do blocks, threads or the order of the passages. `Best` is the one accumulator: scores go in
+block by block, from a matrix (`Best.add`) or from an inverted index (`Best.add_products`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.arrays import Ints, Vectors
+from msshift_bench.errors import check_installed, require
+from msshift_bench.plumbing import in_parallel, slices
+
 __all__ = [
-    "EXTRA_PASSAGES",
+    "BATCH",
+    "Best",
+    "COMPILE_FROM",
     "PassageIds",
     "Ranking",
-    "Retrieve",
-    "ranking_keys",
-    "rank",
+    "Sparse",
+    "check_compiler",
     "rankings_of",
-    "split_keys",
+    "search_vectors",
+    "unpack",
 ]
-
-EXTRA_PASSAGES = 100
-"""Passages to retrieve beyond the depth, so that ties at the cut are usually inside."""
 
 Ranking = dict[str, float]
 """doc_id -> score, best first; equal scores by doc_id, descending."""
 
-Retrieve = Callable[
-    [npt.NDArray[np.int64], int], tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]
-]
-"""``(queries, k)`` -> scores and rows, each of shape ``(queries, k)``: for each query ``k`` of its
-highest-scoring passages, in any order, ties at the cut broken in any way."""
+BATCH = 128
+"""Queries that one thread searches together."""
+
+COMPILE_FROM = 20_000
+"""Passages from which on inverted indexes are searched by compiled code. To compile takes seconds
+once on a machine, and half a second in each process, in which numpy searches a smaller collection.
+"""
+
+_NEEDS = f"searching {COMPILE_FROM:,} passages or more"
+
+_WINDOW = 1 << 16
+"""Passages whose scores are added up together: 256 KB, which stay in a processor's cache."""
+
+_CHUNK = 64
+"""Scores that are compared with the lowest at once; a processor does so in a few instructions."""
+
+_SPARSE = 4
+"""If fewer than one of so many passages of a window hold a term, only these are looked at."""
+
+_QUERIES, _PASSAGES = 1_024, 4_096
+"""Queries and passages of a matrix product of one thread: the scores take 16 MB."""
+
+_NONE = np.iinfo(np.int64).min
+"""Below every packed passage."""
 
 
 class PassageIds:
@@ -43,6 +68,7 @@ class PassageIds:
 
     Args:
         doc_ids: the ids, in the collection's order.
+        ascending: the rows in ascending order of their doc_ids, if that is known.
 
     Attributes:
         ids: the doc_ids by row.
@@ -50,30 +76,13 @@ class PassageIds:
         order: the place of each row in that order.
     """
 
-    def __init__(self, doc_ids: Sequence[str]) -> None:
-        self.ids: npt.NDArray[Any] = np.array(doc_ids, dtype=np.str_)
-        self.sorted: npt.NDArray[np.int64] = np.argsort(self.ids)
+    def __init__(
+        self, doc_ids: Sequence[str] | npt.NDArray[np.str_], ascending: Ints | None = None
+    ) -> None:
+        self.ids: npt.NDArray[Any] = np.asarray(doc_ids, dtype=np.str_)
+        self.sorted: Ints = np.argsort(self.ids) if ascending is None else ascending
         self.order = np.empty_like(self.sorted)
         self.order[self.sorted] = np.arange(len(self.ids))
-        self._words: npt.NDArray[np.object_] | None = np.array(doc_ids, dtype=object)[self.sorted]
-
-    @classmethod
-    def stored(
-        cls,
-        ids: npt.NDArray[Any],
-        in_order: npt.NDArray[np.int64],
-        order: npt.NDArray[np.int64],
-    ) -> PassageIds:
-        """Take the three arrays from a file; see the attributes."""
-        made = cls.__new__(cls)
-        made.ids, made.sorted, made.order, made._words = ids, in_order, order, None
-        return made
-
-    def words(self, places: npt.NDArray[np.int64]) -> list[str]:
-        """Return the doc_ids at places in their order, as Python strings."""
-        # All rankings share the strings if there are any: they take 60 bytes a passage.
-        found = self.ids[self.sorted[places]] if self._words is None else self._words[places]
-        return found.tolist()  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -90,90 +99,249 @@ class PassageIds:
         ]
 
 
-def rank(
-    retrieve: Retrieve, ids: PassageIds, queries: int, *, depth: int, floor: float = -math.inf
-) -> list[Ranking]:
-    """Rank passages by score, then doc_id, both descending, and cut exactly at `depth`.
+def pack(scores: Vectors, places: Ints) -> Ints:
+    """Turn scores, and the places of passages in `PassageIds.order`, into integers that sort alike.
 
-    Args:
-        retrieve: the search to ask; its scores for a pair must not depend on ``k``.
-        ids: the collection's doc_ids.
-        queries: how many queries there are.
-        depth: passages per ranking, at least 1.
-        floor: passages that do not score above it are not part of a ranking.
-
-    Returns:
-        One ranking per query.
-    """
-    return rankings_of(_cut(retrieve, ids, queries, depth, floor), ids, floor=floor)
-
-
-def rankings_of(
-    best: npt.NDArray[np.int64], ids: PassageIds, *, floor: float = -math.inf
-) -> list[Ranking]:
-    """Turn packed passages and scores into rankings.
-
-    Args:
-        best: each query's passages, packed (see `ranking_keys`), of shape ``(queries, depth)``.
-        ids: the collection's doc_ids.
-        floor: passages that do not score above it are not part of a ranking.
-    """
-    rankings: list[Ranking] = []
-    for row in np.sort(best, axis=1)[:, ::-1]:
-        scores, places = split_keys(row)
-        kept = np.count_nonzero(scores > floor)
-        doc_ids = ids.words(places[:kept])
-        rankings.append(dict(zip(doc_ids, scores[:kept].tolist(), strict=True)))
-    return rankings
-
-
-def _cut(
-    retrieve: Retrieve, ids: PassageIds, queries: int, depth: int, floor: float
-) -> npt.NDArray[np.int64]:
-    """Return each query's `depth` best passages, packed, in any order."""
-    depth = min(depth, len(ids))
-    best = np.empty((queries, depth), np.int64)
-    pending = np.arange(queries)
-    reach = depth + EXTRA_PASSAGES
-    while pending.size:
-        reach = min(reach, len(ids))
-        scores, rows = retrieve(pending, reach)
-        lowest = scores.min(axis=1)
-        keys = ranking_keys(scores, ids.order[rows])
-        keys.partition(reach - depth, axis=1)
-        keys = keys[:, reach - depth :]
-        # A passage that was not retrieved scores at most `lowest`. So none belongs to the ranking
-        # if the last passage kept scores more, or if `lowest` itself is no score.
-        last, _ = split_keys(keys[:, 0])
-        proven = (last > lowest) | (lowest <= floor) | (reach == len(ids))
-        best[pending[proven]] = keys[proven]
-        pending = pending[~proven]
-        reach *= 2
-    return best
-
-
-def ranking_keys(
-    scores: npt.NDArray[np.float32], places: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    """Turn passages and their scores into integers, which sort several times faster than pairs.
-
-    The upper half holds the bits of the score, the lower half the place of the doc_id. The bits of
-    a negative number grow as it shrinks, so all but its sign are turned over. A score above 0 gives
-    an integer above 0.
-
-    Args:
-        scores: the scores.
-        places: the places of the passages in `PassageIds.order`, in the same shape.
+    The bits of a negative number grow as it shrinks, so all but its sign are turned over.
     """
     bits = (scores + np.float32(0)).view(np.int32)  # adding makes -0.0 the same as 0.0
     bits ^= (bits >> 31) & 0x7FFFFFFF
     return (bits.astype(np.int64) << 32) | places
 
 
-def split_keys(
-    keys: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Return the scores and places that `ranking_keys` packed."""
+def unpack(keys: Ints) -> tuple[Vectors, Ints]:
+    """Return the scores and places that `pack` packed."""
     bits = (keys >> 32).astype(np.int32)
     bits ^= (bits >> 31) & 0x7FFFFFFF
     return bits.view(np.float32), keys & 0xFFFFFFFF
+
+
+def rankings_of(best: Ints, ids: PassageIds) -> list[Ranking]:
+    """Turn what `Best.keys` holds into a ranking for each query."""
+    rankings: list[Ranking] = []
+    for keys in np.sort(best, axis=1)[:, ::-1]:
+        scores, places = unpack(keys[keys != _NONE])
+        doc_ids = ids.ids[ids.sorted[places]].tolist()
+        rankings.append(dict(zip(doc_ids, scores.tolist(), strict=True)))
+    return rankings
+
+
+class Sparse(NamedTuple):
+    """A sparse matrix by rows, as SciPy's CSR has it, which may stand in its place.
+
+    Attributes:
+        data: the values that are not 0.
+        indices: the column of each.
+        indptr: where each row begins in both, and at the end their number.
+    """
+
+    data: Vectors
+    indices: npt.NDArray[Any]
+    indptr: npt.NDArray[Any]
+
+
+class Best:
+    """The best passages of some queries so far.
+
+    Args:
+        ids: the collection's doc_ids.
+        queries: how many queries there are.
+        depth: passages per query, at least 1.
+        floor: passages that do not score above it are not ranked.
+
+    Attributes:
+        keys: passages and their scores, packed, of shape ``(queries, min(depth, passages))``; the
+            lowest of a query stands first, the rest in any order. Where a query has fewer, the
+            integer is below all others.
+    """
+
+    def __init__(self, ids: PassageIds, queries: int, depth: int, floor: float = -math.inf) -> None:
+        self.ids = ids
+        self.keys = np.full((queries, min(depth, len(ids))), _NONE, np.int64)
+        self._lowest = np.full(queries, floor, np.float32)
+        if floor > -math.inf:
+            self._lowest = np.nextafter(self._lowest, np.float32(np.inf))
+
+    def add(self, scores: Vectors, start: int, queries: slice = slice(None)) -> None:
+        """Add the scores of passages in a row; threads may add to queries of their own.
+
+        Args:
+            scores: of shape ``(queries, passages)``; what is no number is not ranked.
+            start: the row of the first passage.
+            queries: the queries that the scores are of; all, by default.
+        """
+        order = self.ids.order[start : start + scores.shape[1]]
+        for query, values in zip(range(len(self.keys))[queries], scores, strict=True):
+            self._add(query, values, order)
+
+    def _add(self, query: int, scores: Vectors, order: Ints) -> None:
+        rows = np.flatnonzero(scores >= self._lowest[query])
+        if not len(rows):
+            return
+        keys = np.concatenate([self.keys[query], pack(scores[rows], order[rows])])
+        cut = len(keys) - self.keys.shape[1]
+        self.keys[query] = np.partition(keys, cut)[cut:]
+        if self.keys[query, 0] != _NONE:
+            self._lowest[query] = unpack(self.keys[query, :1])[0][0]
+
+    def add_products(
+        self,
+        asked: Sparse,
+        postings: Sparse,
+        start: int,
+        size: int,
+        queries: slice = slice(None),
+    ) -> None:
+        """Add the passages whose product with a query is above 0, which must be the floor.
+
+        A score is the sum of the products of the query's terms, term by term in the order of its
+        row. A small collection is searched by numpy, a larger one by the same steps, compiled: the
+        same numbers are added in the same order, and give the same bits.
+
+        Args:
+            asked: the matrix of queries and terms.
+            postings: the matrix of terms and passages, an inverted index: the passages of each term
+                are ascending, and no product is negative.
+            start: the row of the first passage.
+            size: how many passages there are.
+            queries: the queries to search for; all, by default. Threads may add to queries of their
+                own.
+
+        Raises:
+            MissingExtraError: if numba is needed and not installed.
+        """
+        order = self.ids.order[start : start + size]
+        chosen = range(len(self.keys))[queries]
+        if len(self.ids) >= COMPILE_FROM:
+            bounds = asked.indptr[chosen.start : chosen.stop + 1]
+            inverted = (postings.data, postings.indices, postings.indptr)
+            _compiled()(asked.data, asked.indices, bounds, *inverted, order, self.keys[queries])
+            return
+        for query in chosen:
+            scores = np.zeros(size, np.float32)
+            for place in range(asked.indptr[query], asked.indptr[query + 1]):
+                term = asked.indices[place]
+                held = slice(postings.indptr[term], postings.indptr[term + 1])
+                scores[postings.indices[held]] += asked.data[place] * postings.data[held]
+            self._add(query, scores, order)
+
+
+def _into_keys(
+    factors: Vectors,
+    terms: npt.NDArray[Any],
+    bounds: npt.NDArray[Any],
+    weights: Vectors,
+    rows: npt.NDArray[Any],
+    starts: npt.NDArray[Any],
+    order: Ints,
+    keys: Ints,
+) -> None:
+    """Do what `Best.add_products` does, to be compiled.
+
+    Scores above 0 compare as the integers of the same bits do. A query's passages gather in a pool
+    of twice the depth, which is cut to the depth when it is full.
+    """
+    depth = keys.shape[1]
+    pool = np.empty(2 * depth, np.int64)
+    scores = np.zeros(min(_WINDOW, len(order)), np.float32)
+    bits, found = scores.view(np.int32), np.empty(len(scores), np.int64)
+    for query in range(len(keys)):
+        first, last = bounds[query], bounds[query + 1]
+        begins, ends = starts[terms[first:last]], starts[terms[first:last] + 1]
+        stops = np.empty_like(begins)
+        pool[:depth] = keys[query]
+        filled, lowest = depth, max(np.int32(1), np.int32(keys[query, 0] >> 32))
+        for window in range(0, len(order), len(scores)):
+            postings = 0
+            for term in range(last - first):
+                begin = begins[term]
+                stop = begin + np.searchsorted(rows[begin : ends[term]], window + len(scores))
+                for place in range(begin, stop):
+                    scores[rows[place] - window] += factors[first + term] * weights[place]
+                stops[term] = stop
+                postings += stop - begin
+            count = 0
+            if postings * _SPARSE < len(scores):
+                for term in range(last - first):
+                    for row in rows[begins[term] : stops[term]]:
+                        number = bits[row - window]
+                        if number >= lowest:
+                            found[count] = (np.int64(number) << 32) | order[row]
+                            count += 1
+                        bits[row - window] = 0  # A passage of several terms is found once.
+            else:
+                for begin in range(0, len(bits), _CHUNK):
+                    chunk = bits[begin : begin + _CHUNK]
+                    above = 0
+                    for number in chunk:
+                        above += number >= lowest
+                    if above:
+                        for place, number in enumerate(chunk):
+                            if number >= lowest:
+                                row = window + begin + place
+                                found[count] = (np.int64(number) << 32) | order[row]
+                                count += 1
+                    chunk[:] = 0
+            begins[:] = stops
+            for key in found[:count]:
+                if np.int32(key >> 32) >= lowest:
+                    pool[filled] = key
+                    filled += 1
+                    if filled == len(pool):
+                        pool[:depth] = np.partition(pool, depth)[depth:]
+                        filled, lowest = depth, max(lowest, np.int32(pool[0] >> 32))
+        keys[query] = np.partition(pool[:filled], filled - depth)[filled - depth :]
+
+
+@cache
+def _compiled() -> Callable[..., None]:
+    """Return `_into_keys`, compiled, and kept on disk for other processes where possible."""
+    fast = require("numba", "bm25", _NEEDS).njit(nogil=True)(_into_keys)
+    with suppress(RuntimeError):
+        fast.enable_caching()
+    return fast  # type: ignore[no-any-return]
+
+
+def check_compiler(passages: int) -> None:
+    """Check that so many passages can be searched here, before an index of them is made.
+
+    Raises:
+        MissingExtraError: if numba is needed and not installed.
+    """
+    if passages >= COMPILE_FROM:
+        check_installed("numba", "bm25", _NEEDS)
+
+
+def search_vectors(
+    blocks: Iterable[npt.NDArray[np.float16 | np.float32]],
+    queries: Vectors,
+    ids: PassageIds,
+    *,
+    depth: int,
+) -> Ints:
+    """Find the passages with the highest dot products, by score, then doc_id, both descending.
+
+    The scores do not depend on the number of threads. Vectors of 16 bits are widened, so that sums
+    have 32.
+
+    Args:
+        blocks: the vectors of passages in their order, each block of shape (passages, dimensions).
+        queries: vectors of shape (queries, dimensions).
+        ids: the collection's doc_ids.
+        depth: passages per query, at least 1.
+
+    Returns:
+        What `rankings_of` takes, of shape ``(queries, min(depth, passages))``.
+    """
+    best = Best(ids, len(queries), depth)
+    start = 0
+    for block in blocks:
+
+        def search(part: slice, block: Any = block, start: int = start) -> None:
+            for rows in slices(len(block), _PASSAGES):
+                passages = block[rows].astype(np.float32, copy=False)
+                best.add(queries[part] @ passages.T, start + rows.start, part)
+
+        in_parallel(search, slices(len(queries), _QUERIES))
+        start += len(block)
+    return best.keys

@@ -180,7 +180,7 @@ def test_shifts_can_be_added_one_after_the_other(built: Path, copy: Path) -> Non
 def test_triples_are_replaced(built: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(builder, "_SHARD_ROWS", 300)
-        patch.setattr(builder, "SHARD_QUERIES", 37)
+        patch.setattr(builder, "BLOCK_QUERIES", 37)
         manifest = add_triples(copy, MINI, **OPTIONS)
     entry = manifest.configs["length-short-triples"]["train"]
     assert len(entry.files) == -(-entry.rows // 300) > 2

@@ -29,7 +29,7 @@ NOT_RUN: Mapping[str, tuple[int, str]] = {
         "a trained encoder, three shifts, judgements and annotators of one's own",
     ),
     "baselines.md": (5, "the recipe pool takes minutes; several GPUs, the Hub, and pip install"),
-    "cluster.md": (2, "a Ray cluster and SLURM; tests/shards runs the same commands without"),
+    "cluster.md": (1, "a Ray cluster; tests/engine runs the same on one machine"),
     "data.md": (2, "MS MARCO, TREC DL and the release of 2022"),
     "experiments.md": (16, "the slice of MS MARCO, or hours"),
     "leaderboard.md": (3, "what follows is filled in by hand; runs of hours; a maintainer's clone"),

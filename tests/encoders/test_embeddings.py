@@ -30,13 +30,6 @@ from msshift_bench.errors import (
 )
 from msshift_bench.mini import generator as mini
 from msshift_bench.plumbing.files import lock
-from msshift_bench.shards import (
-    ShardsAwaitedError,
-    carrying,
-    choose_engine,
-    run_shards,
-    using_engine,
-)
 from tests.support.forking import NEURAL, run_forked
 from tests.support.tiny_encoder import make_tiny_encoder
 
@@ -110,44 +103,13 @@ def test_neither_order_nor_company_changes_a_vector(
     whole = embed_queries(MINI, spec, cache=tmp_path / "whole")
     rows = list(MINI)
     random.Random(3).shuffle(rows)
-    monkeypatch.setattr(embeddings, "_SHARD_BATCHES", 2)
+    monkeypatch.setattr(embeddings, "_BLOCK_BATCHES", 2)
     shuffled = embed_queries(queries_of(rows), spec, cache=tmp_path / "shuffled")
     assert shuffled.sha256 == whole.sha256 == embedding_digest(whole.query_ids, whole.vectors)
     assert shuffled.facts == whole.facts
 
     some = embed_queries(queries_of(rows[:97]), spec, cache=tmp_path / "some")
     assert rows_by_id(some).items() < rows_by_id(whole).items()
-
-
-@pytest.mark.neural
-def test_a_job_array_gives_the_same_bits_and_only_with_the_same_encoder(
-    spec: EncoderSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embeddings, "_SHARD_BATCHES", 3)
-    whole = embed_queries(MINI, spec, cache=tmp_path / "whole")
-
-    def embed() -> Embeddings:
-        with using_engine(choose_engine("slurm")):
-            return embed_queries(MINI, spec, cache=tmp_path / "jobs")
-
-    with pytest.raises(ShardsAwaitedError) as awaited:
-        embed()
-    job = awaited.value.job
-    jobs = job.read()["jobs"]
-    assert jobs > 1
-    assert sum(len(run_shards(job.folder, number)) for number in range(jobs)) == jobs
-    assert embed().sha256 == whole.sha256
-
-    shutil.rmtree(tmp_path / "jobs")
-    with pytest.raises(ShardsAwaitedError):
-        embed()
-    found = find_encoder(spec)
-    monkeypatch.setattr(
-        embeddings, "find_encoder", lambda _: dataclasses.replace(found, sha256="0" * 64)
-    )
-    monkeypatch.setattr(carrying, "_ready", {})
-    with pytest.raises(UsageError, match="this machine has another encoder"):
-        run_shards(job.folder, 0)
 
 
 @pytest.mark.neural

@@ -15,7 +15,7 @@ from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.colbert import ColBert, ColBertSearch
 from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
-from msshift_bench.baselines.late_interaction import rerank, top_by_max_sim
+from msshift_bench.baselines.late_interaction import rerank, scores_by_max_sim
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
@@ -135,7 +135,7 @@ def test_every_token_reaches_every_passage(
     file = find_token_index(passages, everything, tmp_path)
     rows = list(passages_of_tokens(queries, passages, file, everything))
     assert all(one.tolist() == list(range(sum(SIZES))) for one in rows)
-    exact = list(search_blocks(top_by_max_sim(queries), passages, len(queries), depth=12))
+    exact = list(search_blocks(scores_by_max_sim(queries), passages, len(queries), depth=12))
     found = list(rerank(queries, passages, rows, 12))
     assert recall_of(exact, found) == {"recall": 1.0, "recall_queries": len(queries)}
     for wanted, got in zip(exact, found, strict=True):
@@ -163,7 +163,7 @@ def test_candidates_are_the_passages_of_the_nearest_tokens(
     assert 0.5 < hits / total <= 1
 
     def recalled(search: TokenSearch) -> Any:
-        exact = search_blocks(top_by_max_sim(queries), passages, len(queries), depth=10)
+        exact = search_blocks(scores_by_max_sim(queries), passages, len(queries), depth=10)
         rows = passages_of_tokens(queries, passages, file, search)
         return recall_of(exact, rerank(queries, passages, rows, 10))["recall"]
 

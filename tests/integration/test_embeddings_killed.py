@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.neural]
 
 
 def work(encoder: str, cache: Path, events: Connection) -> None:
-    """Embed in a process of its own, in many small shards; tell of every event."""
-    embeddings._SHARD_BATCHES = 2
+    """Embed in a process of its own, in many small blocks; tell of every event."""
+    embeddings._BLOCK_BATCHES = 2
     ids, texts = zip(*mini.queries(400), strict=True)
     embedded = embed_queries(
         QueryColumns(ids, texts),
@@ -62,13 +62,13 @@ def test_a_killed_embedding_ends_in_the_same_bytes(tmp_path: Path) -> None:
     made: dict[Path, int] = {}
     for done in (150, 350):
         Attempt(encoder, killed).kill_at("embed", done)
-        shards = {path: path.stat().st_mtime_ns for path in killed.glob("*/shards/*.npy")}
-        assert made.items() < shards.items()
-        made = shards
+        blocks = {path: path.stat().st_mtime_ns for path in killed.glob("*/blocks/*.npy")}
+        assert made.items() < blocks.items()
+        made = blocks
     assert Attempt(encoder, killed).finish() == expected
 
     assert [path.name for path in killed.iterdir()] == [path.name for path in undisturbed.iterdir()]
     for path in undisturbed.glob("*/*"):
         assert (killed / path.relative_to(undisturbed)).read_bytes() == path.read_bytes()
-    assert not list(killed.glob("*/shards"))
+    assert not list(killed.glob("*/blocks"))
     assert not list(killed.rglob(".*"))

@@ -8,8 +8,6 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,6 @@ from typer.testing import CliRunner
 from benchmarks.support.fabricated import write_runs, write_system
 from msshift_bench.annotation import LEAKAGE, Pair, write_sheet
 from msshift_bench.baselines import run_baseline
-from msshift_bench.baselines.bm25_shards import Bm25Task
-from msshift_bench.baselines.system import stream_passages
 from msshift_bench.cli import app
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
@@ -29,16 +25,6 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.leakage import FoundLeakage, LeakedPair, find_leakage
 from msshift_bench.mini.generator import passages, qrels, queries
-from msshift_bench.plumbing import silent
-from msshift_bench.search import Bm25Parameters, stemmer_version
-from msshift_bench.shards import (
-    Shard,
-    ShardsAwaitedError,
-    choose_engine,
-    map_shards,
-    run_shards,
-    using_engine,
-)
 from tests.support.commands import COMMANDS, EXAMPLES
 from tests.support.forking import BRIEF, SHORT, run_msshift, write_msshift
 from tests.support.hub_server import LoopbackHub
@@ -167,21 +153,6 @@ def _typos(folder: Path) -> None:
         (folder / f"queries.dev.small{name}.tsv").write_text("1\tcheap flights\n")
 
 
-def _job_array(folder: Path) -> None:
-    facts: dict[str, Any] = {}
-    for _ in stream_passages(open_collection(f"mini:{SIZE}"), facts, silent):
-        continue
-    common = {
-        "parameters": asdict(Bm25Parameters()),
-        "stemmed_by": stemmer_version("english"),
-        "passages": facts["passages"]["sha256"],
-    }
-    with using_engine(choose_engine("slurm", command=["list"])), suppress(ShardsAwaitedError):
-        shards = [Shard({"texts": ["cheap rooms"]}, 1)]
-        list(map_shards(Bm25Task, common, shards, folder, places={"collection": f"mini:{SIZE}"}))
-    run_shards(folder, 0)
-
-
 NAMED: Mapping[str, Callable[[Path], object]] = {
     "my-collection": _collection,
     "my-model": _model,
@@ -210,7 +181,6 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "runs/my-system": _runs,
     "runs/bi-encoder": _runs,
     "runs/splade-max": _runs,
-    "runs/.work/bm25/length/all/shards": _job_array,
     "leaderboard/entries": lambda folder: folder.mkdir(parents=True),
 }
 """What an example may name as a thing that is there -> what makes it, beside the data set."""

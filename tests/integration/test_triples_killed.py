@@ -31,13 +31,13 @@ OPTIONS = {"count": 10, "depth": 50}
 Event = tuple[str, int, int]
 
 
-SMALL_SHARDS = {"SHARD_QUERIES": 40, "_SHARD_ROWS": 700}
+SMALL_FILES = {"BLOCK_QUERIES": 40, "_SHARD_ROWS": 700}
 """Several files instead of one."""
 
 
 @pytest.fixture(autouse=True)
-def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in SMALL_SHARDS.items():
+def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SMALL_FILES.items():
         monkeypatch.setattr(builder, name, value)
 
 
@@ -74,7 +74,7 @@ def work(folder: Path, options: dict[str, Any], events: Connection) -> None:
         events.send(event)
         events.recv()
 
-    vars(builder).update(SMALL_SHARDS)
+    vars(builder).update(SMALL_FILES)
     add_triples(folder, open_collection(COLLECTION), progress=tell, **options)
 
 
@@ -128,8 +128,8 @@ def test_a_killed_process_is_continued(
     moments = [
         ("index", 1),
         ("negatives", 1),
+        ("negatives", 2),
         ("negatives", 3),
-        ("negatives", 4),
         ("length-short-triples", 2),
         ("length-long-triples", 1),
     ]
@@ -137,15 +137,15 @@ def test_a_killed_process_is_continued(
     for stage, nth in moments:
         told = kill_at(context, copy, stage, nth)
         assert file_bytes(copy) == file_bytes(bare)
-        shards = copy.with_name(".msshift.triples").glob("negatives/*.npy")
-        standing.append({path.name: path.stat().st_mtime_ns for path in shards})
+        blocks = copy.with_name(".msshift.triples").glob("negatives/*.npy")
+        standing.append({path.name: path.stat().st_mtime_ns for path in blocks})
         if stage.endswith("-triples"):
             left = sorted(path.name for path in copy.with_name(".msshift.triples").iterdir())
             assert any(name.startswith(stage[: -len("-triples")]) for name in left)
-    # Every successor leaves the finished shards as they are.
+    # Every successor leaves the finished blocks as they are.
     assert all(first.items() <= then.items() for first, then in pairwise(standing))
     every = next(-(-total // 40) for name, _, total in told if name == "negatives")
-    assert [len(names) for names in standing[1:]] == [0, 0, 1, 2, every, every]
+    assert [len(names) for names in standing[1:]] == [0, 1, 2, 3, every, every]
     with attempt(context, copy) as last:
         stages = {name for name, _, _ in last.events()}
         last.process.join()

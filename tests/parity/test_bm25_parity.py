@@ -11,8 +11,7 @@ import Stemmer
 from msshift_bench.data.collection import open_collection
 from msshift_bench.mini.generator import passages, queries
 from msshift_bench.records import Passage
-from msshift_bench.search import impacts
-from msshift_bench.search.bm25 import Bm25, Bm25Parameters
+from msshift_bench.search import Bm25, Bm25Parameters
 
 SIZE = 600
 PARAMETERS = [
@@ -21,35 +20,25 @@ PARAMETERS = [
 ]
 
 
-def test_tokens_are_those_of_bm25s() -> None:
-    texts = [passage.text for passage in passages(SIZE)] + ["Ünïcode WORDS it's_x 3.5mg 日本語 a b"]
-    index = Bm25(passages(SIZE))
-    ours = [index._vocabulary.learn(text) for text in texts]
-    names = list(index._vocabulary.terms)
-    theirs = bm25s.tokenize(
-        texts,
-        stopwords="english",
-        stemmer=Stemmer.Stemmer("english"),
-        return_ids=False,
-        show_progress=False,
-    )
-    assert [[names[number] for number in numbers] for numbers in ours] == theirs
-
-
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=["default", "other"])
-@pytest.mark.parametrize("block_size", [impacts.BLOCK_SIZE, 170])
-def test_bm25s_gives_the_same_bits(
-    parameters: Bm25Parameters, block_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(impacts, "BLOCK_SIZE", block_size)
-    index = Bm25(passages(SIZE), parameters)
-    peer = bm25s.BM25(k1=parameters.k1, b=parameters.b, method="lucene")
-    numbers = [list(index._vocabulary.learn(passage.text)) for passage in passages(SIZE)]
-    peer.index((numbers, index._vocabulary.terms), create_empty_token=False, show_progress=False)
+def test_rankings_are_those_of_bm25s_alone(parameters: Bm25Parameters) -> None:
     texts = [query.text for query in queries(SIZE)][:150]
-    for text, ranking in zip(texts, index.search(texts), strict=True):
-        scores = peer.get_scores_from_ids(index.terms_of(text)).tolist()
-        pairs = sorted(zip(scores, index.ids.ids.tolist(), strict=True), reverse=True)
+    texts.append("Ünïcode WORDS it's_x 3.5mg 日本語 a b red")
+    stemmer = Stemmer.Stemmer("english") if parameters.stemmer == "english" else None
+    stop_words = "english" if parameters.stop_words == "english" else []
+
+    def words(some: list[str]) -> list[list[str]]:
+        return bm25s.tokenize(  # type: ignore[no-any-return]
+            some, stopwords=stop_words, stemmer=stemmer, return_ids=False, show_progress=False
+        )
+
+    rows = list(passages(SIZE))
+    peer = bm25s.BM25(k1=parameters.k1, b=parameters.b, method="lucene")
+    peer.index(words([row.text for row in rows]), show_progress=False)
+    rankings = Bm25(rows, parameters).search(texts)
+    for terms, ranking in zip(words(texts), rankings, strict=True):
+        scores = peer.get_scores_from_ids(peer.get_tokens_ids(terms)).tolist()
+        pairs = sorted(zip(scores, (row.doc_id for row in rows), strict=True), reverse=True)
         expected = [(doc_id, score) for score, doc_id in pairs if score > 0]
         assert list(ranking.items()) == expected[: parameters.depth]
 

@@ -12,7 +12,7 @@ import pytest
 from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.colbert import ColBert, passage_vectors, query_vectors
 from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
-from msshift_bench.baselines.late_interaction import max_sim, rerank, top_by_max_sim
+from msshift_bench.baselines.late_interaction import max_sim, rerank, scores_by_max_sim
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds
 
@@ -88,7 +88,7 @@ def test_search_and_reranking_are_brute_force(
     blocks = blocks_of(tmp_path, tokens, lengths, doc_ids, size)
     expected = naive(queries, tokens, lengths).tolist()
 
-    found = search_blocks(top_by_max_sim(queries), blocks, len(queries), depth=depth)
+    found = search_blocks(scores_by_max_sim(queries), blocks, len(queries), depth=depth)
     assert [list(ranking.items()) for ranking in found] == [
         best(scores, doc_ids, depth) for scores in expected
     ]

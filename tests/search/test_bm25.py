@@ -2,53 +2,13 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from msshift_bench.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from msshift_bench.mini.generator import passages, queries
 from msshift_bench.records import Passage
 from msshift_bench.search import bm25
 from msshift_bench.search.bm25 import Bm25, Bm25Parameters
-from msshift_bench.search.ranking import PassageIds, rank
-
-# ---- the cut --------------------------------------------------------------------------------
-
-
-@given(
-    st.lists(
-        st.lists(st.sampled_from([-1.5, -1.0, -0.0, 0.0, 0.5, 0.5, 2.0]), min_size=7, max_size=7)
-    ),
-    st.integers(1, 9),
-    st.sampled_from([0.0, -np.inf]),
-)
-def test_the_cut_is_exact_however_ties_are_broken(
-    table: list[list[float]], depth: int, floor: float
-) -> None:
-    ids = PassageIds(["10", "9", "a", "1", "d7", "b", "é"])
-    scores = np.array(table, np.float32).reshape(-1, 7)
-
-    def adversarial(which: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        # Of the passages that tie, the ones that should come last.
-        keys = (ids.order[None, :].repeat(len(which), 0), -scores[which])
-        rows = np.lexsort(keys)[:, :k]
-        return np.take_along_axis(scores[which], rows, 1), rows
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("msshift_bench.search.ranking.EXTRA_PASSAGES", 1)
-        rankings = rank(adversarial, ids, len(scores), depth=depth, floor=floor)
-    for row, ranking in zip(scores.tolist(), rankings, strict=True):
-        pairs = [(score, doc_id) for score, doc_id in zip(row, ids.ids.tolist(), strict=True)]
-        expected = sorted((pair for pair in pairs if pair[0] > floor), reverse=True)[:depth]
-        assert list(ranking.items()) == [(doc_id, score) for score, doc_id in expected]
-
-
-def test_ids_find_their_rows() -> None:
-    ids = PassageIds(["b", "10", "9"])
-    assert ids.rows(["9", "none", "b", "zz", ""]) == [2, None, 0, None, None]
-    assert ids.rows([]) == []
 
 
 def test_hundreds_of_equal_passages_are_cut_by_doc_id() -> None:
@@ -77,16 +37,19 @@ def test_queries_without_known_terms_rank_nothing(engine: str) -> None:
     ]  # fmt: skip
 
 
-def test_terms_are_what_the_parameters_say() -> None:
+@pytest.mark.parametrize(
+    ("options", "terms"),
+    [
+        ({}, ["running", "runs", "dog", "ray"]),
+        ({"stop_words": "none"}, ["running", "runs", "dog", "the", "an", "ray"]),
+        ({"stemmer": "none"}, ["running", "ray"]),
+    ],
+)
+def test_terms_are_what_the_parameters_say(options: dict[str, str], terms: list[str]) -> None:
     texts = [Passage("1", "The Running dogs"), Passage("2", "an x-ray")]
-
-    def terms(**options: str) -> list[str]:
-        index = Bm25(texts, Bm25Parameters(**options))  # type: ignore[arg-type]
-        return list(index._vocabulary.terms)
-
-    assert terms() == ["run", "dog", "ray"]
-    assert terms(stop_words="none") == ["the", "run", "dog", "an", "ray"]
-    assert terms(stemmer="none") == ["running", "dogs", "ray"]
+    index = Bm25(texts, Bm25Parameters(**options))  # type: ignore[arg-type]
+    words = ["running", "runs", "dog", "the", "an", "ray", "x"]
+    assert [word for word in words if index.terms_of(word)] == terms
 
 
 def test_nothing_depends_on_the_order_of_passages() -> None:

@@ -1,0 +1,342 @@
+"""Where tasks are carried out: in this process, or on a Ray cluster, which nothing else knows.
+
+A task is a function at the top of a module with one argument. `Engine.map` carries it out for many
+arguments, and `Engine.keep` keeps what it returns for each, under the digest of the argument, and
+skips what stands. So neither the engine, nor the number of machines, their order or their failures
+can change a byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msshift_bench._version import __version__
+from msshift_bench.errors import (
+    DataError,
+    IntegrityError,
+    MissingError,
+    MsShiftError,
+    UsageError,
+    check_installed,
+    require,
+)
+from msshift_bench.plumbing import map_sealed_array, seal_array, unseal_array, write_atomically
+
+__all__ = ["Engine", "KeptArray", "engine_in_use", "using_engine"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+Array = NDArray[Any]
+
+_RETRIES = 20
+"""How often Ray begins a task again after its node or worker was lost."""
+
+_PATIENCE = 10
+"""Seconds within which a cluster's address must answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptArray:
+    """The place of an array, which stands there whole or not at all.
+
+    What reads or writes at a URL raises MissingError if that fails: nothing is installed for such
+    URLs, or there is no such bucket, no permission, no answer.
+
+    Attributes:
+        folder: a folder, which is made, or a URL that fsspec knows, such as ``s3://bucket/name``,
+            where there must be such a bucket or folder.
+        name: the file's name there.
+    """
+
+    folder: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.folder}/{self.name}"
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether all machines find it, since it is at a URL."""
+        return "://" in self.folder
+
+    def stands(self) -> bool:
+        """Return whether it is there."""
+        if not self.is_remote:
+            return Path(self.folder, self.name).exists()
+        with self._reached() as (system, path):
+            return bool(system.exists(path))
+
+    def write(self, array: Array) -> None:
+        """Write it, whole or not at all."""
+        content = seal_array(array)
+        if not self.is_remote:
+            with write_atomically(Path(self.folder, self.name)) as file:
+                file.write(content)
+            return
+        with self._reached() as (system, path):
+            system.pipe_file(f"{path}.partial", content)
+            system.mv(f"{path}.partial", path)
+
+    def load(self) -> Array:
+        """Return it: read-only, and mapped from its file, if it is in a folder.
+
+        Raises:
+            IntegrityError: if it was damaged, be it by a single bit.
+        """
+        try:
+            if not self.is_remote:
+                return map_sealed_array(Path(self.folder, self.name))
+            with self._reached() as (system, path):
+                content = system.cat_file(path)
+            return unseal_array(content)
+        except ValueError as error:
+            raise IntegrityError(
+                f"{self} was damaged after it was written: remove it, and type the same command "
+                "again"
+            ) from error
+
+    def remove(self) -> None:
+        """Remove it."""
+        if self.is_remote:
+            with self._reached() as (system, path):
+                system.rm_file(path)
+        else:
+            Path(self.folder, self.name).unlink()
+
+    @contextmanager
+    def _reached(self) -> Iterator[tuple[Any, str]]:
+        """Give the file system of a URL and the path in it; each system has errors of its own."""
+        fsspec = require("fsspec", "cluster", "a URL as --store")
+        try:
+            # A listing that is kept would hide what other machines have written since.
+            system, root = fsspec.core.url_to_fs(self.folder, use_listings_cache=False)
+            yield system, f"{root}/{self.name}"
+        except Exception as error:
+            raise MissingError(
+                f"{self.folder} cannot be used: {type(error).__name__}: {error}. Is there such a "
+                "bucket or folder, does it answer, and do the credentials allow to read, write "
+                "and delete?"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What carries tasks out.
+
+    Attributes:
+        address: a Ray cluster's, ``host:port``, or ``auto`` for the one on this machine; `None` for
+            this process.
+        store: the folder or URL where `keep` keeps results; `None` to leave it to the caller. To a
+            URL the machines of a cluster write themselves; what else they make comes back here.
+
+    Raises:
+        MissingExtraError: if Ray is to be used and not installed.
+    """
+
+    address: str | None = None
+    store: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.address is not None:
+            check_installed("ray", "cluster", "--ray")
+
+    def map(
+        self, task: Callable[[A], B], items: Iterable[A], *, cpus: int = 1, gpus: float = 0
+    ) -> Iterator[B]:
+        """Yield what a task returns for each item, in their order.
+
+        Args:
+            task: a function at the top of a module.
+            items: the arguments; streamed. Ray must be able to pickle them.
+            cpus: Ray: the processors that a task takes, and the threads that it uses: what rests
+                on their number, such as training, needs that of a run here for the same bytes.
+            gpus: Ray: the GPUs that a task takes.
+
+        Raises:
+            MissingError: if no cluster answers, or it lost the workers of a task too often.
+            MsShiftError: what a task raises.
+        """
+        if self.address is None:
+            yield from map(task, items)
+            return
+        remaining = iter(items)
+        first = list(islice(remaining, 1))
+        if first:  # To find that all results stand, no cluster is needed.
+            yield from self._on_cluster(task, chain(first, remaining), cpus, gpus)
+
+    def keep(
+        self,
+        task: Callable[[A], Array],
+        items: Iterable[A],
+        folder: Path,
+        *,
+        cpus: int = 1,
+        gpus: float = 0,
+    ) -> Iterator[KeptArray]:
+        """Carry a task out for the items whose results do not stand.
+
+        Args:
+            task: a function at the top of a module; it returns an array.
+            items: dataclasses. The fields by which they are compared decide the result, and hold
+                JSON values, arrays or dataclasses; others only say where things are.
+            folder: where results stand, unless the engine has a store.
+            cpus: see `map`.
+            gpus: see `map`.
+
+        Yields:
+            Where the result of each item stands, in their order, as soon as it does.
+
+        Raises:
+            MissingError, MsShiftError: see `map`.
+        """
+        place = str(folder) if self.store is None else self.store.rstrip("/")
+        unfinished: deque[KeptArray] = deque()
+
+        def missing() -> Iterator[tuple[KeptArray, A]]:
+            for number, item in enumerate(items):
+                result = KeptArray(place, f"{number:05d}-{_digest(task, item)[:16]}.npy")
+                unfinished.append(result)
+                if not result.stands():
+                    yield result, item
+
+        for result, array in self.map(partial(_make, task), missing(), cpus=cpus, gpus=gpus):
+            if array is not None:
+                result.write(array)
+            while unfinished[0] != result:  # It stood before.
+                yield unfinished.popleft()
+            yield unfinished.popleft()
+        yield from unfinished
+
+    def _on_cluster(
+        self, task: Callable[[A], B], items: Iterable[A], cpus: int, gpus: float
+    ) -> Iterator[B]:
+        ray = require("ray", "cluster", "--ray")
+        is_first = not ray.is_initialized()
+        if is_first:
+            self._connect(ray)
+        options = {"max_retries": _RETRIES, "num_cpus": cpus, "num_gpus": gpus}
+        remote = ray.remote(**options)(_carry_out)
+        window = 2 * int(ray.cluster_resources().get("CPU", 1))
+        waiting: deque[Any] = deque()
+        try:
+            for item in items:
+                waiting.append(remote.remote(task, item, cpus, __version__))
+                if len(waiting) > window:
+                    yield _result(ray, waiting.popleft())
+            while waiting:
+                yield _result(ray, waiting.popleft())
+        finally:
+            for reference in waiting:
+                ray.cancel(reference)
+            if is_first:
+                ray.shutdown()
+
+    def _connect(self, ray: Any) -> None:
+        # Ray's own advice on a variable of its next version is of no use to the user.
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        host, _, port = str(self.address).rpartition(":")
+        try:
+            if host and "://" not in host:
+                # Ray itself would ask an address at which nobody answers for minutes.
+                socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+            ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = str(error).strip().partition("\n")[0].rstrip(".")
+            raise MissingError(
+                f"no Ray cluster answers at {self.address} ({reason}): start one with "
+                "`ray start --head`, or give as --ray what that printed"
+            ) from error
+
+
+_in_use: list[Engine] = [Engine()]
+"""The engines of the enclosing blocks, the innermost last."""
+
+
+def engine_in_use() -> Engine:
+    """Return the engine that carries tasks out now."""
+    return _in_use[-1]
+
+
+@contextmanager
+def using_engine(engine: Engine) -> Iterator[None]:
+    """Let an engine carry out all tasks of the block, whatever function has them."""
+    _in_use.append(engine)
+    try:
+        yield
+    finally:
+        _in_use.pop()
+
+
+def _digest(task: Callable[[A], Array], item: Any) -> str:
+    """Return the SHA-256 of a task's name and of what decides its result: 64 hexadecimal digits."""
+    digest = hashlib.sha256(f"{task.__module__}.{task.__qualname__}\n".encode())
+    for field in fields(item):
+        value = getattr(item, field.name) if field.compare else None
+        if isinstance(value, np.ndarray):
+            digest.update(f"{field.name} {value.dtype.str} {value.shape}\n".encode())
+            digest.update(np.ascontiguousarray(value).tobytes())
+        else:
+            text = json.dumps(value, sort_keys=True, default=asdict)
+            digest.update(f"{field.name} {text}\n".encode())
+    return digest.hexdigest()
+
+
+def _make(
+    task: Callable[[A], Array], result_and_item: tuple[KeptArray, A]
+) -> tuple[KeptArray, Array | None]:
+    """Carry a task out, and write its result if that is at a URL; else return it, too."""
+    result, item = result_and_item
+    array = task(item)
+    if not result.is_remote:
+        return result, array
+    result.write(array)
+    return result, None
+
+
+def _carry_out(task: Callable[[A], B], item: A, threads: int, version: str) -> B:
+    """Carry a task out on a machine of a cluster."""
+    from threadpoolctl import threadpool_limits
+
+    if version != __version__:
+        raise UsageError(
+            f"a machine of the cluster has msshift-bench {__version__}, and this one {version}: "
+            "install the same version on all machines"
+        )
+    # Libraries that are loaded later read the variable, those that are loaded already do not.
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    threadpool_limits(threads)
+    try:
+        return task(item)
+    except MsShiftError as error:
+        # Of errors with several arguments, only the message survives the way back.
+        kinds: dict[int, type[MsShiftError]] = {3: MissingError, 2: UsageError}
+        raise kinds.get(error.exit_code, DataError)(str(error)) from None
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    """Return what a task returned."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, MsShiftError):
+            raise error.cause from None
+        raise
+    except (ray.exceptions.WorkerCrashedError, ray.exceptions.ObjectLostError) as error:
+        raise MissingError(
+            f"the cluster lost the workers of a task {_RETRIES} times: type the same command "
+            "again; finished results are kept"
+        ) from error

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msshift_bench.baselines import lexical
+from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.data import open_dataset
+from msshift_bench.engine import Engine, engine_in_use, using_engine
+from msshift_bench.errors import DataError, IntegrityError, MissingError
+from tests.conftest import Build, Command
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers to be raised to a power, and what to do instead."""
+
+    numbers: np.ndarray
+    exponent: int = 3
+    word: str = "fine"
+    at: str = field(default="here", compare=False)
+
+
+carried_out: list[int] = []
+"""The first number of each task that this process carried out."""
+
+
+def power(item: Numbers) -> np.ndarray:
+    carried_out.append(int(item.numbers[0]))
+    if item.word == "wrong":
+        raise DataError("a wrong word")
+    return item.numbers**item.exponent
+
+
+def threads(_: int) -> set[int]:
+    """Return the numbers of threads that the libraries of numbers use."""
+    from threadpoolctl import threadpool_info
+
+    return {library["num_threads"] for library in threadpool_info()}
+
+
+def items(count: int, **changes: str) -> Iterator[Numbers]:
+    for start in range(count):
+        yield Numbers(np.arange(start, start + 4), **changes)
+
+
+def kept(engine: Engine, folder: Path, count: int = 5, **changes: str) -> dict[str, bytes]:
+    results = engine.keep(power, items(count, **changes), folder)
+    return {result.name: result.load().tobytes() for result in results}
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> dict[str, bytes]:
+    results = kept(Engine(), tmp_path / "expected")
+    numbers = np.arange(9) ** 3
+    assert list(results.values()) == [numbers[start : start + 4].tobytes() for start in range(5)]
+    carried_out.clear()
+    return results
+
+
+def test_what_stands_is_not_made_again(tmp_path: Path, expected: dict[str, bytes]) -> None:
+    assert list(Engine().map(len, ["a", "bc"])) == [1, 2]
+    assert kept(Engine(), tmp_path, 2).items() < expected.items()
+    (tmp_path / next(iter(expected))).unlink()
+    results = Engine().keep(power, items(5, at="elsewhere"), tmp_path)
+    # Each stands as soon as it is given, in the order of the items.
+    for name in expected:
+        result = next(results)
+        assert (result.name, result.stands()) == (name, True)
+        assert isinstance(result.load(), np.memmap)
+    assert carried_out == [0, 1, 0, 2, 3, 4]
+    assert set(kept(Engine(), tmp_path, word="another")).isdisjoint(expected)
+
+
+def test_a_damaged_result_is_refused(tmp_path: Path, expected: dict[str, bytes]) -> None:
+    (result,) = Engine().keep(power, items(1), tmp_path)
+    path = tmp_path / result.name
+    content = path.read_bytes()
+    flipped = bytearray(content)
+    flipped[-40] ^= 1
+    for damaged in (b"damaged", b"", content[:-1], bytes(flipped)):
+        path.write_bytes(damaged)
+        with pytest.raises(IntegrityError, match=f"{path} was damaged after it was written"):
+            kept(Engine(), tmp_path)
+    result.remove()
+    assert kept(Engine(), tmp_path) == expected
+
+
+def test_results_at_a_url(expected: dict[str, bytes]) -> None:
+    pytest.importorskip("fsspec")
+    engine, nowhere = Engine(store="memory://bucket/results/"), Path("nowhere")
+    assert kept(engine, nowhere) == expected
+    assert kept(engine, nowhere) == expected
+    assert carried_out == list(range(5))
+    first, *_ = engine.keep(power, items(1), nowhere)
+    first.remove()
+    assert not first.stands()
+    assert kept(engine, nowhere) == expected
+    assert not nowhere.exists()
+    with pytest.raises(MissingError, match="nosuch://bucket cannot be used: ValueError"):
+        kept(Engine(store="nosuch://bucket"), nowhere)
+
+
+def test_nobody_answers(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
+    with pytest.raises(MissingError, match=r"no Ray cluster answers at 127\.0\.0\.1:9 \("):
+        kept(Engine("127.0.0.1:9"), tmp_path)
+    assert kept(Engine("127.0.0.1:9"), tmp_path, 0) == {}
+
+
+def test_one_engine_is_in_use() -> None:
+    with using_engine(Engine(store="kept")):
+        assert engine_in_use().store == "kept"
+    assert engine_in_use() == Engine()
+
+
+@pytest.mark.slow
+def test_neither_blocks_nor_store_change_a_run(
+    build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = build_once("mini", "length")
+
+    def run(out: str) -> bytes:
+        (path,) = run_baseline("bm25", ["length"], collection="mini", out=tmp_path / out, data=data)
+        return path.read_bytes()
+
+    expected = run("here")
+    configs = open_dataset(data).manifest.configs.values()
+    queries = sum(splits["test"].rows for splits in configs if "test" in splits)
+    for number in (1, 2, 7):
+        store = tmp_path / f"store{number}"
+        monkeypatch.setattr(lexical, "_BLOCK_QUERIES", -(-queries // number))
+        with using_engine(Engine(store=str(store))):
+            assert run(f"in {number}") == expected
+        assert len(list(store.iterdir())) == number
+
+
+@pytest.mark.slow
+def test_a_command_keeps_results_where_it_is_told(
+    msshift: Command, build_once: Build, tmp_path: Path
+) -> None:
+    data = build_once("mini", "length")
+    runs = []
+    for out, options in (("here", ()), ("there", ("--store", "kept"))):
+        done = msshift(
+            *("baseline", "run", "bm25", "--shift", "length", "--depth", "20"),
+            *("--data", data, "--out", out, *options),
+        )
+        assert (done.returncode, done.stdout) == (0, f"{out}/bm25/length.run.gz\n")
+        runs.append((tmp_path / out / "bm25/length.run.gz").read_bytes())
+    assert len(list((tmp_path / "kept").glob("00000-*.npy"))) == 1
+    assert runs[0] == runs[1]

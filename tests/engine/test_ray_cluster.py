@@ -1,0 +1,125 @@
+"""The same bytes from a Ray cluster that loses a node as from this process alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.support.ray_cluster import add_node, ray_cluster
+from msshift_bench.baselines.driver import run_baseline
+from msshift_bench.data import Collection, ContentDigest, open_collection
+from msshift_bench.dataset_builders.negatives import mine_negatives
+from msshift_bench.encoders import EncoderSpec, embed_queries
+from msshift_bench.engine import Engine, using_engine
+from msshift_bench.errors import DataError, UsageError
+from tests.conftest import Build
+from tests.engine.test_engine import items, kept, power, threads
+from tests.support.mini_rows import mini_rows
+from tests.support.tiny_encoder import make_tiny_encoder
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.filterwarnings("default")]
+
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
+
+SIZE = 300
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two nodes of one processor, and a connection, which the engine takes and leaves."""
+    with ray_cluster(2) as cluster:
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        yield cluster
+
+
+@pytest.fixture
+def engine(cluster: Any) -> Engine:
+    return Engine(cluster.address)
+
+
+def test_a_node_is_killed_between_two_results(cluster: Any, engine: Engine, tmp_path: Path) -> None:
+    expected = kept(Engine(), tmp_path / "here", 30)
+    moment = random.randrange(30)
+    results = {}
+    for place, result in enumerate(engine.keep(power, items(30), tmp_path / "ray")):
+        results[result.name] = result.load().tobytes()
+        if place == moment:
+            cluster.remove_node(cluster.list_all_nodes()[-1])
+    assert results == expected, f"a node was killed after result {moment}"
+    add_node(cluster, processors=2)
+
+
+def test_workers_write_to_a_url(engine: Engine, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    expected = kept(Engine(), tmp_path / "here")
+    assert kept(Engine(engine.address, store.as_uri()), tmp_path / "unused") == expected
+    assert sorted(path.name for path in store.iterdir()) == list(expected)
+    assert not (tmp_path / "unused").exists()
+
+
+def test_a_refusal_of_a_task_is_said_in_its_words(engine: Engine, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^a wrong word$"):
+        kept(engine, tmp_path, word="wrong")
+
+
+def test_a_task_uses_as_many_threads_as_it_is_told(engine: Engine) -> None:
+    for number in (1, 2, 1):
+        assert list(engine.map(threads, range(3), cpus=number)) == [{number}] * 3
+
+
+def digest_of(collection: Collection) -> str:
+    return ContentDigest.of(collection.passages()).hexdigest()
+
+
+def test_bm25_gives_the_same_runs(engine: Engine, build_once: Build, tmp_path: Path) -> None:
+    data = build_once("mini", "length")
+
+    def run(out: str) -> bytes:
+        (path,) = run_baseline("bm25", ["length"], collection="mini", out=tmp_path / out, data=data)
+        return path.read_bytes()
+
+    expected = run("here")
+    with using_engine(engine):
+        assert run("ray") == expected
+
+
+def test_negatives_are_the_same(engine: Engine, tmp_path: Path) -> None:
+    collection = open_collection(f"mini:{SIZE}")
+
+    def mine(folder: str, collection: Collection = collection) -> list[bytes]:
+        blocks = mine_negatives(
+            collection,
+            mini_rows(SIZE),
+            tmp_path / folder,
+            passages=passages,
+            count=5,
+            depth=20,
+            block_queries=100,
+        )
+        return [block.load().tobytes() for block in blocks]
+
+    passages = digest_of(collection)
+    expected = mine("here")
+    with using_engine(engine):
+        assert mine("ray") == expected
+        with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy"):
+            mine("refused", open_collection("mini:301"))
+        unnamed = open_collection(f"mini:{SIZE}")
+        object.__setattr__(unnamed, "address", None)
+        with pytest.raises(UsageError, match="cannot read a collection that has no path and no"):
+            mine("unnamed", unnamed)
+
+
+@pytest.mark.neural
+def test_embeddings_are_the_same(engine: Engine, tmp_path: Path) -> None:
+    queries = open_collection(f"mini:{SIZE}").queries
+    make_tiny_encoder(tmp_path / "tiny", queries.texts, length=24)
+    spec = EncoderSpec(str(tmp_path / "tiny"), max_length=24)
+    expected = embed_queries(queries, spec, cache=tmp_path / "here")
+    with using_engine(engine):
+        assert embed_queries(queries, spec, cache=tmp_path / "ray").sha256 == expected.sha256
