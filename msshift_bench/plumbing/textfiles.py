@@ -60,7 +60,7 @@ def numbered_lines(
                 if number == 1:
                     raw = raw.removeprefix(_BOM)
                 problem = problem_of(number, raw) if problem_of is not None else ""
-                if len(raw) > MAX_LINE_BYTES:
+                if len(raw) > MAX_LINE_BYTES and not problem:
                     problem = "the input is not text: a line of more than a mebibyte"
                 if problem:
                     fix = "give lines of text in UTF-8"

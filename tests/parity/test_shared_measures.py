@@ -121,6 +121,16 @@ def check_per_query(result: Result, ids: list[str], names: Mapping[str, str], al
         )
 
 
+def with_relevant(values: Values, qrels: Any, run: Any, name: str) -> Values:
+    """Add the number of relevant passages of queries that the run lacks, as `trec_eval -c` does."""
+    lacking = {
+        query: {**values.get(query, {}), name: float(sum(level >= 1 for level in levels.values()))}
+        for query, levels in qrels.items()
+        if query not in run
+    }
+    return {**values, **lacking}
+
+
 query_ids = st.sampled_from([f"q{n}" for n in range(6)])
 doc_ids = st.sampled_from([f"d{n}" for n in range(16)])
 # Few distinct scores make ties; below 0 too, but for the provider that takes 0 for "not retrieved".
@@ -150,9 +160,12 @@ def test_every_measure_of_trec_eval(level: int, judged_only: bool, qrels: Any, r
         for query, found in evaluator.evaluate(run).items()
     }
     result = score(run, qrels, names)
-    check_per_query(result, list(qrels), names, values)
+    complete = with_relevant(values, qrels, run, "num_rel")
+    check_per_query(result, list(qrels), names, complete)
     for row in means(result):
-        theirs = [values.get(query, {}).get(canonical(names)[row.measure], 0.0) for query in qrels]
+        theirs = [
+            complete.get(query, {}).get(canonical(names)[row.measure], 0.0) for query in qrels
+        ]
         whole = sum(theirs) if row.measure.startswith("Num") else sum(theirs) / len(theirs)
         assert row.value == pytest.approx(whole, rel=0, abs=TOLERANCE), row.measure
     for row in means(score(run, qrels, names, missing="skip")):
@@ -212,7 +225,9 @@ def test_every_measure_of_ir_measures(names: list[str], ties: Any, qrels: Any, r
     }
     result = score(run, qrels, dict.fromkeys(names, ""), ties="trec" if ties == "none" else ties)
     same = {name: str(measure) for name, measure in measures.items()}
-    check_per_query(result, list(qrels), same, values)
+    complete = with_relevant(values, qrels, run, "NumRel")
+    check_per_query(result, list(qrels), same, complete)
+    aggregated["NumRel"] = sum(of_query.get("NumRel", 0.0) for of_query in complete.values())
     for row in means(result):
         whole = aggregated[same[row.measure]]
         assert row.value == pytest.approx(whole, rel=0, abs=TOLERANCE), row.measure

@@ -126,11 +126,11 @@ def test_the_weights_rise_with_the_square_of_the_step(made: tuple[Any, Any]) -> 
 
 _TWO = """
 import torch, torch.distributed as dist
-from types import SimpleNamespace
 from msshift_bench.baselines.splade import Splade
 
-recipe = SimpleNamespace(loss_scale=1.0, query_flops=1.0, passage_flops=1.0, teacher=None)
-recipe.in_batch_negatives = "all"
+recipe = Splade.model_construct(
+    loss_scale=1.0, query_flops=1.0, passage_flops=1.0, teacher=None, in_batch_negatives="all"
+)
 torch.manual_seed(0)
 weight = torch.rand(5, 7, requires_grad=True)
 texts = torch.rand(8, 5)
