@@ -89,18 +89,22 @@ def align_scores(
         difference with its interval and p-value.
 
     Raises:
-        DataError: if there are fewer models, or no test set elsewhere.
+        DataError: if there are fewer models, no test set elsewhere, or not the same of all models.
     """
     if len(scores) < _FEWEST_MODELS:
         raise DataError(
             f"{source} holds {len(scores)} models, and a comparison of alignments takes "
             f"{_FEWEST_MODELS}"
         )
-    outside = [name for name in next(iter(scores.values())) if name not in _REGIMES]
+    first, *_ = scores
+    outside = [name for name in scores[first] if name not in _REGIMES]
     if not outside:
         raise DataError(f"{source} holds no scores of a test set elsewhere")
     rows = []
     for model, of_model in scores.items():
+        lacking = [name for name in (*_REGIMES, *outside) if name not in of_model]
+        if lacking:
+            raise DataError(f"{source} holds no {', '.join(lacking)} of {model}, and of {first}")
         row = Figure("score", system=model)
         rows += [row._replace(group=name, value=of_model[name]) for name in _REGIMES]
         rows += [row._replace(test=name, value=of_model[name]) for name in outside]

@@ -120,5 +120,4 @@ def _widest(links: Sequence[Link]) -> Link:
         raise UsageError("there is no link to predict with; analyse run sets first")
     against, measure = links[0].against, links[0].measure
     alike = [link for link in links if (link.against, link.measure) == (against, measure)]
-    counts = [len(link.groups) for link in alike]
-    return alike[counts.index(max(counts))]
+    return max(alike, key=lambda link: len(link.groups))

@@ -65,7 +65,6 @@ class CleanedFile(NamedTuple):
         leaking: lines of queries that leak, left out.
         unknown: lines of queries that are not among the training queries, left out, too.
         sha256: the digest of what was written.
-        kept: how many lines were written.
     """
 
     name: str
@@ -75,7 +74,11 @@ class CleanedFile(NamedTuple):
     leaking: int
     unknown: int
     sha256: str
-    kept: int
+
+    @property
+    def kept(self) -> int:
+        """How many lines were written."""
+        return self.lines - self.leaking - self.unknown
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -113,7 +116,8 @@ class CleanedTraining:
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as plain JSON values."""
-        return {**report_head(), **plain(self)}
+        files = [{**plain(file), "kept": file.kept} for file in self.files]
+        return {**report_head(), **plain(self), "files": files}
 
 
 def clean_training(
@@ -152,8 +156,9 @@ def clean_training(
     out, train = Path(out), Path(train)
     leaking, facts = _read_found(Path(found), tier)
     check_folder(out)
-    # Any training set may hold a queries.tsv and a qrels.tsv; only a cleaned one has this.
-    check_contents(out, _REMOVED, _NAMES, "a cleaned training set")
+    # Any training set may hold a queries.tsv and a qrels.tsv; only a cleaned one has these two.
+    for mark in (_REMOVED, _MANIFEST):
+        check_contents(out, mark, _NAMES, "a cleaned training set")
     for source in (train, *(Path(path) for path in (qrels, triples) if path is not None)):
         if source.resolve().is_relative_to(out.resolve()):
             raise UsageError(f"{source} is read, and would be overwritten; give another --out")
@@ -266,7 +271,6 @@ def _copy(
         leaked,
         unknown,
         sha256_of(target),
-        lines - leaked - unknown,
     )
 
 

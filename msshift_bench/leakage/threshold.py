@@ -207,7 +207,11 @@ class ThresholdCurve:
             samples lack that precision than it leaves out; and ``lowest_sure_threshold``, whose
             precision has an interval that begins at the wanted one or above. One that there is not
             has no value.
+
+        Raises:
+            UsageError: if the precision is not above 0 and at most 1.
         """
+        _check_precision(precision)
         threshold = self._lowest(np.ones(self._queries), precision)
         value = None if math.isinf(threshold) else threshold
         row = Figure("lowest_threshold", slice=f"precision of {precision:g}")
@@ -248,6 +252,11 @@ def _at_least(threshold: float) -> str:
     return f"cosine at least {threshold:.4g}"
 
 
+def _check_precision(precision: float) -> None:
+    if not 0 < precision <= 1:
+        raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
+
+
 def _known(row: Figure, value: float | None, interval: Interval | None) -> Figure:
     low, high = interval or (None, None)
     return row._replace(value=value, low=low, high=high)
@@ -285,8 +294,7 @@ def review_leakage(
         NotFoundError: if a file of ids does not exist.
         CollectionError: if it is malformed.
     """
-    if not 0 < precision <= 1:
-        raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
+    _check_precision(precision)
     if not annotations.verdicts:
         raise UsageError("no pair of these sheets is judged; fill in the column label")
     labels = annotations.labels(LEAKS)

@@ -177,6 +177,9 @@ def test_what_is_wrong_with_a_command(tmp_path: Path) -> None:
     regimes = {"interpolation": 1.0, "extrapolation": 1.0}
     with pytest.raises(DataError, match="made up holds no scores of a test set elsewhere"):
         align_scores({f"m{n}": regimes for n in range(5)}, "made up")
+    uneven = {f"m{n}": {**regimes, "dl19": 1.0} for n in range(4)} | {"m4": regimes}
+    with pytest.raises(DataError, match="made up holds no dl19 of m4, and of m0"):
+        align_scores(uneven, "made up")
     few = tmp_path / "few.csv"
     few.write_text("".join(SCORES.splitlines(keepends=True)[:4]))
     with pytest.raises(DataError, match=r"few.csv holds 3 models, and a comparison .* takes 5"):

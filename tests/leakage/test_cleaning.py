@@ -88,7 +88,7 @@ def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path) -> None:
 
 
 def test_no_training_set_but_a_cleaned_one_is_replaced(work: Path) -> None:
-    for files in (["mine.txt"], ["queries.tsv", "qrels.tsv"]):
+    for files in (["mine.txt"], ["queries.tsv", "qrels.tsv"], ["qrels.tsv", "removed.tsv"]):
         own = work / files[0].partition(".")[0]
         own.mkdir()
         for name in files:

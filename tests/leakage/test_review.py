@@ -136,6 +136,8 @@ def test_the_threshold_by_hand() -> None:
     assert (lowest.value, sure.value) == (0.93, None)
     assert [row.value for row in curve.at(0.93)][:2] == [5, 4]
     assert curve.lowest(0.9)[0].value == 0.99
+    with pytest.raises(UsageError, match="a precision of 2"):
+        curve.lowest(2.0)
     assert ThresholdCurve([0.5], [False], ["a"]).lowest()[0].value is None
     assert curve.round_thresholds() == pytest.approx(np.arange(91, 100) / 100)
     assert len(ThresholdCurve([-0.4, 1.0000002], [True] * 2, ["a", "b"]).round_thresholds()) <= 22
