@@ -35,7 +35,7 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
-from msshift_bench.test_only_shifts import get_test_only_shift
+from msshift_bench.shifts import get_test_only_shift
 
 __all__ = [
     "ComparedEdits",

@@ -31,7 +31,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from msshift_bench.errors import DataError, Finding, FindingLog, NotFoundError
 from msshift_bench.plumbing import csv_rows, write_atomically
-from msshift_bench.schema import toml_lines
 
 __all__ = [
     "Checked",
@@ -48,6 +47,7 @@ __all__ = [
     "valid_name",
     "read_rows",
     "read_toml",
+    "toml_lines",
     "write_rows",
 ]
 
@@ -219,6 +219,26 @@ def parse_toml(
         finding = Finding("not-toml", str(wrong), str(source), int(line[1]) if line else 0)
         raise refuse([finding]) from None
     return check_value(value, model, source, refuse, toml_lines(content))
+
+
+def toml_lines(content: str) -> dict[str, int]:
+    """Return the line of each table and key of a TOML file, for the usual ways to write them.
+
+    Args:
+        content: the file's content.
+
+    Returns:
+        Path, e.g. ``system.links.paper`` -> 1-based line.
+    """
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(content.splitlines(), 1):
+        if match := re.match(r"\s*\[([\w.-]+)\]", line):
+            table = f"{match[1]}."
+            lines.setdefault(match[1], number)
+        elif match := re.match(r"\s*([\w-]+)\s*=", line):
+            lines.setdefault(table + match[1], number)
+    return lines
 
 
 def check_value(

@@ -38,7 +38,6 @@ __all__ = [
     "schema_of",
     "slug",
     "text",
-    "toml_lines",
     "typed",
     "url",
 ]
@@ -77,26 +76,6 @@ class Place:
 
 
 Schema = Callable[[Any, Place], None]
-
-
-def toml_lines(content: str) -> dict[str, int]:
-    """Return the line of each table and key of a TOML file, for the usual ways to write them.
-
-    Args:
-        content: the file's content.
-
-    Returns:
-        Path, e.g. ``system.links.paper`` -> 1-based line.
-    """
-    lines: dict[str, int] = {}
-    table = ""
-    for number, line in enumerate(content.splitlines(), 1):
-        if match := re.match(r"\s*\[([\w.-]+)\]", line):
-            table = f"{match[1]}."
-            lines.setdefault(match[1], number)
-        elif match := re.match(r"\s*([\w-]+)\s*=", line):
-            lines.setdefault(table + match[1], number)
-    return lines
 
 
 def anything(value: Any, place: Place) -> None:

@@ -2,7 +2,8 @@
 
 To add a shift, add a row here and a builder function in ``dataset_builders/``; nothing else in the
 package lists shifts or groups. Source: MS-Shift (ECIR 2023), sections 3.1 and 4, unless a row names
-another. Shifts that change queries and group none are in `test_only_shifts`.
+another. Test-only shifts change queries and group none: to add one, add a row to theirs and the
+function that it names.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ __all__ = [
     "EDITIONS",
     "SHIFTS",
     "SIZED",
+    "TEST_ONLY",
     "TRIPLES",
     "Shift",
+    "TestOnlyShift",
     "can_name_runs",
     "get_shift",
+    "get_test_only_shift",
     "holds_triples",
     "in_order",
     "parse_config",
@@ -154,6 +158,23 @@ class Shift:
         if group not in self.groups:
             raise UnknownNameError(f"group of {self.name}", group, self.groups)
         return group
+
+
+@dataclass(frozen=True, slots=True)
+class TestOnlyShift:
+    """A way to change test queries, on which any model is tested beside the queries as they are.
+
+    Attributes:
+        name: e.g. ``"typos"``.
+        description: one sentence on what is changed.
+        maker: ``module:function`` that takes a query's text and what decides its variant.
+        source: the paper that introduced it.
+    """
+
+    name: str
+    description: str
+    maker: str
+    source: str
 
 
 _TABLE = (
@@ -297,6 +318,21 @@ LISTED_SHIFTS = (*SHIFTS, *(f"{name}-<size>" for name in SIZED))
 """What messages list as the names of shifts: ``restrain-<size>`` stands for every size."""
 
 
+_TEST_ONLY = (
+    TestOnlyShift(
+        name="typos",
+        description="one typing error per query, in a word that is no stop word",
+        maker="msshift_bench.dataset_builders.typos:misspell",
+        source="Zhuang and Zuccon (SIGIR 2022)",
+    ),
+)
+
+TEST_ONLY: Mapping[str, TestOnlyShift] = MappingProxyType(
+    {shift.name: shift for shift in _TEST_ONLY}
+)
+"""Every test-only shift by name."""
+
+
 def in_order(names: Iterable[str]) -> list[str]:
     """Return names of shifts in the order of the table, then those with a size, by size."""
     fixed = list(SHIFTS)
@@ -333,6 +369,17 @@ def get_shift(name: str) -> Shift:
     if name in SIZED:
         raise UsageError(f"{name} comes in sizes: give its name with one, e.g. {name}-14k")
     raise UnknownNameError("shift", name, LISTED_SHIFTS)
+
+
+def get_test_only_shift(name: str) -> TestOnlyShift:
+    """Return the test-only shift called `name`.
+
+    Raises:
+        UnknownNameError: if there is none; the message lists them and names the nearest.
+    """
+    if name not in TEST_ONLY:
+        raise UnknownNameError("test-only shift", name, TEST_ONLY)
+    return TEST_ONLY[name]
 
 
 def holds_triples(config: str) -> bool:

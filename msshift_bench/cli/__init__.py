@@ -23,7 +23,6 @@ from msshift_bench.cli import (
     baseline,
     build,
     compare,
-    config,
     demo,
     doctor,
     evaluate,
@@ -53,7 +52,7 @@ from msshift_bench.plumbing import check_locks
 __all__ = ["app", "main"]
 
 _PANELS: Mapping[str, Sequence[ModuleType]] = {
-    "Begin": (demo, list_, config, doctor),
+    "Begin": (demo, list_, doctor),
     "Data": (build, verify, topics, triples, variants, hydrate, audit, install, push, irds),
     "Systems": (baseline, recipes),
     "Evaluation": (score, evaluate, compare, report),

@@ -7,23 +7,23 @@ file, the default. From Python, the file is not read.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msshift_bench.cli.console import note
 from msshift_bench.errors import Finding, NotFoundError, UsageError
 from msshift_bench.plumbing import is_first
-from msshift_bench.schema import Place, Schema, choice, list_of, object_of, text, toml_lines
 from msshift_bench.shifts import DATASET_NAME, LISTED_SHIFTS, SHIFTS
+
+if TYPE_CHECKING:
+    from msshift_bench.checked import Checked
 
 __all__ = [
     "CONFIG_NAME",
-    "CONFIG_TEMPLATE",
     "CONFIG_VARIABLE",
     "VARIABLES",
     "ConfigFile",
@@ -32,7 +32,6 @@ __all__ = [
     "find_setting",
     "key_of",
     "read_config",
-    "with_its_cache",
 ]
 
 CONFIG_NAME = "msshift.toml"
@@ -44,27 +43,6 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
     {"data": "MSSHIFT_HOME", "collection": "MSSHIFT_COLLECTION", "cache": "MSSHIFT_CACHE"}
 )
 """Key -> the environment variable that says the same, and wins over the file."""
-
-CONFIG_TEMPLATE = """\
-# Values for options that you type again and again; 'msshift config' shows what is in effect.
-# Options and environment variables win. Relative paths are relative to this file.
-
-# data = "msshift"                # the built data set: --data, or the folder that a command names
-# collection = "my-collection"    # --collection: a folder, an ir_datasets id, or mini
-# cache = "cache"                 # the folder for what can be made again, as MSSHIFT_CACHE
-# shifts = ["topics", "length"]   # --shift; without it, all
-"""
-
-_PATH = text(4096, empty=False)
-_MEMBERS: Mapping[str, Schema] = MappingProxyType(
-    {
-        "data": _PATH,
-        "collection": _PATH,
-        "cache": _PATH,
-        "shifts": list_of(choice("shift", SHIFTS, LISTED_SHIFTS), most=len(SHIFTS), least=1),
-    }
-)
-_FILE = object_of(_MEMBERS, may_lack=tuple(_MEMBERS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +69,45 @@ def read_config(path: Path) -> ConfigFile:
         UsageError: if it is not TOML, or a key is unknown or has a wrong value; the message has
             all that is wrong, each with its line and the nearest valid name.
     """
-    import tomllib  # most people have no such file
+    from msshift_bench.checked import parse_toml, toml_lines  # most people have no such file
+
+    model = settings_model()
+
+    def refuse(findings: list[Finding]) -> UsageError:
+        listed = "".join(f"\n  {finding}" for finding in findings)
+        return UsageError(
+            f"{path} cannot be used:{listed}\nvalid are {', '.join(model.model_fields)}; "
+            "docs/configuration.md explains them"
+        )
 
     try:
         content = path.read_bytes().decode()
-        values = tomllib.loads(content)
     except FileNotFoundError:
         raise NotFoundError(f"no file {path}, which {CONFIG_VARIABLE} names") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        line = re.search(r"at line (\d+)", str(error))
-        finding = Finding("not-toml", str(error), str(path), int(line[1]) if line else 0)
-        raise UsageError(f"{path} is not TOML:\n  {finding}") from None
-    lines = toml_lines(content)
-    items = {f"shifts[{i}]": lines.get("shifts", 0) for i in range(len(SHIFTS))}
-    place = Place(str(path), lines={**lines, **items})
-    _FILE(values, place)
-    if place.findings:
-        listed = "".join(f"\n  {finding}" for finding in place.findings)
-        fix = f"valid are {', '.join(_MEMBERS)}; 'msshift config --template' explains them"
-        raise UsageError(f"{path} cannot be used:{listed}\n{fix}")
+    except UnicodeDecodeError as error:
+        raise refuse([Finding("not-utf8", str(error), str(path))]) from None
+    values = parse_toml(content, model, path, refuse).model_dump(exclude_none=True, mode="json")
     folder = path.absolute().parent
     resolved = {key: _resolve(key, value, folder) for key, value in values.items()}
-    return ConfigFile(path, resolved, lines)
+    return ConfigFile(path, resolved, toml_lines(content))
+
+
+def settings_model() -> type[Checked]:
+    """Return the model of the file; pydantic is imported only where there is a file."""
+    from pydantic import Field
+
+    from msshift_bench.checked import Checked, Listed, Text, valid_name
+
+    place = Annotated[Text, Field(min_length=1)]
+    shift = Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)]
+
+    class Settings(Checked):
+        data: place | None = None
+        collection: place | None = None
+        cache: place | None = None
+        shifts: Annotated[tuple[shift, ...], Listed, Field(min_length=1)] | None = None
+
+    return Settings
 
 
 def _resolve(key: str, value: Any, folder: Path) -> Any:
@@ -154,11 +149,11 @@ def _home() -> Path | None:
 def find_setting(key: str, file: ConfigFile | None) -> tuple[Any, str] | None:
     """Return a value that is not typed, and where it comes from: a variable, or FILE:LINE."""
     variable = VARIABLES.get(key, "")
-    if said := os.environ.get(variable):
-        return said, variable
-    if file is None or key not in file.values:
-        return None
-    return file.values[key], f"{file.path}:{file.lines.get(key, 1)}"
+    exported = os.environ.get(variable)
+    # While a command runs, what the file says of the cache and the collection is exported.
+    if file is not None and key in file.values and exported in (None, "", file.values[key]):
+        return file.values[key], f"{file.path}:{file.lines.get(key, 1)}"
+    return (exported, variable) if exported else None
 
 
 @contextmanager
@@ -201,14 +196,6 @@ def fill_in(context: Any) -> Iterator[None]:
             alone = name in several and not isinstance(value, list)
             context.params[name] = [value] if alone else value
     with _exporting(exported):
-        yield
-
-
-@contextmanager
-def with_its_cache(file: ConfigFile | None) -> Iterator[None]:
-    """Let the block use the cache that a file names, as commands do."""
-    is_said = file is not None and _is_taken("cache", file)
-    with _exporting({VARIABLES["cache"]: file.values["cache"]} if file and is_said else {}):
         yield
 
 

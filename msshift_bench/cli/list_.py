@@ -11,8 +11,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import print_json, print_notes, print_table, warn
 from msshift_bench.errors import MsShiftError
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, in_order
-from msshift_bench.test_only_shifts import TEST_ONLY
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
 
 if TYPE_CHECKING:
     from msshift_bench.data import Dataset

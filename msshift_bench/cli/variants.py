@@ -12,8 +12,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
-from msshift_bench.shifts import DATASET_NAME
-from msshift_bench.test_only_shifts import TEST_ONLY, get_test_only_shift
+from msshift_bench.shifts import DATASET_NAME, TEST_ONLY, get_test_only_shift
 
 if TYPE_CHECKING:
     from msshift_bench.data import Variant

@@ -37,6 +37,16 @@ def say(work: Path, text: str, folder: str = "") -> None:
     (work / folder / "msshift.toml").write_text(text)
 
 
+def _said(printed: str) -> list[tuple[str, str]]:
+    """Return the code and the text of each line of the doctor's JSON."""
+    return [(line["code"], line["text"]) for line in json.loads(printed)["diagnoses"]]
+
+
+def settings(printed: str) -> list[str]:
+    """Return what the doctor's JSON says of settings."""
+    return [text for code, text in _said(printed) if code == "setting"]
+
+
 def test_the_data_set_comes_from_the_file_and_stderr_says_so_once(
     msshift: Command, work: Path
 ) -> None:
@@ -67,8 +77,8 @@ def test_the_doctor_looks_at_the_data_set_of_the_file(msshift: Command, work: Pa
     say(work, 'data = "kept/data"\n')
     done = msshift("doctor", "--offline", "--json")
     assert done.returncode == 0, done.stderr
-    found = [one["found"] for one in json.loads(done.stdout)["found"] if one["code"] == "data"]
-    assert [line.partition(": ")[0] for line in found] == [f"{work}/kept/data"]
+    verified = [line for code, line in _said(done.stdout) if code == "data"]
+    assert [line.partition(": ")[0] for line in verified] == [f"{work}/kept/data"]
 
 
 def test_single_runs_take_no_shifts(msshift: Command, work: Path) -> None:
@@ -138,14 +148,13 @@ def test_the_cache_comes_from_the_file(msshift: Command, work: Path) -> None:
     done = msshift("verify", MSSHIFT_CACHE="")
     assert done.returncode == 0, done.stderr
     assert "from msshift.toml: cache\n" in done.stderr
-    by_file = msshift("config", "--json", MSSHIFT_CACHE="").stdout
+    by_file = msshift("doctor", "--offline", "--json", MSSHIFT_CACHE="").stdout
+    assert f"cache = {work}/cache (msshift.toml:1)" in settings(by_file)
     (work / "msshift.toml").unlink()
-    by_variable = msshift("config", "--json", MSSHIFT_CACHE=str(work / "cache")).stdout
-    for installed in (by_file, by_variable):
-        assert json.loads(installed)["settings"]["data"] == {
-            "value": str(work / "cache" / "data" / "msshift"),
-            "from": "default: installed",
-        }
+    by_variable = msshift("doctor", "--offline", "--json", MSSHIFT_CACHE=str(work / "cache")).stdout
+    assert f"cache = {work}/cache (MSSHIFT_CACHE)" in settings(by_variable)
+    for printed in (by_file, by_variable):
+        assert f"data = {work}/cache/data/msshift (installed)" in settings(printed)
     assert msshift("verify", MSSHIFT_CACHE=str(work / "other")).returncode == 3
 
 
@@ -180,15 +189,15 @@ def test_everything_that_is_wrong_is_told_with_its_line(msshift: Command, work: 
     assert "msshift.toml:4: shifts[1]: unknown shift 'lenght'; did you mean 'length'?" in (
         done.stderr
     )
-    assert "msshift.toml:5: data: expected a text, found an object" in done.stderr
+    assert "msshift.toml:5: data: expected a text, found a table" in done.stderr
     assert "valid are data, collection, cache, shifts" in done.stderr
     say(work, 'data = "x"\nshifts = = 3\n')
-    assert "msshift.toml:2: Invalid value" in msshift("config").stderr
+    assert "msshift.toml:2: Invalid value" in msshift("doctor", "--offline").stderr
 
 
 def test_a_broken_file_spoils_no_help(msshift: Command, work: Path) -> None:
     say(work, WRONG)
-    for arguments in (["verify", "--help"], ["--version"], ["config", "--template"]):
+    for arguments in (["verify", "--help"], ["--version"]):
         done = msshift(*arguments)
         assert (done.returncode, done.stderr) == (0, ""), arguments
 
@@ -221,38 +230,21 @@ def test_a_variable_names_the_file(msshift: Command, work: Path) -> None:
     assert "no file gone.toml, which MSSHIFT_CONFIG names" in done.stderr
 
 
-def test_config_shows_each_setting_and_what_says_it(msshift: Command, work: Path) -> None:
+def test_the_doctor_shows_each_setting_and_what_says_it(msshift: Command, work: Path) -> None:
     say(work, '# mine\ndata = "kept/data"\ncache = "cache"\nshifts = ["length", "topics"]\n')
-    shown = json.loads(msshift("config", "--json", MSSHIFT_CACHE="/other").stdout)
-    assert shown["file"] == "msshift.toml"
-    assert shown["settings"] == {
-        "data": {"value": f"{work}/kept/data", "from": "msshift.toml:2"},
-        "collection": {
-            "value": None,
-            "from": "default: mini to build, else what the data set was built from",
-        },
-        "cache": {"value": "/other", "from": "MSSHIFT_CACHE"},
-        "shifts": {"value": ["length", "topics"], "from": "msshift.toml:4"},
-    }
-    table = msshift("config")
-    assert table.stderr == ""
-    assert "length topics" in table.stdout
-    assert "read msshift.toml" in table.stdout
+    shown = msshift("doctor", "--offline", "--json", MSSHIFT_CACHE="/tmp/other").stdout
+    assert settings(shown) == [
+        f"data = {work}/kept/data (msshift.toml:2)",
+        "collection = mini to build, else what the data set was built from (default)",
+        "cache = /tmp/other (MSSHIFT_CACHE)",
+        "shifts = length, topics (msshift.toml:4)",
+    ]
 
 
-def test_without_a_file_config_says_how_to_begin_one(msshift: Command) -> None:
-    shown = msshift("config", XDG_CACHE_HOME="/x", MSSHIFT_CACHE="").stdout
-    assert "'msshift config --template > msshift.toml' begins one" in shown
-    assert "default; not there yet" in shown
-    assert "XDG_CACHE_HOME" in shown
-
-
-def test_the_template_is_a_file_that_sets_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "msshift.toml"
-    path.write_text(config_file.CONFIG_TEMPLATE)
-    assert config_file.read_config(path).values == {}
-    path.write_text(config_file.CONFIG_TEMPLATE.replace("\n# ", "\n").partition("\n\n")[2])
-    assert list(config_file.read_config(path).values) == ["data", "collection", "cache", "shifts"]
+def test_without_a_file_the_doctor_says_so(msshift: Command) -> None:
+    shown = msshift("doctor", "--offline", MSSHIFT_CACHE="").stdout
+    assert "data = msshift (default; not there yet)" in shown
+    assert "no msshift.toml here or above" in shown
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -270,4 +262,8 @@ def test_every_command_that_takes_such_an_option_honours_it(words: tuple[str, ..
 def test_the_page_runs(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
     ran = run_blocks(page, tmp_path)
-    assert ["msshift", "config"] in ran
+    assert ["msshift", "doctor", "--offline"] in ran
+    written = page.partition("```toml\n")[2].partition("```")[0]
+    (tmp_path / "msshift.toml").write_text(written)
+    read = config_file.read_config(tmp_path / "msshift.toml")
+    assert list(read.values) == ["data", "collection", "cache", "shifts"]

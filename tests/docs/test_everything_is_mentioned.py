@@ -17,7 +17,7 @@ from msshift_bench import baselines, errors
 from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
 from msshift_bench.baselines.recipe_files import recipe_files
 from msshift_bench.baselines.registry import ARCHITECTURES, BASELINES
-from msshift_bench.cli.config_file import CONFIG_TEMPLATE, CONFIG_VARIABLE, VARIABLES
+from msshift_bench.cli.config_file import CONFIG_VARIABLE, VARIABLES, settings_model
 from msshift_bench.cli.failures import DEBUG
 from msshift_bench.evaluation.measures import NATIVE_MEASURES
 from msshift_bench.runs import CODES, TIE_POLICIES
@@ -68,7 +68,7 @@ NAMES: Mapping[str, Iterable[str]] = {
         if name.startswith(f"{system}-")
     },
     "key of a recipe": recipe_keys(),
-    "key of msshift.toml": re.findall(r"(?m)^# (\w+) =", CONFIG_TEMPLATE),
+    "key of msshift.toml": list(settings_model().model_fields),
     "environment variable": [*VARIABLES.values(), CONFIG_VARIABLE, DEBUG],
     "shift": SHIFTS,
     "group": {group for shift in SHIFTS.values() for group in shift.groups},

@@ -19,7 +19,5 @@ def test_its_blocks_run(tmp_path: Path) -> None:
         "build",
         "doctor",
         "doctor",
-        "cache",
-        "cache",
-        "cache",
+        "doctor",
     ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable
 from email.message import Message
 from importlib.machinery import ModuleSpec
@@ -15,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.doctor import checkup, installation, machine, places
-from msshift_bench.doctor.diagnosis import Diagnosis
-from msshift_bench.plumbing import processors
+from msshift_bench import doctor
+from msshift_bench.doctor import Diagnosis, examine, prune_cache
+from msshift_bench.plumbing import hold_folder, processors
 from tests.conftest import Build, Command
 
 
@@ -33,12 +35,12 @@ def machine_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[...,
         (tmp_path / "cpu.max").write_text(quota)
         monkeypatch.setattr(processors, "_QUOTA", tmp_path / "cpu.max")
         monkeypatch.setattr(processors.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-        monkeypatch.setattr(machine.os, "cpu_count", lambda: 4)
-        for name in (*machine._THREADS, "OMP_WAIT_POLICY"):
+        monkeypatch.setattr(doctor.os, "cpu_count", lambda: 4)
+        for name in (*doctor._THREADS, "OMP_WAIT_POLICY"):
             monkeypatch.delenv(name, raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        return list(machine.look_at_threads())
+        return list(doctor._threads())
 
     return said
 
@@ -48,11 +50,11 @@ def test_threads_that_wait_for_each_other(machine_of: Callable[..., list[Diagnos
     assert [one.state for one in machine_of(OMP_NUM_THREADS="4")] == ["ok"]
     (many,) = machine_of(OMP_NUM_THREADS="8")
     assert (many.state, many.cure) == ("warning", "unset OMP_NUM_THREADS")
-    assert "may use 4 of 4 processors" in many.found
+    assert "may use 4 of 4 processors" in many.text
     # A container with a processor and a half: libraries see four.
     (few,) = machine_of(quota="150000 100000")
     assert (few.state, few.cure) == ("warning", "export OMP_NUM_THREADS=1")
-    assert "1.5 of 4 processors" in few.found
+    assert "1.5 of 4 processors" in few.text
     assert [one.state for one in machine_of("150000 100000", OMP_NUM_THREADS="1")] == ["ok"]
     assert states(machine_of(OMP_WAIT_POLICY="active"))["wait-policy"] == "warning"
 
@@ -70,17 +72,17 @@ def test_what_extras_lack(monkeypatch: pytest.MonkeyPatch) -> None:
         'msshift-bench[some,old]; extra == "all"',
     ]
     fake = SimpleNamespace(requires=needs, metadata=metadata)
-    monkeypatch.setattr(installation, "distribution", lambda _: fake)
-    found = list(installation.look_at_installation())
+    monkeypatch.setattr(doctor, "distribution", lambda _: fake)
+    found = list(doctor._installation())
     assert [one.state for one in found] == ["ok", "ok", "note", "note", "warning", "ok"]
     both, none, old, some = found[2:]
-    assert both.found == "both: not installed (no-such-package)"
+    assert both.text == "both: not installed (no-such-package)"
     assert both.cure == "pip install -U 'msshift-bench[both]'"
-    assert none.found == "none: not installed (no-such-package)"
-    assert "(>=9999 is needed)" in old.found
-    assert some.found == "some: installed"
+    assert none.text == "none: not installed (no-such-package)"
+    assert "(>=9999 is needed)" in old.text
+    assert some.text == "some: installed"
     needs[0] = "numpy>=9999"
-    core = list(installation.look_at_installation())[1]
+    core = list(doctor._installation())[1]
     assert (core.state, core.cure) == ("missing", "pip install -U msshift-bench")
 
 
@@ -88,10 +90,10 @@ def test_a_package_that_is_imported_from_a_folder(monkeypatch: pytest.MonkeyPatc
     def nowhere(name: str) -> None:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(installation, "distribution", nowhere)
-    (package, unknown) = installation.look_at_installation()
+    monkeypatch.setattr(doctor, "distribution", nowhere)
+    (package, unknown) = doctor._installation()
     assert (package.state, unknown.state) == ("ok", "warning")
-    assert "not installed; its extras are unknown" in unknown.found
+    assert "not installed; its extras are unknown" in unknown.text
     assert unknown.cure == "pip install msshift-bench"
 
 
@@ -112,37 +114,37 @@ def gpus(monkeypatch: pytest.MonkeyPatch, *names: str, cuda: str | None) -> list
     }
     vars(torch).update(facts)
     monkeypatch.setitem(sys.modules, "torch", torch)
-    return list(machine.look_at_gpu())
+    return list(doctor._gpu())
 
 
 def test_what_torch_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
     found = gpus(monkeypatch, "H100", "A100", cuda="12.8")
-    assert [(one.state, one.found) for one in found] == [
+    assert [(one.state, one.text) for one in found] == [
         ("ok", "H100, 80 GB, bf16"),
         ("ok", "A100, 80 GB, bf16"),
     ]
     (none,) = gpus(monkeypatch, cuda="12.8")
-    assert (none.state, none.found) == ("note", "none that torch 2.9.0 can use")
+    assert (none.state, none.text) == ("note", "none that torch 2.9.0 can use")
     (processors_only,) = gpus(monkeypatch, cuda=None)
-    assert processors_only.found.endswith("2.9.0 can use, which is built for processors")
+    assert processors_only.text.endswith("2.9.0 can use, which is built for processors")
     assert "models train on processors" in processors_only.cure
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert list(machine.look_at_gpu()) == []
-    assert list(places.look_at_hub(ask=True)) == []
+    assert list(doctor._gpu()) == []
+    assert list(doctor._hub(ask=True)) == []
 
 
 def test_a_full_disk_and_a_folder_of_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=3 * 1024**3))
-    assert {one.state for one in machine.look_at_disk()} == {"ok"}
-    monkeypatch.setattr(machine.os, "access", lambda *_: False)
-    assert "cannot be written" in next(machine.look_at_disk()).found
-    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=1024))
-    (first, *_) = machine.look_at_disk()
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=3 * 1024**3))
+    assert {one.state for one in doctor._disk()} == {"ok"}
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
+    assert "cannot be written" in next(doctor._disk()).text
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=1024))
+    (first, *_) = doctor._disk()
     assert first.state == "warning"
-    assert "msshift cache prune" in first.cure
+    assert "msshift doctor --prune 0" in first.cure
 
 
 def test_a_hub_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,19 +158,19 @@ def test_a_hub_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
             raise errors.HTTPError("too late")
 
     monkeypatch.setattr(utils, "get_session", Session)
-    (silent,) = places.look_at_hub(ask=True)
+    (silent,) = doctor._hub(ask=True)
     assert silent.state == "warning"
-    assert "no answer from the Hub (HTTPError)" in silent.found
+    assert "no answer from the Hub (HTTPError)" in silent.text
     monkeypatch.setattr(Session, "head", lambda *_, **__: None)
-    (answers,) = places.look_at_hub(ask=True)
+    (answers,) = doctor._hub(ask=True)
     assert answers.state == "ok"
-    (unasked,) = places.look_at_hub(ask=False)
-    assert "not asked, as requested" in unasked.found
+    (unasked,) = doctor._hub(ask=False)
+    assert "not asked, as requested" in unasked.text
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    (offline,) = places.look_at_hub(ask=True)
-    assert "HF_HUB_OFFLINE is set" in offline.found
+    (offline,) = doctor._hub(ask=True)
+    assert "HF_HUB_OFFLINE is set" in offline.text
     for one in (silent, answers, unasked, offline):
-        assert "a token is set" in one.found
+        assert "a token is set" in one.text
         assert "secret" not in str(one)
 
 
@@ -177,25 +179,25 @@ def test_copies_of_ms_marco_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_
     (tmp_path / "qrels.tsv").write_text("q1\t0\td1\t1\n")
     repaired = "d1\tdon\N{RIGHT SINGLE QUOTATION MARK}t\nd2\ttext\n"
     (tmp_path / "collection.tsv").write_text(repaired)
-    monkeypatch.setattr(places, "_PASSAGES", 2)
-    monkeypatch.setitem(places._QUERIES, 2, "two of them")
-    passages, text, queries = places.look_at_collection(str(tmp_path))
-    assert "2 passages (as many as MS MARCO's)" in passages.found
-    assert text.found.startswith("repaired text: 0 of the first 2 passages")
-    assert "2 queries (two of them), 1 of them judged" in queries.found
+    monkeypatch.setattr(doctor, "_PASSAGES", 2)
+    monkeypatch.setitem(doctor._QUERIES, 2, "two of them")
+    passages, text, queries = doctor._collection(str(tmp_path))
+    assert "2 passages (as many as MS MARCO's)" in passages.text
+    assert text.text.startswith("repaired text: 0 of the first 2 passages")
+    assert "2 queries (two of them), 1 of them judged" in queries.text
     raw = repaired.encode().decode("latin-1")
     (tmp_path / "collection.tsv").write_text(raw, encoding="utf-8")
-    monkeypatch.setattr(places, "_LOOKED_AT", 1)
-    text = list(places.look_at_collection(str(tmp_path)))[1]
-    assert text.found.startswith("raw text: 1 of the first 1 passages")
-    monkeypatch.setattr(places, "_LOOKED_AT", 100_000)
-    text = list(places.look_at_collection(str(tmp_path)))[1]
-    assert text.found.startswith("raw text: 1 of the first 2 passages")
+    monkeypatch.setattr(doctor, "_LOOKED_AT", 1)
+    text = list(doctor._collection(str(tmp_path)))[1]
+    assert text.text.startswith("raw text: 1 of the first 1 passages")
+    monkeypatch.setattr(doctor, "_LOOKED_AT", 100_000)
+    text = list(doctor._collection(str(tmp_path)))[1]
+    assert text.text.startswith("raw text: 1 of the first 2 passages")
     (tmp_path / "collection.tsv").write_text("d1 no tab\n")
-    (damaged,) = places.look_at_collection(str(tmp_path))
+    (damaged,) = doctor._collection(str(tmp_path))
     assert damaged.state == "damaged"
-    assert "collection.tsv:1" in damaged.found
-    (missing,) = places.look_at_collection(str(tmp_path / "none"))
+    assert "collection.tsv:1" in damaged.text
+    (missing,) = doctor._collection(str(tmp_path / "none"))
     assert missing.state == "missing"
 
 
@@ -212,9 +214,9 @@ def test_the_exit_code_says_whether_data_are_damaged_or_missing(
     file.write_bytes(file.read_bytes() + b" ")
     damaged = msshift("doctor", "msshift", "nowhere", "--offline", "--json")
     assert damaged.returncode == 1
-    found = [one for one in json.loads(damaged.stdout)["found"] if one["code"] == "data"]
+    found = [one for one in json.loads(damaged.stdout)["diagnoses"] if one["code"] == "data"]
     assert [one["state"] for one in found] == ["damaged", "missing"]
-    assert str(file.name) in found[0]["found"]
+    assert str(file.name) in found[0]["text"]
     assert "msshift verify msshift" in found[0]["cure"]
     gone = msshift("doctor", "nowhere", "--offline")
     assert gone.returncode == 3
@@ -224,9 +226,9 @@ def test_the_exit_code_says_whether_data_are_damaged_or_missing(
 def test_a_manifest_that_cannot_be_read_is_damage(build_copy: Build) -> None:
     folder = build_copy("mini:300", "length")
     (folder / "manifest.json").write_text("{")
-    (damaged,) = places.look_at_data([folder])
+    (damaged,) = doctor._data([folder])
     assert (damaged.state, damaged.cure) == ("damaged", "build or install it again")
-    assert "manifest.json" in damaged.found
+    assert "manifest.json" in damaged.text
 
 
 def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
@@ -237,21 +239,83 @@ def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
     (here / "length-short" / "test.parquet").write_bytes(b"")
     monkeypatch.chdir(here.parent)
     monkeypatch.setenv("MSSHIFT_HOME", str(build_once("mini:300", "length")))
-    assert [one.state for one in places.look_at_data([])] == ["ok", "damaged"]
-    named = checkup.examine(["msshift", "./msshift"], ask_hub=False)
+    assert [one.state for one in doctor._data([])] == ["ok", "damaged"]
+    named = examine(["msshift", "./msshift"], ask_hub=False)
     assert [one.state for one in named if one.code == "data"] == ["ok", "damaged"]
 
 
 @pytest.mark.slow
 def test_every_look_has_its_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    found = list(checkup.examine(ask_hub=False))
+    found = list(examine(ask_hub=False))
     assert {"package", "requirements", "extra", "threads", "disk", "gpu", "cache", "hub"} < {
         one.code for one in found
     }
     assert states(found)["data"] == "note"
-    named = [one.found for one in checkup.examine("gone", ask_hub=False) if one.code == "data"]
+    named = [one.text for one in examine("gone", ask_hub=False) if one.code == "data"]
     assert len(named) == 1
     assert named[0].startswith("no built data set at gone ")
     # Whatever is not as it should be says what to do.
     assert all(one.cure for one in found if one.state not in ("ok", "note"))
+
+
+Fill = Callable[[str, float], Path]
+
+OLD, USED, NEW = ("a" * 64, "b" * 64, "c" * 32)
+
+
+@pytest.fixture
+def fill(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fill:
+    monkeypatch.setenv("MSSHIFT_CACHE", str(tmp_path))
+
+    def fill(name: str, days: float) -> Path:
+        """Make a folder of 1,000 bytes that was last changed so many days ago."""
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(bytes(1000))
+        then = time.time() - 86_400 * days
+        os.utime(folder / "file", (then, then))
+        return folder
+
+    return fill
+
+
+def test_what_is_old_and_not_in_use_is_removed(fill: Fill) -> None:
+    installed, old = fill("data/msshift", 100), fill(f"embeddings/{OLD}", 31)
+    used, new = fill(f"embeddings/{USED}", 31), fill(f"passages/{NEW}", 1)
+    # Somebody else's folder in a cache that MSSHIFT_CACHE put into a project.
+    theirs = fill("embeddings/theirs", 100)
+    with hold_folder(used):
+        assert [pruned.text for pruned in prune_cache(days=30)] == [
+            f"removed embeddings/{OLD}, 0.0 MB"
+        ]
+        assert (old.exists(), new.exists()) == (False, True)
+        assert [pruned.text.partition(",")[0] for pruned in prune_cache()] == [
+            f"removed passages/{NEW}"
+        ]
+    assert all(folder.exists() for folder in (installed, used, theirs))
+
+
+def test_what_killed_processes_left_is_counted(fill: Fill, tmp_path: Path) -> None:
+    empty = doctor._cache()
+    assert (empty.text, empty.cure) == (f"0.0 MB in {tmp_path}", "")
+    fill(f"embeddings/{OLD}", 1)
+    used = fill(f"embeddings/.{USED}.partial", 1)
+    fill(f"passages/.{NEW}.partial", 1)
+    with hold_folder(used):
+        cache = doctor._cache()
+    assert cache.state == "ok"
+    assert cache.text.endswith(
+        f"in {tmp_path} (embeddings: 2, passages: 1), 1 of 3 folders left by killed processes"
+    )
+    assert "msshift doctor --prune 0" in cache.cure
+
+
+def test_the_cache_from_the_command_line(fill: Fill, msshift: Command, tmp_path: Path) -> None:
+    fill(f"embeddings/{OLD}", 2)
+    kept = msshift("doctor", "--offline", "--prune", "3", MSSHIFT_CACHE=str(tmp_path))
+    assert "(embeddings: 1)" in kept.stdout
+    pruned = msshift("doctor", "--offline", "--prune", "1.5", MSSHIFT_CACHE=str(tmp_path))
+    assert f"pruned: removed embeddings/{OLD}" in pruned.stdout
+    assert not (tmp_path / "embeddings" / OLD).exists()
+    assert msshift("doctor", "--prune", "-1").returncode == 2
