@@ -26,7 +26,7 @@ from pathlib import Path
 
 from benchmarks.support.damage import cut, flipped, left_out, put_in, repeated
 from msshift_bench.errors import DataError
-from msshift_bench.plumbing.streams import open_stream
+from msshift_bench.plumbing.reading import open_stream
 from msshift_bench.runs import Judgements, judge_run, read_qrels
 
 JUDGEMENTS = Judgements.from_qrels({f"q{number}": {"d3": 1} for number in range(200)})

@@ -19,7 +19,7 @@ import pytest
 
 from msshift_bench import doctor
 from msshift_bench.doctor import Diagnosis, examine, prune_cache
-from msshift_bench.plumbing import hold_folder, processors
+from msshift_bench.plumbing import hold_folder, threads
 from tests.conftest import Build, Command
 
 
@@ -33,8 +33,8 @@ def machine_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[...,
 
     def said(quota: str = "max 100000", **variables: str) -> list[Diagnosis]:
         (tmp_path / "cpu.max").write_text(quota)
-        monkeypatch.setattr(processors, "_QUOTA", tmp_path / "cpu.max")
-        monkeypatch.setattr(processors.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+        monkeypatch.setattr(threads, "_QUOTA", tmp_path / "cpu.max")
+        monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
         monkeypatch.setattr(doctor.os, "cpu_count", lambda: 4)
         for name in (*doctor._THREADS, "OMP_WAIT_POLICY"):
             monkeypatch.delenv(name, raising=False)

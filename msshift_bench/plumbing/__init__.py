@@ -3,18 +3,7 @@
 Nothing here knows queries or passages. It may use `errors` and `records`.
 """
 
-from msshift_bench.plumbing.batching import batches, in_parallel, map_in_threads, slices
-from msshift_bench.plumbing.cache import cache_folder, cache_root
-from msshift_bench.plumbing.checksums import (
-    CHECKSUM,
-    is_as_written,
-    map_sealed_array,
-    seal_array,
-    unseal_array,
-    with_checksum,
-)
 from msshift_bench.plumbing.compression import DamagedInputError
-from msshift_bench.plumbing.drawn_progress import ProgressLog, progress_bars, shown_log
 from msshift_bench.plumbing.files import (
     check_locks,
     check_target,
@@ -25,6 +14,8 @@ from msshift_bench.plumbing.files import (
     write_parquet,
 )
 from msshift_bench.plumbing.folders import (
+    cache_folder,
+    cache_root,
     check_contents,
     check_folder,
     copy_files,
@@ -37,27 +28,51 @@ from msshift_bench.plumbing.folders import (
     replace_folder,
     settle,
 )
-from msshift_bench.plumbing.freed_memory import keep_freed_memory
-from msshift_bench.plumbing.numbers import MAX_RANK, MAX_RELEVANCE, decimal_numbers, rank_numbers
-from msshift_bench.plumbing.processors import allowed_processors, thread_count
 from msshift_bench.plumbing.progress import (
     Progress,
+    ProgressLog,
     counted,
     duration,
     in_line,
     is_first,
     line_and_stage,
+    progress_bars,
+    quieten,
+    shown_log,
     silent,
 )
-from msshift_bench.plumbing.quietening import quieten
-from msshift_bench.plumbing.streams import MAX_LINE_BYTES, UTF8_BOM, FileState, open_stream
-from msshift_bench.plumbing.textfiles import (
+from msshift_bench.plumbing.reading import (
+    MAX_LINE_BYTES,
+    MAX_RANK,
+    MAX_RELEVANCE,
+    UTF8_BOM,
+    FileState,
     csv_rows,
+    decimal_numbers,
     jsonl_records,
     jsonl_rows,
     numbered_lines,
+    open_stream,
     qrels_rows,
+    rank_numbers,
     tsv_rows,
+)
+from msshift_bench.plumbing.sealed import (
+    CHECKSUM,
+    is_as_written,
+    map_sealed_array,
+    seal_array,
+    unseal_array,
+    with_checksum,
+)
+from msshift_bench.plumbing.threads import (
+    allowed_processors,
+    batches,
+    in_parallel,
+    keep_freed_memory,
+    map_in_threads,
+    slices,
+    thread_count,
 )
 
 __all__ = [

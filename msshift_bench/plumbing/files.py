@@ -5,17 +5,8 @@ temporary name is fixed and locked: the next process takes over the leftovers of
 of two processes that write the same file at once, the second gets an error. `folders` does the same
 for folders.
 
-A name that the user gave may belong to something other than a file; only files are replaced:
-
-============================================  ==================================================
-what stands at the name                       what happens
-============================================  ==================================================
-nothing, a file                               the file appears, or takes its place, when complete
-a link                                        the same, where the link leads; the link stays
-a FIFO, a terminal, ``/dev/null`` and such    written through, all at once, when complete
-what this process's stdout or stderr is       written there, after what was printed before
-a folder, a disk, a socket                    refused
-============================================  ==================================================
+Only files are replaced. Where a link has the name, the file that it leads to is written, and the
+link stays; a folder, a pipe, a device, and what this process prints to are refused.
 """
 
 from __future__ import annotations
@@ -27,10 +18,8 @@ import json
 import os
 import shutil
 import stat
-import sys
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -121,22 +110,17 @@ def partial_name(name: str) -> str:
 def write_atomically(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that appears under its name only when the block has ended without an error.
 
-    Its folder is made if it is missing. The table at the top of this module says what happens if
-    something other than a file has the name.
+    Its folder is made if it is missing.
 
     Raises:
         UsageError: if another process is writing the same file, or no file can be there.
         OSError: if it cannot be written; its ``filename`` is `path`.
     """
     check_locks()
-    through = _special(path)
+    _check_is_file(path)
     path, as_named = Path(os.path.realpath(path)), path
     partial = path.with_name(partial_name(path.name))
     try:
-        if through is not None:
-            with _spooled(through) as file:
-                yield file
-            return
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(_hold(partial, as_named), "wb") as file:
             try:
@@ -169,41 +153,23 @@ def _hold(partial: Path, target: Path) -> int:
         os.close(descriptor)
 
 
-def _special(path: Path) -> int | Path | None:
-    """Return the stream or name to write through; `None` for a file."""
+def _check_is_file(path: Path) -> None:
+    """Check that a name is free, or a file's that nothing is printed to.
+
+    Raises:
+        UsageError: if it is something else's.
+    """
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return
     for descriptor in (1, 2):
-        try:
+        with suppress(OSError):  # The parent process may have closed it.
             if os.path.samestat(status, os.fstat(descriptor)):
-                return descriptor
-        except OSError:  # The parent process has closed it.
-            continue
-    if stat.S_ISREG(status.st_mode):
-        return None
-    if stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode):
-        return path
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFBLK: "a disk", stat.S_IFSOCK: "a socket"}
-    kind = kinds[stat.S_IFMT(status.st_mode)]
-    raise UsageError(f"{path} is {kind}; give the name of a file to write")
-
-
-@contextmanager
-def _spooled(target: int | Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file that is written through when the block ends without an error."""
-    with tempfile.TemporaryFile() as file:
-        yield file
-        file.seek(0)
-        if isinstance(target, int):
-            for stream in filter(None, (sys.stdout, sys.stderr)):
-                stream.flush()
-            opened = os.dup(target)
-        else:
-            opened = os.open(target, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
-        with os.fdopen(opened, "wb") as out:
-            shutil.copyfileobj(file, out)
+                raise UsageError(f"{path} is where this command prints; give the name of a file")
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe, a device or a socket"
+        raise UsageError(f"{path} is {kind}; give the name of a file to write")
 
 
 def link_file(source: Path, target: Path) -> None:
@@ -270,13 +236,11 @@ def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Pa
         OSError: if it cannot be written.
     """
     check_locks()
-    through = _special(path)
+    _check_is_file(path)
     end = Path(os.path.realpath(path))
     for other in others:
         if end == Path(os.path.realpath(other)):
             raise UsageError(f"{path} is given for two outputs; give each a file of its own")
-    if through is not None:
-        return
     for source in inputs:
         real = Path(os.path.realpath(source))
         if real.is_file() and (end == real or (end.exists() and end.samefile(real))):

@@ -36,6 +36,8 @@ from msshift_bench.errors import UsageError
 from msshift_bench.plumbing.files import check_locks, lock, partial_name, stands_at
 
 __all__ = [
+    "cache_folder",
+    "cache_root",
     "check_contents",
     "check_folder",
     "copy_files",
@@ -410,3 +412,25 @@ def remove_folder(folder: Path) -> None:
             shutil.rmtree(hidden)
         folder = folder.rename(hidden)
     shutil.rmtree(folder)
+
+
+def cache_root() -> Path:
+    """Return the folder that holds all cached data, whether or not it is there.
+
+    It is ``$MSSHIFT_CACHE``, or else ``$XDG_CACHE_HOME/msshift``, or else ``~/.cache/msshift``. As
+    in the XDG Base Directory Specification 0.8, an empty variable counts as not set.
+    """
+    if own := os.environ.get("MSSHIFT_CACHE"):
+        return Path(own).expanduser()
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return Path(shared).expanduser() / "msshift"
+    return Path.home() / ".cache" / "msshift"
+
+
+def cache_folder(kind: str) -> Path:
+    """Return the folder that holds one kind of cached data; nothing is created.
+
+    Args:
+        kind: the kind of data, e.g. ``"embeddings"``.
+    """
+    return cache_root() / kind

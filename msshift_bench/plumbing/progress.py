@@ -1,12 +1,39 @@
-"""How long work reports its progress, and which of several processes says something at all."""
+"""How long work reports its progress: as bars on a terminal, else as lines of a log.
+
+What libraries say beside it is hidden by `quieten`.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
 
-__all__ = ["Progress", "counted", "duration", "in_line", "is_first", "line_and_stage", "silent"]
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+__all__ = [
+    "Progress",
+    "ProgressLog",
+    "counted",
+    "duration",
+    "in_line",
+    "is_first",
+    "line_and_stage",
+    "progress_bars",
+    "quieten",
+    "shown_log",
+    "silent",
+]
 
 _T = TypeVar("_T")
 
@@ -81,3 +108,206 @@ def duration(seconds: float) -> str:
         if seconds < most:
             return f"{seconds / size:.{int(size > 1)}f} {unit}"
     return f"{seconds / 86_400:,.1f} days"
+
+
+_PAUSE = 10
+"""Seconds without a line in a log, at least."""
+
+_SHARE = 0.1
+"""The share of the time since the beginning that a log is silent, once that is longer."""
+
+_REFRESH = 0.1
+"""Seconds between two updates of a bar."""
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How far a stage is, and how fast it goes.
+
+    Attributes:
+        stage: its name.
+        began: the time of its first report.
+        first: how much was done then, perhaps by an earlier process.
+        done: how much is done.
+        total: how much there is to do; 0 if it is not known.
+    """
+
+    stage: str
+    began: float
+    first: int
+    done: int
+    total: int
+
+    @property
+    def count(self) -> str:
+        """How much is done, to read."""
+        if not self.total:
+            return f"{self.done:,}" if self.done else ""
+        return f"{self.done:,}/{self.total:,}"
+
+    def left(self, now: float) -> str:
+        """Return the time that is left, to read; ``""`` if nothing is known about it."""
+        new = self.done - self.first
+        if new <= 0 or self.done >= self.total:
+            return ""
+        return f"about {duration((now - self.began) / new * (self.total - self.done))} left"
+
+
+class ProgressLog:
+    """Progress as lines: the more rarely, the longer the command has been at work.
+
+    Args:
+        write: writes a line.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(
+        self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._write, self._clock = write, clock
+        self._began = self._last = clock()
+        self._pace: _Pace | None = None
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """Take a report, and write a line if the last one is old."""
+        now = self._clock()
+        if self._pace is None or self._pace.stage != stage:
+            self._pace = _Pace(stage, now, done, done, total)
+        pace = self._pace
+        pace.done, pace.total = done, total
+        if now - self._last >= max(_PAUSE, _SHARE * (now - self._began)):
+            self._last = now
+            left = pace.left(now)
+            self._write(f"{stage} {pace.count}".rstrip() + (left and f", {left}"))
+
+
+@contextmanager
+def progress_bars(console: Console | None = None) -> Iterator[Progress]:
+    """Show progress on stderr: as bars on a terminal, else as a `ProgressLog`.
+
+    A line of several stages (`plumbing.in_line`) has one bar, which leaves when the line is over.
+    Any other stage has a bar of its own.
+
+    Args:
+        console: where to draw the bars; stderr by default.
+    """
+    if console is None and sys.stderr.isatty():
+        from rich.console import Console  # takes a tenth of a short command's time
+
+        console = Console(stderr=True)
+    if console is not None and console.is_terminal and not console.is_dumb_terminal:
+        with _drawn(console) as tell:
+            yield tell
+    else:
+        yield ProgressLog(partial(print, file=sys.stderr, flush=True)).tell
+
+
+@contextmanager
+def _drawn(console: Console) -> Iterator[Progress]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}", style="dim"),
+    )
+    with Progress(*columns, console=console) as bars:
+        drawn = _Bars(bars)
+        yield drawn.tell
+        drawn.end_line()
+
+
+class _Bars:
+    """Bars of rich: one for the current line, and one for each stage that is in no line."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._line = ""
+        self._paces: dict[str, tuple[TaskID, _Pace]] = {}
+        self._drawn = 0.0
+
+    def tell(self, reported: str, done: int, total: int) -> None:
+        """Take a report, and draw it unless something was drawn just before."""
+        now = time.monotonic()
+        line, _ = line_and_stage(reported)
+        if line != self._line:
+            self.end_line()
+            self._line = line
+        key = line or reported
+        if key not in self._paces:
+            task = self._bars.add_task(reported, count="", left="")
+            self._paces[key] = task, _Pace("", now, 0, 0, 0)
+        task, pace = self._paces[key]
+        is_new = pace.stage != reported
+        if is_new:
+            pace = _Pace(reported, now, done, done, total)
+            self._paces[key] = task, pace
+            self._bars.reset(task, description=reported, count="", left="")
+        elif now - self._drawn < _REFRESH and done != total:
+            return
+        pace.done, pace.total, self._drawn = done, total, now
+        left = pace.left(now)
+        self._bars.update(
+            task, completed=done, total=total or None, count=pace.count, left=left, refresh=is_new
+        )
+
+    def end_line(self) -> None:
+        """Remove the bar of the current line, if there is one."""
+        if self._line:
+            task, _ = self._paces.pop(self._line)
+            self._bars.remove_task(task)
+
+
+@contextmanager
+def shown_log(*modules: str) -> Iterator[None]:
+    """Show on stderr, above the bars, what modules of the package tell the log.
+
+    Args:
+        modules: their names, e.g. ``baselines.driver``.
+    """
+    handler = logging.StreamHandler()
+    loggers = [logging.getLogger(f"msshift_bench.{module}") for module in modules]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+
+_LOGGERS = ("sentence_transformers", "torch.onnx._internal.exporter._registration")
+"""Loggers outside that of transformers whose messages come with it; torch's reports everything that
+is not installed, and resets the level of its parents."""
+
+
+@contextmanager
+def quieten(*libraries: ModuleType) -> Iterator[None]:
+    """Hide the progress bars and the messages of libraries.
+
+    Args:
+        libraries: ``datasets``, whose bars are hidden, or ``transformers``, which then shows only
+            errors, like the libraries that come with it.
+    """
+    with ExitStack() as afterwards:
+        for library in libraries:
+            if library.__name__ == "datasets":
+                if not library.are_progress_bars_disabled():
+                    library.disable_progress_bars()
+                    afterwards.callback(library.enable_progress_bars)
+                continue
+            settings = library.utils.logging
+            if settings.is_progress_bar_enabled():
+                settings.disable_progress_bar()
+                afterwards.callback(settings.enable_progress_bar)
+            afterwards.callback(settings.set_verbosity, settings.get_verbosity())
+            settings.set_verbosity_error()
+            for logger in map(logging.getLogger, _LOGGERS):
+                afterwards.callback(logger.setLevel, logger.level)
+                logger.setLevel(logging.ERROR)
+        yield

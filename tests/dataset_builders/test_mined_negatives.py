@@ -58,7 +58,7 @@ def test_only_missing_blocks_are_made(tmp_path: Path, monkeypatch: pytest.Monkey
     paths = [tmp_path / block.name for block in blocks]
     stamps = [path.stat().st_mtime_ns for path in (paths[0], paths[2])]
     paths[1].unlink()
-    monkeypatch.setattr("msshift_bench.plumbing.batching.thread_count", lambda: 1)
+    monkeypatch.setattr("msshift_bench.plumbing.threads.thread_count", lambda: 1)
     monkeypatch.setattr(negatives, "BATCH", 11)
     assert _bytes(_mine(tmp_path)) == before
     assert [path.stat().st_mtime_ns for path in (paths[0], paths[2])] == stamps

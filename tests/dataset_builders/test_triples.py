@@ -159,7 +159,7 @@ def test_same_bytes_whatever_the_order_and_the_threads(
         (tmp_path / "shuffled" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
     for threads in (1, 2):
         monkeypatch.setattr(
-            "msshift_bench.plumbing.batching.thread_count", lambda threads=threads: threads
+            "msshift_bench.plumbing.threads.thread_count", lambda threads=threads: threads
         )
         monkeypatch.setattr(bm25, "BATCH", 50 * threads)
         add_triples(copy, open_collection(tmp_path / "shuffled"), **OPTIONS)

@@ -110,7 +110,11 @@ LONG = "x" * 300
         (f"touch f; {REPORT} --out f", 2, "f is not a folder; give the name of a folder to write"),
         (f"touch f; {REPORT} --out f/r", 2, "f/r: "),
         (f"mkdir d; touch d/f; {REPORT} --out d", 2, "d is not a report that was written before"),
-        ("ln -s /dev/full x.csv; MSSHIFT analyse --published losses --output x.csv", 3, "No space"),
+        (
+            "ln -s /dev/full x.csv; MSSHIFT analyse --published losses --output x.csv",
+            2,
+            "x.csv is a pipe",
+        ),
         (f"mkdir d.json; {UNSEEN} --output d.json", 2, "d.json is a folder; give the name of a f"),
         (
             f"{SIMILARITY} --indicator mean-cosine --encoder some/model",

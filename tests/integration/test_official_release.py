@@ -10,7 +10,7 @@ import pytest
 from msshift_bench.data import QueryColumns
 from msshift_bench.dataset_builders.groups import WH_WORDS, group_by_length, matching_groups
 from msshift_bench.errors import FindingLog
-from msshift_bench.plumbing.textfiles import tsv_rows
+from msshift_bench.plumbing.reading import tsv_rows
 
 pytestmark = pytest.mark.realdata
 

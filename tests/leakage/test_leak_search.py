@@ -123,7 +123,7 @@ def test_blocks_threads_and_the_order_of_lines_change_nothing(
         (vectors, "_PAIRS", 2),
     ):
         monkeypatch.setattr(module, name, size)
-    monkeypatch.setattr(plumbing.batching, "thread_count", lambda: 1)
+    monkeypatch.setattr(plumbing.threads, "thread_count", lambda: 1)
     again = leaks_of(TEXTS, tests)
     assert again.pairs == before.pairs
     assert again.to_json() == before.to_json()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.plumbing.cache import cache_folder
+from msshift_bench.plumbing.folders import cache_folder
 
 
 @pytest.mark.parametrize(

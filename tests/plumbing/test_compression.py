@@ -14,7 +14,7 @@ import pytest
 from msshift_bench.errors import CollectionError, NotFoundError, RunError, UsageError
 from msshift_bench.plumbing import compression
 from msshift_bench.plumbing.compression import DamagedInputError, decompressed
-from msshift_bench.plumbing.streams import open_stream
+from msshift_bench.plumbing.reading import open_stream
 from msshift_bench.runs import Judgements, judge_run, read_qrels
 from tests.support.compressing import COMPRESSORS, SKIPPABLE
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.plumbing import streams
+from msshift_bench.plumbing import reading
 from msshift_bench.plumbing.compression import DamagedInputError
 
 FOLDER = Path(__file__).parent.parent.parent / "benchmarks"
@@ -55,7 +55,7 @@ def test_a_reader_that_drops_streams_would_be_seen(
         except (OSError, ValueError) as error:
             raise DamagedInputError(str(error)) from error
 
-    monkeypatch.setattr(streams, "decompressed", careless)
+    monkeypatch.setattr(reading, "decompressed", careless)
     outcomes = harness.try_all("bz2", 40, 12, tmp_path)
     assert sum(outcomes[wrong] for wrong in harness.WRONG) > 0
     assert "kept as damaged-12-" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from msshift_bench.errors import CollectionError, NotFoundError, UsageError
-from msshift_bench.plumbing import textfiles
+from msshift_bench.plumbing import reading
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels, validate_run
 from tests.support.compressing import COMPRESSORS
@@ -196,7 +196,7 @@ def test_qrels_that_are_written_to_while_they_are_read_are_refused(
                     file.write(b"9 0 d9 1\n")
             yield number, line
 
-    whole = textfiles.numbered_lines
-    monkeypatch.setattr(textfiles, "numbered_lines", numbered_lines)
+    whole = reading.numbered_lines
+    monkeypatch.setattr(reading, "numbered_lines", numbered_lines)
     with pytest.raises(CollectionError, match="changed-while-read"):
         read_qrels(path)

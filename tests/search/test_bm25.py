@@ -62,9 +62,9 @@ def test_nothing_depends_on_the_order_of_passages() -> None:
 def test_nothing_depends_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     index = Bm25(passages(300))
     texts = [query.text for query in queries(300)]
-    monkeypatch.setattr("msshift_bench.plumbing.batching.thread_count", lambda: 1)
+    monkeypatch.setattr("msshift_bench.plumbing.threads.thread_count", lambda: 1)
     expected = found(index, texts, depth=20)
-    monkeypatch.setattr("msshift_bench.plumbing.batching.thread_count", lambda: 5)
+    monkeypatch.setattr("msshift_bench.plumbing.threads.thread_count", lambda: 5)
     monkeypatch.setattr(bm25, "BATCH", 7)
     assert found(index, texts, depth=20) == expected
 

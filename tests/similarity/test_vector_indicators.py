@@ -111,7 +111,7 @@ def test_no_order_block_or_thread_changes_a_bit(
     assert values(shuffled(TRAIN), shuffled(TEST)) == expected
     small_blocks(monkeypatch)
     assert values(TRAIN, TEST) == expected
-    monkeypatch.setattr("msshift_bench.plumbing.batching.thread_count", lambda: 1)
+    monkeypatch.setattr("msshift_bench.plumbing.threads.thread_count", lambda: 1)
     assert values(shuffled(TRAIN), TEST) == expected
 
 

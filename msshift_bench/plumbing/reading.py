@@ -2,26 +2,154 @@
 
 All readers of passages, queries and qrels use this module, so that they report bad lines in the
 same way: all findings of a file at once, each with its line.
+
+Numbers are plain ASCII decimals: Python's ``int`` and ``float`` also read underscores between
+digits, and in strings the digits of every script.
 """
 
 from __future__ import annotations
 
 import csv
-import functools
 import io
 import json
+import math
 import re
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
-from msshift_bench.errors import FindingLog, quoted
-from msshift_bench.plumbing.compression import DamagedInputError
-from msshift_bench.plumbing.numbers import MAX_RELEVANCE, whole_number
-from msshift_bench.plumbing.streams import MAX_LINE_BYTES, FileState, open_stream
+from msshift_bench.errors import FindingLog, NotFoundError, UsageError, quoted
+from msshift_bench.plumbing.compression import DamagedInputError, decompressed
 from msshift_bench.records import Qrel
 
-__all__ = ["csv_rows", "jsonl_records", "jsonl_rows", "numbered_lines", "qrels_rows", "tsv_rows"]
+__all__ = [
+    "FileState",
+    "MAX_LINE_BYTES",
+    "MAX_RANK",
+    "MAX_RELEVANCE",
+    "UTF8_BOM",
+    "csv_rows",
+    "decimal_numbers",
+    "jsonl_records",
+    "jsonl_rows",
+    "numbered_lines",
+    "open_stream",
+    "qrels_rows",
+    "rank_numbers",
+    "tsv_rows",
+    "whole_number",
+]
+
+MAX_RANK = 10**18
+"""The highest rank that is accepted."""
+
+MAX_RELEVANCE = 2**31 - 1
+"""The highest relevance that is accepted, and with a minus sign the lowest: sums of them do not
+overflow."""
+
+_T = TypeVar("_T")
+
+
+def whole_number(field: bytes, lowest: int, highest: int) -> int | None:
+    """Return a field's value; `None` if it is not a whole number from `lowest` to `highest`."""
+    try:
+        number = int(field)
+    except ValueError:
+        return None
+    return number if lowest <= number <= highest and b"_" not in field else None
+
+
+def decimal_numbers(fields: Sequence[bytes]) -> list[float]:
+    """Return each field's value, which may be infinite; NaN if it is not a decimal number."""
+    return _all_or_each(float, _decimal_number, fields)
+
+
+def rank_numbers(fields: Sequence[bytes]) -> list[int]:
+    """Return each field's value; -1 if it is not a whole number from 0 to `MAX_RANK`."""
+    numbers = _all_or_each(int, _rank_number, fields)
+    if fields and (min(numbers) < 0 or max(numbers) > MAX_RANK):
+        return list(map(_rank_number, fields))
+    return numbers
+
+
+def _decimal_number(field: bytes) -> float:
+    try:
+        return float(field) if b"_" not in field else math.nan
+    except ValueError:
+        return math.nan
+
+
+def _rank_number(field: bytes) -> int:
+    number = whole_number(field, 0, MAX_RANK)
+    return -1 if number is None else number
+
+
+def _all_or_each(
+    parse: Callable[[bytes], _T], parse_one: Callable[[bytes], _T], fields: Sequence[bytes]
+) -> list[_T]:
+    """Parse all fields by a fast plain function; if one is odd, parse each with care."""
+    try:
+        if b"_" not in b"".join(fields):
+            return list(map(parse, fields))
+    except ValueError:
+        pass
+    return [parse_one(field) for field in fields]
+
+
+MAX_LINE_BYTES = 1 << 20
+"""The longest line of a run or of qrels; a file with a longer one is no text."""
+
+UTF8_BOM = b"\xef\xbb\xbf"
+
+
+class FileState(NamedTuple):
+    """A file's state; it changes if the file is written to, or replaced.
+
+    Attributes:
+        inode: the file's inode.
+        size: bytes.
+        modified_ns: the time of the last write, in nanoseconds since 1970.
+    """
+
+    inode: int
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, path: str | PathLike[str]) -> FileState | None:
+        """Return the state of a regular file; `None` if there is no such file."""
+        try:
+            status = Path(path).stat()
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@contextmanager
+def open_stream(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for reading bytes, decompressed; its first bytes decide how.
+
+    A pipe is read as it comes, and only once.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        UsageError: if it is a folder.
+        DamagedInputError: in the body, when compressed bytes cannot be read to their end.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise NotFoundError(f"there is no file {path}")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder, not a file")
+    with path.open("rb") as file:
+        yield decompressed(file)
+
 
 _BOM = b"\xef\xbb\xbf"
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
@@ -55,7 +183,7 @@ def numbered_lines(
     before = FileState.of(path)
     try:
         with open_stream(path) as stream:
-            for raw in iter(functools.partial(stream.readline, MAX_LINE_BYTES + 1), b""):
+            for raw in iter(partial(stream.readline, MAX_LINE_BYTES + 1), b""):
                 number += 1
                 if number == 1:
                     raw = raw.removeprefix(_BOM)
