@@ -24,7 +24,6 @@ from msshift_bench.plumbing.folders import (
     is_held,
     is_unfinished,
     remove_folder,
-    remove_unfinished,
     replace_folder,
     settle,
 )
@@ -121,7 +120,6 @@ __all__ = [
     "quieten",
     "rank_numbers",
     "remove_folder",
-    "remove_unfinished",
     "replace_folder",
     "seal_array",
     "settle",

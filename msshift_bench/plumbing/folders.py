@@ -8,9 +8,8 @@ at a time locks:
 ``old``      the folder from the final name, after the first of two renames
 ===========  ======================================================================
 
-The last step renames ``new``, after the folder at the final name. If the folder's parents are
-missing, too, ``new`` is the topmost missing one, so that no empty folder appears either. After a
-kill at any moment, the names in the hidden folder tell the state:
+The last step renames ``new``, after the folder at the final name. After a kill at any moment, the
+names in the hidden folder tell the state:
 
 =======================  ===========================================================
 ``new``, no ``old``      the final name is as it was
@@ -23,7 +22,6 @@ The next process that reads or writes the folder puts it back (`settle`), and re
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import stat
@@ -46,15 +44,11 @@ __all__ = [
     "is_held",
     "is_unfinished",
     "remove_folder",
-    "remove_unfinished",
     "replace_folder",
     "settle",
 ]
 
 _NEW, _OLD = "new", "old"
-
-_THERE = (errno.EEXIST, errno.ENOTEMPTY)
-"""Errors of a rename to a folder that exists."""
 
 _TRIES = 1000
 """How often other processes may remove a folder while it is made."""
@@ -181,15 +175,18 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
 
 
 def _try(target: Path, as_named: Path) -> None:
-    with _workshop(target, as_named) as (top, work):
-        (work / _NEW / target.relative_to(top)).mkdir(parents=True)
+    top = target
+    while not top.parent.exists():  # Checking leaves no parent behind.
+        top = top.parent
+    with _workshop(top, as_named) as work:
+        (work / _NEW / target.relative_to(top)).mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager
 def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
     """Yield an empty folder that replaces `folder` when the block ends without an error.
 
-    If `folder` is a link, the folder that it leads to is replaced. Missing parents appear with it.
+    If `folder` is a link, the folder that it leads to is replaced. Missing parents are made first.
 
     Args:
         folder: the folder.
@@ -200,16 +197,14 @@ def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
             set, it is a file, or the working directory is in it.
     """
     target = Path(os.path.realpath(folder))
-    with _workshop(target, folder) as (top, work):
+    with _workshop(target, folder) as work:
         _check_place(target, folder, fresh=fresh)
-        inside = work / _NEW / target.relative_to(top)
-        inside.mkdir(parents=True)
-        yield inside
+        yield work / _NEW
         _check_place(target, folder, fresh=fresh)
         try:
             if target.exists():
                 target.rename(work / _OLD)
-            _put_in_place(target, top, work)
+            (work / _NEW).rename(target)
         except BaseException:
             _put_back(target, work)
             raise
@@ -223,26 +218,9 @@ def _check_place(target: Path, as_named: Path, *, fresh: bool) -> None:
         )
 
 
-def _put_in_place(target: Path, top: Path, work: Path) -> None:
-    """Rename the new folder into place; parents that others have made meanwhile are kept."""
-    for left in range(len(target.parents), -1, -1):
-        missing = _topmost_missing(target)
-        try:
-            (work / _NEW / missing.relative_to(top)).rename(missing)
-        except OSError as error:
-            if not left or missing == target or error.errno not in _THERE:
-                raise
-        else:
-            return
-
-
 @contextmanager
-def _workshop(target: Path, as_named: Path) -> Iterator[tuple[Path, Path]]:
-    """Lock the empty folder in which a folder is made, and remove it at the end.
-
-    Yields:
-        The final name, `target` or the topmost of its missing parents, and the folder to work in.
-    """
+def _workshop(target: Path, as_named: Path) -> Iterator[Path]:
+    """Yield the hidden folder, locked, in which an empty ``new`` stands; remove it at the end."""
     if not target.name:
         raise UsageError(f"{as_named} is the root of the file system; give a folder in it")
     if _works_in(target):
@@ -251,20 +229,16 @@ def _workshop(target: Path, as_named: Path) -> Iterator[tuple[Path, Path]]:
             "removed folder; give another folder, or call it from elsewhere"
         )
     settle(target.parent)
-    while True:
-        top = _topmost_missing(target)
-        work = top.with_name(partial_name(top.name))
-        with hold_folder(work, as_named):
-            try:
-                if top != _topmost_missing(target):  # Another process has just made it.
-                    continue
-                _put_back(target, work)
-                _clear(work)
-                yield top, work
-                return
-            finally:
-                if target.exists() or not (work / _OLD).exists():
-                    shutil.rmtree(work, ignore_errors=True)
+    work = target.with_name(partial_name(target.name))
+    with hold_folder(work, as_named):
+        try:
+            _put_back(target, work)
+            _clear(work)
+            (work / _NEW).mkdir()
+            yield work
+        finally:
+            if target.exists() or not (work / _OLD).exists():
+                shutil.rmtree(work, ignore_errors=True)
 
 
 def _works_in(folder: Path) -> bool:
@@ -273,12 +247,6 @@ def _works_in(folder: Path) -> bool:
         return Path(os.path.realpath(Path.cwd())).is_relative_to(folder)
     except FileNotFoundError:  # It was removed, and can be nowhere.
         return False
-
-
-def _topmost_missing(target: Path) -> Path:
-    while not target.parent.exists():
-        target = target.parent
-    return target
 
 
 def _put_back(target: Path, work: Path) -> None:
@@ -368,34 +336,16 @@ def is_unfinished(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".partial")
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove the folders that killed processes have left in a folder; others' work stays."""
-    for work in filter(is_unfinished, folder.iterdir()):
-        if not work.is_dir() or _is_between_renames(work):
-            continue
-        try:
-            with _held_as_it_is(work, work):
-                shutil.rmtree(work, ignore_errors=True)
-        except (FileNotFoundError, UsageError):
-            continue
-
-
-def copy_files(source: Path, target: Path, *, leave_out: str = "") -> None:
-    """Copy the files of a folder and its subfolders into another folder.
-
-    Args:
-        source: the folder to copy.
-        target: the folder to copy into, made if it is missing.
-        leave_out: the name of a folder in `source` that is not copied.
+def copy_files(source: Path, target: Path) -> None:
+    """Copy the files of a folder and its subfolders into another one, which is made if missing.
 
     Raises:
         OSError: for the first file that cannot be copied; `shutil.copytree` raises a list of them.
     """
-    for path in sorted(source.rglob("*")):
-        name = path.relative_to(source)
-        if path.is_file() and name.parts[0] != leave_out:
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target / name)
+    for path in filter(Path.is_file, sorted(source.rglob("*"))):
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
 
 
 def remove_folder(folder: Path) -> None:

@@ -18,9 +18,7 @@ from msshift_bench.plumbing.folders import (
     copy_files,
     hold_folder,
     hold_unfinished,
-    is_unfinished,
     remove_folder,
-    remove_unfinished,
     replace_folder,
     settle,
 )
@@ -68,20 +66,15 @@ def test_a_kill_between_the_two_renames_is_mended(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["old"]
 
 
-def test_missing_parents_appear_with_the_folder(tmp_path: Path) -> None:
+def test_missing_parents_are_made_first(tmp_path: Path) -> None:
     folder = tmp_path / "board" / "system" / "v1"
+    check_folder(folder)
+    assert names(tmp_path) == []
     with replace_folder(folder) as partial:
         write(partial, "a")
-        assert names(tmp_path) == [".board.partial"]
+        assert names(folder.parent) == [".v1.partial"]
     assert names(tmp_path) == ["board"]
     assert names(folder) == ["a"]
-    with pytest.raises(RuntimeError), replace_folder(tmp_path / "board" / "other" / "v1"):
-        raise RuntimeError
-    assert names(tmp_path / "board") == ["system"]
-    write(tmp_path / ".board.partial" / "new", "left by a process that made the parent, too")
-    with replace_folder(folder):
-        pass
-    assert names(tmp_path) == ["board"]
 
 
 def test_reading_puts_back_what_a_killed_process_had_moved_aside(tmp_path: Path) -> None:
@@ -187,19 +180,6 @@ def test_holders_of_a_folder_that_is_removed_and_made_again_do_not_meet(tmp_path
     subprocess.run([sys.executable, "-c", script, tmp_path / "held"], check=True)
 
 
-def test_what_killed_processes_left_is_removed_but_not_others_work(tmp_path: Path) -> None:
-    write(tmp_path / ".a.partial" / "new", "left")
-    write(tmp_path / ".b.partial" / "new", "being written")
-    write(tmp_path / ".c.triples", "continued by the next")
-    (tmp_path / ".d.partial").touch()
-    leave_between_the_renames(tmp_path / "e")
-    with hold_folder(tmp_path / ".b.partial"):
-        remove_unfinished(tmp_path)
-    assert names(tmp_path) == [".b.partial", ".c.triples", ".d.partial", ".e.partial"]
-    unfinished = [is_unfinished(path) for path in sorted(tmp_path.iterdir())]
-    assert unfinished == [True, False, True, True]
-
-
 def test_a_folder_is_gone_before_it_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,15 +217,6 @@ def test_where_no_folder_can_be_made_is_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_a_parent_that_others_make_meanwhile_is_kept(tmp_path: Path) -> None:
-    with replace_folder(tmp_path / "a" / "b" / "c") as partial:
-        write(partial, "new")
-        write(tmp_path / "a" / "b", "of others")
-    assert names(tmp_path) == ["a"]
-    assert names(tmp_path / "a" / "b") == ["c", "of others"]
-    assert names(tmp_path / "a" / "b" / "c") == ["new"]
-
-
 def test_a_fresh_folder_that_others_make_meanwhile_is_kept(tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError, match="is there already"),
@@ -258,8 +229,7 @@ def test_a_fresh_folder_that_others_make_meanwhile_is_kept(tmp_path: Path) -> No
 def test_files_are_copied_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write(tmp_path / "source", "a", "b")
     write(source / "deep", "c")
-    write(source / "runs" / "deep", "d")
-    copy_files(source, tmp_path / "target", leave_out="runs")
+    copy_files(source, tmp_path / "target")
     assert names(tmp_path / "target") == ["a", "b", "deep"]
     assert names(tmp_path / "target" / "deep") == ["c"]
 
