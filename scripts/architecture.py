@@ -13,13 +13,12 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import grimp
-from package_tree import REPOSITORY, link_package
 
+REPOSITORY = Path(__file__).resolve().parent.parent
 PAGE = REPOSITORY / "docs" / "architecture.md"
 BEGIN, END = "<!-- from scripts/architecture.py -->\n", "<!-- end -->\n"
 TOP_FOLDERS = ("baselines", "dataset_builders", "leaderboard")
@@ -30,18 +29,17 @@ Arrows = Mapping[str, set[str]]
 
 def read_package() -> tuple[Arrows, dict[str, str]]:
     """Return the arrows between the rooms, and room -> the first line of its docstring."""
-    with tempfile.TemporaryDirectory() as folder:
-        package = link_package(Path(folder))
-        sys.path.insert(0, folder)
-        graph = grimp.build_graph(package.name, cache_dir=None)
-        arrows, purposes = {}, {}
-        for name in graph.find_children(package.name):
-            room = name.rpartition(".")[2]
-            purposes[room] = _purpose(package / room)
-            graph.squash_module(name)
-        for room in purposes:
-            found = graph.find_modules_directly_imported_by(f"{package.name}.{room}")
-            arrows[room] = {name.rpartition(".")[2] for name in found} - {room}
+    package = REPOSITORY / "msshift_bench"
+    sys.path.insert(0, str(REPOSITORY))
+    graph = grimp.build_graph(package.name, cache_dir=None)
+    arrows, purposes = {}, {}
+    for name in graph.find_children(package.name):
+        room = name.rpartition(".")[2]
+        purposes[room] = _purpose(package / room)
+        graph.squash_module(name)
+    for room in purposes:
+        imported = graph.find_modules_directly_imported_by(f"{package.name}.{room}")
+        arrows[room] = {name.rpartition(".")[2] for name in imported} - {room}
     return arrows, purposes
 
 

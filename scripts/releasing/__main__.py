@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.package_tree import REPOSITORY
 from scripts.releasing.environments import (
     VERSIONS,
     Environment,
@@ -21,6 +20,8 @@ from scripts.releasing.environments import (
 )
 from scripts.releasing.facts import facts_of_wheel, missing_facts, repository_address, version_of
 from scripts.releasing.readme import mend_links
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 OUT = REPOSITORY / "build" / "release"
 

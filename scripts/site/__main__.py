@@ -9,8 +9,9 @@ from pathlib import Path
 
 from msshift_bench.leaderboard import build_site
 from msshift_bench.plumbing import replace_folder
-from scripts.package_tree import REPOSITORY, link_package
 from scripts.site.pages import write_pages
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 CONFIGURATION = "mkdocs.yml"
 
@@ -26,7 +27,8 @@ def make_site(out: Path, work: Path) -> None:
         CalledProcessError: if a page has a fault, such as a link that leads nowhere.
     """
     shutil.rmtree(work, ignore_errors=True)
-    link_package(work / "build" / "package")
+    work.mkdir(parents=True)
+    (work / "msshift_bench").symlink_to(REPOSITORY / "msshift_bench")
     write_pages(REPOSITORY, work / "build" / "site")
     shutil.copyfile(REPOSITORY / CONFIGURATION, work / CONFIGURATION)
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
