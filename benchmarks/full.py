@@ -57,7 +57,7 @@ def stages(size: Fraction) -> list[Stage]:
             f"build restrain --test-set collection/test --size {near} {texts} --out near/msshift",
             "near",
         ),
-        Stage("triples", "triples build msshift --shift length --collection collection", "msshift"),
+        Stage("triples", "triples msshift --shift length --collection collection", "msshift"),
         Stage("bm25", "baseline run bm25 --data msshift --collection collection", "runs"),
         Stage(
             "leakage",

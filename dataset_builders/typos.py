@@ -50,6 +50,7 @@ __all__ = [
     "compare_edits",
     "count_edits",
     "find_edit",
+    "holds_variants",
     "import_variants",
     "make_variants",
     "misspell",
@@ -369,6 +370,11 @@ TYPOS_URL = "https://github.com/ielab/CharacterBERT-DR"
 """The address of the published variants."""
 
 _FILE = re.compile(r"queries\.(?P<set>.+)\.(?P<method>typo(?P<number>[1-9][0-9]*))\.tsv")
+
+
+def holds_variants(checkout: Path) -> bool:
+    """Return whether a folder is a checkout of published variants, for `import_variants`."""
+    return checkout.is_dir() and any(checkout.rglob("queries.*.typo*.tsv"))
 
 
 def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str], list[Variant]]:

@@ -28,8 +28,8 @@ _HEAD = f"""\
 # What the official release holds
 
 `scripts/audit_page.py` writes this page: it counts what is odd in the files of [the release of
-2022]({RELEASE_URL}). `msshift audit DIR` prints the same tables for any
-checkout. `msshift build --official DIR` imports the ten test sets as they are, without the ids that
+2022]({RELEASE_URL}). `msshift import DIR --check` prints the same tables for any
+checkout. `msshift import DIR` imports the ten test sets as they are, without the ids that
 have no text.
 
 Before you compare numbers, know that:

@@ -93,7 +93,7 @@ def _found(folder: Path) -> None:
 _VERIFY: Command = ("verify", "msshift")
 _CHECK: Command = ("leaderboard", "check", "--entries", "submission/entries")
 _BADGE: Command = (*_CHECK, "--data", "msshift", "--runs", "submission/runs")
-_TRIPLES = ("triples", "build", "msshift", "--negatives", "10", "--depth", "50")
+_TRIPLES = ("triples", "msshift", "--negatives", "10", "--depth", "50")
 _SUBMIT = ("submit", "runs/made-up", "--system", "system.toml", "--data", "msshift")
 _BASELINE = ("--shift", "length", "--data", "msshift")
 
@@ -110,19 +110,19 @@ SCENARIOS = {
         ("build", "length", "--collection", COLLECTION, "--out", "msshift"),
         [_VERIFY],
     ),
-    "triples build": Scenario(_data, _TRIPLES, [_VERIFY]),
-    "triples build over triples": Scenario(_triples, _TRIPLES, [_VERIFY]),
-    "triples export": Scenario(
-        _triples, ("triples", "export", "length-short-triples", "t.tsv.gz", "--data", "msshift")
+    "triples": Scenario(_data, _TRIPLES, [_VERIFY]),
+    "triples over triples": Scenario(_triples, _TRIPLES, [_VERIFY]),
+    "export": Scenario(
+        _triples, ("export", "length-short-triples", "t.tsv.gz", "--data", "msshift")
     ),
-    "hydrate": Scenario(
-        lambda folder: _data(folder, texts=False), ("hydrate", "msshift"), [_VERIFY]
+    "import of texts": Scenario(
+        lambda folder: _data(folder, texts=False), ("import", "msshift"), [_VERIFY]
     ),
     "topics replay": Scenario(
         lambda folder: build_dataset(
             open_collection(BOARD_COLLECTION), ["topics"], folder / "msshift"
         ),
-        ("topics", "replay", "msshift"),
+        ("verify", "--topics", "replay", "msshift"),
     ),
     "install": Scenario(_data, ("install", "msshift"), [_VERIFY]),
     "baseline run bm25": Scenario(_data, ("baseline", "run", "bm25", *_BASELINE)),

@@ -117,18 +117,8 @@ def build(
     seed: Annotated[
         int, typer.Option(help="The seed of every random choice; another seed, other samples.")
     ] = 0,
-    nano: Annotated[
-        bool,
-        typer.Option(
-            "--nano", help="Write a small part of every split, e.g. 300 test queries per group."
-        ),
-    ] = False,
-    ids_only: Annotated[
-        bool,
-        typer.Option(
-            "--ids-only", help="Leave the queries' texts out; `msshift hydrate` adds them again."
-        ),
-    ] = False,
+    nano: options.Nano = False,
+    ids_only: options.IdsOnly = False,
     licence: Annotated[
         str | None,
         typer.Option(
@@ -136,31 +126,17 @@ def build(
             "one line."
         ),
     ] = None,
-    official: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Import this checkout of the official release, or of ReSTTest, instead of "
-            "building. Repeat it for both."
-        ),
-    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Write files with this many threads.")] = 1,
     ray: options.Ray = None,
     store: options.Store = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite",
-            help="Replace an earlier build even if that loses shifts, triples, files that are no "
-            "part of it, or the data set of another collection.",
-        ),
-    ] = False,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Build the data set: split files for every held-out group of every shift.
 
     In the parent of the folder, `datasets.load_dataset("msshift", "length-short")` loads the
     result. The same queries give the same bytes on every machine. The topics rest on embeddings,
-    which may differ between machines: see `msshift topics`.
+    which may differ between machines: see `msshift verify --topics`.
 
     `restrain` takes test queries of its own, and makes training sets near them and far from them.
 
@@ -173,7 +149,6 @@ def build(
     from msshift_bench.data import COLLECTION_VARIABLE, open_collection
     from msshift_bench.dataset_builders.build import build_dataset, default_shifts
     from msshift_bench.dataset_builders.cut import VALIDATION_SIZE
-    from msshift_bench.dataset_builders.importing import import_official
     from msshift_bench.engine import Engine, using_engine
 
     collection = collection or os.environ.get(COLLECTION_VARIABLE)
@@ -187,54 +162,24 @@ def build(
         topic_size=topic_size,
         restrain={"test_sets": test_set, "sizes": size},
     )
-    if official:
-        decided = {
-            "--seed": seed or None,
-            "--train-size": train_size,
-            "--test-size": test_size,
-            "--test-queries": test_queries,
-            "--validation-size": validation_size,
-            "--licence": licence,
-        }
-        unwanted = [name for name, value in decided.items() if value is not None]
-        if builder_options or unwanted:
-            raise UsageError(
-                "--official takes the release as it is; leave out what decides how it is built: "
-                + ", ".join([*unwanted, *(f"options of {name}" for name in builder_options)])
-            )
-        if qrels and not collection:
-            raise UsageError("--qrels is a file of a collection; name that, too: --collection")
-        manifest = import_official(
-            official,
+    with using_engine(Engine(ray, store)), progress_bars() as progress:
+        manifest = build_dataset(
+            open_collection(collection or "mini", qrels=qrels),
+            chosen,
             out,
-            collection=open_collection(collection, qrels=qrels) if collection else None,
-            shifts=shifts or (),
+            options=builder_options,
+            train_size=_train_size(train_size),
+            test_size=test_size,
+            test_queries=test_queries,
+            validation_size=VALIDATION_SIZE if validation_size is None else validation_size,
+            seed=seed,
             nano=nano,
             texts=not ids_only,
+            licence=licence,
             overwrite=overwrite,
             workers=workers,
+            progress=progress,
         )
-        if why := manifest.parameters["validation"].get("why"):
-            note(f"no validation queries: {why}")
-    else:
-        with using_engine(Engine(ray, store)), progress_bars() as progress:
-            manifest = build_dataset(
-                open_collection(collection or "mini", qrels=qrels),
-                chosen,
-                out,
-                options=builder_options,
-                train_size=_train_size(train_size),
-                test_size=test_size,
-                test_queries=test_queries,
-                validation_size=VALIDATION_SIZE if validation_size is None else validation_size,
-                seed=seed,
-                nano=nano,
-                texts=not ids_only,
-                licence=licence,
-                overwrite=overwrite,
-                workers=workers,
-                progress=progress,
-            )
     if as_json:
         print_json(asdict(manifest))
     else:

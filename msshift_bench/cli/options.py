@@ -74,6 +74,23 @@ Store = Annotated[
     ),
 ]
 
+Nano = Annotated[
+    bool,
+    typer.Option("--nano", help="Write a small part of every split, e.g. 300 queries per group."),
+]
+IdsOnly = Annotated[
+    bool,
+    typer.Option("--ids-only", help="Leave the texts out; `msshift import` adds them again."),
+]
+Overwrite = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite",
+        help="Replace an earlier build even if that loses shifts, triples, files that are no "
+        "part of it, or the data set of another collection.",
+    ),
+]
+
 TestConfig = Annotated[
     str | None,
     typer.Option(

@@ -1,4 +1,4 @@
-"""``msshift triples``: add training triples to a built data set, or write them as TSV."""
+"""``msshift triples`` and ``msshift export``: training triples in a data set, and as TSV."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from msshift_bench.shifts import DATASET_NAME
 __all__ = ["register"]
 
 
-def build(
+def triples(
     folder: options.BuiltFolder = DATASET_NAME,
     collection: options.Source = None,
     qrels: options.CollectionQrels = None,
@@ -37,7 +37,7 @@ def build(
     The negatives of a training query are passages that BM25 ranks high and nobody judged relevant.
     The command continues work that was interrupted.
 
-    Example: `msshift triples build ./msshift --collection my-collection`
+    Example: `msshift triples ./msshift --collection my-collection`
     """
     from dataclasses import asdict
 
@@ -86,7 +86,7 @@ def export(
     Without --text, the file holds ids like MS MARCO's `qidpidtriples`; with it, texts like its
     `triples.train.small`.
 
-    Example: `msshift triples export length-short-triples triples.tsv.gz`
+    Example: `msshift export length-short-triples triples.tsv.gz`
     """
     from msshift_bench.data import export_triples, open_dataset, open_source
 
@@ -102,11 +102,6 @@ def export(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command group to the command line."""
-    group = typer.Typer(
-        help="Add training triples to a data set, or export them as TSV.", no_args_is_help=True
-    )
-    panels = {"Cluster": ("ray", "store")}
-    group.command("build", cls=in_panels(panels))(build)
-    group.command("export")(export)
-    app.add_typer(group, name="triples")
+    """Add the commands to the command line."""
+    app.command("triples", cls=in_panels({"Cluster": ("ray", "store")}))(triples)
+    app.command("export")(export)

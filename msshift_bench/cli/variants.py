@@ -1,4 +1,4 @@
-"""``msshift variants``: the same queries as people type them, made, imported, and looked at."""
+"""``msshift variants``: the same queries as people type them, made and looked at."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json, print_notes, print_table
+from msshift_bench.cli.layout import in_panels
 from msshift_bench.cli.targets import check_outputs
 from msshift_bench.errors import UsageError
 from msshift_bench.shifts import DATASET_NAME, TEST_ONLY, get_test_only_shift
@@ -17,100 +18,85 @@ from msshift_bench.shifts import DATASET_NAME, TEST_ONLY, get_test_only_shift
 if TYPE_CHECKING:
     from msshift_bench.data import Variant
 
-__all__ = ["register"]
-
-_Queries = Annotated[
-    Path | None,
-    typer.Option(
-        help="The queries as they are: a file of query_id, tab, text. Default: the test queries of "
-        "the data set."
-    ),
-]
-_Out = Annotated[Path, typer.Option(help="The file to write: query_id, text, method.")]
+__all__ = ["register", "show_edits"]
 
 
-def make(
+def variants(
+    context: typer.Context,
     name: Annotated[
-        str,
+        str | None,
         typer.Argument(
             help=f"How queries are changed: {', '.join(TEST_ONLY)}.",
             autocompletion=options.completing(lambda: TEST_ONLY),
         ),
-    ],
-    out: _Out,
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The file to write: query_id, text, method.")] = Path(
+        "variants.tsv"
+    ),
     data: options.Data = DATASET_NAME,
     shift: options.Shifts = None,
-    queries: _Queries = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            help="The queries as they are: a file of query_id, tab, text. Default: the test "
+            "queries of the data set."
+        ),
+    ] = None,
     copies: Annotated[int, typer.Option(min=1, help="Variants of each query.")] = 1,
     seed: Annotated[int, typer.Option(help="The seed of the random choice.")] = 0,
+    check: Annotated[
+        Path | None,
+        typer.Option(help="Check this file of variants, and count what was changed in it."),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --check: test whether this file of variants has edits of other kinds or "
+            "places, by chi-squared tests."
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make variants of test queries, e.g. with one typing error each.
+    """Make variants of test queries, e.g. with one typing error each, or check a file of them.
 
-    The same queries, seed and copies give the same file on every machine.
+    The same queries, seed and copies give the same file on every machine. `msshift import` brings
+    in published variants.
 
-    Example: `msshift variants make typos --shift length --out typos.tsv`
+    Example: `msshift variants typos --shift length --out typos.tsv`
+
+    Example: `msshift variants --check my-variants.tsv`
     """
     from msshift_bench.data import locate, write_variants
     from msshift_bench.dataset_builders.typos import make_variants
 
+    if check is not None:
+        taken = {"data", "shift", "queries", "check", "against", "as_json"}
+        options.refuse_others(context, taken, "--check")
+        _check(check, against, _texts(data, shift, queries), as_json)
+        return
+    if name is None or against is not None:
+        lacking = "NAME" if name is None else "--check"
+        raise UsageError(
+            f"{lacking} is missing: give how queries are changed ({', '.join(TEST_ONLY)}), or the "
+            "file to look at (--check FILE)"
+        )
     get_test_only_shift(name)
     check_outputs(out, inputs=[queries or locate(data)])
     texts = _texts(data, shift, queries)
     made = make_variants(name, texts.items(), copies=copies, seed=seed)
     write_variants(out, made)
-    _tell(texts, made, as_json)
+    show_edits(texts, made, as_json=as_json)
     note(f"wrote {out}")
 
 
-def import_(
-    checkout: Annotated[
-        Path, typer.Argument(help="A checkout of ielab/CharacterBERT-DR, or a folder of its files.")
-    ],
-    out: _Out,
-    queries: Annotated[
-        str, typer.Option(help="The set of queries: dev.small, dl2019 or dl2020.")
-    ] = "dev.small",
-    as_json: options.AsJson = False,
-) -> None:
-    """Import the published variants of MS MARCO's development and TREC DL queries: ten typos each.
-
-    Example: `msshift variants import CharacterBERT-DR --out published.tsv`
-    """
-    from msshift_bench.data import write_variants
-    from msshift_bench.dataset_builders.typos import import_variants
-
-    check_outputs(out, inputs=[checkout])
-    texts, read = import_variants(checkout, queries)
-    write_variants(out, read)
-    _tell(texts, read, as_json)
-    note(f"wrote {out}")
-
-
-def check(
-    variants: Annotated[Path, typer.Argument(help="A file of variants.")],
-    data: options.Data = DATASET_NAME,
-    queries: _Queries = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(help="Test whether this file of variants has edits of other kinds or places."),
-    ] = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Check a file of variants, and count what was changed in it.
-
-    With --against, chi-squared tests say whether the edits of two files follow one rule.
-
-    Example: `msshift variants check my-variants.tsv`
-    """
+def _check(path: Path, against: Path | None, texts: Mapping[str, str], as_json: bool) -> None:
     from msshift_bench.data import check_variants, read_variants
 
-    texts = _texts(data, None, queries)
-    files = [variants] if against is None else [variants, against]
-    read = [read_variants(path) for path in files]
-    for path, held in zip(files, read, strict=True):
-        check_variants(path, held, texts)
-    _tell(texts, read[0], as_json, against=read[1] if against is not None else None)
+    files = [path] if against is None else [path, against]
+    read = [read_variants(file) for file in files]
+    for file, held in zip(files, read, strict=True):
+        check_variants(file, held, texts)
+    show_edits(texts, read[0], as_json=as_json, against=read[1] if against is not None else None)
 
 
 def _texts(data: str, shifts: Sequence[str] | None, queries: Path | None) -> dict[str, str]:
@@ -125,7 +111,7 @@ def _texts(data: str, shifts: Sequence[str] | None, queries: Path | None) -> dic
     dataset = open_dataset(data)
     if not dataset.manifest.texts:
         raise UsageError(
-            f"{dataset.folder} holds ids only; add the texts with 'msshift hydrate', or give the "
+            f"{dataset.folder} holds ids only; add the texts with 'msshift import', or give the "
             "queries (--queries)"
         )
     names = shifts or list(dataset.manifest.shifts)
@@ -133,12 +119,21 @@ def _texts(data: str, shifts: Sequence[str] | None, queries: Path | None) -> dic
     return {row.query_id: row.text for groups in test_sets for rows in groups for row in rows}
 
 
-def _tell(
+def show_edits(
     texts: Mapping[str, str],
     variants: Sequence[Variant],
+    *,
     as_json: bool,
     against: Sequence[Variant] | None = None,
 ) -> None:
+    """Print what was changed in variants, and whether those of another file follow one rule.
+
+    Args:
+        texts: query_id -> the query as it is.
+        variants: the variants.
+        as_json: whether JSON is printed.
+        against: the other file's variants, if there is one.
+    """
     from msshift_bench.dataset_builders.typos import (
         EDIT_KINDS,
         UNCHANGED,
@@ -195,12 +190,6 @@ def _tell(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command group to the command line."""
-    group = typer.Typer(
-        help="The same queries as people type them: make, import and check variants.",
-        no_args_is_help=True,
-    )
-    group.command("make")(make)
-    group.command("import")(import_)
-    group.command("check")(check)
-    app.add_typer(group, name="variants")
+    """Add the command to the command line."""
+    panels = {"Checks": ("check", "against"), "Output": ("out", "as_json")}
+    app.command("variants", cls=in_panels(panels))(variants)

@@ -158,7 +158,7 @@ class Dataset:
         """Return the training triples of a config such as ``length-short-triples``, as a stream.
 
         Raises:
-            UnknownNameError: if the data set has no such triples; ``msshift triples build`` adds
+            UnknownNameError: if the data set has no such triples; ``msshift triples`` adds
                 them.
             IntegrityError: if a file is missing or is not the one that was built.
         """
@@ -303,7 +303,7 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
 
     Raises:
         NotFoundError: if there is no built data set.
-        UnknownNameError: if it has no such triples; ``msshift triples build`` adds them.
+        UnknownNameError: if it has no such triples; ``msshift triples`` adds them.
         IntegrityError: if a file is missing or is not the one that was built.
     """
     return open_dataset(path).triples(name)

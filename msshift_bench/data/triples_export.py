@@ -120,7 +120,7 @@ def _keep_checked(
         raise UsageError(
             f"the triples of {dataset.folder} were drawn from {drawn_from['rows']:,} passages, and "
             f"{collection.name!r} holds {digest.rows:,}, not all of them the same; give those, or "
-            "make the triples again with 'msshift triples build'"
+            "make the triples again with 'msshift triples'"
         )
 
 

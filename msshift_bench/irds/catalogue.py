@@ -112,7 +112,7 @@ class SplitQueries(BaseQueries):  # type: ignore[misc]
         if not self._split.dataset.manifest.texts:
             raise NotFoundError(
                 f"{self._split.dataset.folder} holds ids only, no texts of queries; "
-                "'msshift hydrate' puts them back"
+                "'msshift import' puts them back"
             )
         if self._split.group:
             return (GenericQuery(row.query_id, row.text) for row, _ in self._split.rows())

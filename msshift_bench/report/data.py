@@ -73,7 +73,7 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
         remedy = "build it with the topics: `msshift build topics`"
         return NotDrawn(title, "the data set has no topics", remedy)
     if not dataset.manifest.texts:
-        return NotDrawn(title, "the data set holds no texts", "`msshift hydrate` puts them back")
+        return NotDrawn(title, "the data set holds no texts", "`msshift import` puts them back")
     rows = list(dataset.rows("topics", "queries"))
     of_topics = {row.query_id: row for row in rows if row.group != OTHERS}
     read = sample(of_topics, min(_READ, len(of_topics)), seed=_SEED, purpose="map")

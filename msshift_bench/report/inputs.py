@@ -150,7 +150,7 @@ def _unlinked(dataset: Dataset, *, links: bool) -> Result | NotDrawn:
     if not links:
         return NotDrawn(_LINKS, "it was not asked for", "`msshift report` without --no-links")
     if not dataset.manifest.texts:
-        return NotDrawn(_LINKS, "the data set holds no texts", "`msshift hydrate` puts them back")
+        return NotDrawn(_LINKS, "the data set holds no texts", "`msshift import` puts them back")
     return NotDrawn(
         _LINKS,
         "no system was trained without each group in turn",

@@ -87,7 +87,7 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
     if not dataset.manifest.texts:
         raise MissingError(
             f"{dataset.folder} holds ids only, no texts of queries; "
-            f"'msshift hydrate {dataset.folder}' puts them back"
+            f"'msshift import {dataset.folder}' puts them back"
         )
     import pyarrow.compute as pc
 
@@ -153,7 +153,7 @@ def _check_values(rows: Iterable[tuple[object, object]]) -> None:
         if not (isinstance(query_id, str) and query_id):
             findings.add("id-invalid", f"query {query_id!r}: ids must be strings", "queries")
         elif not (isinstance(text, str) and text.strip()):
-            fix = "give it a text; 'msshift hydrate' puts those of a data set of ids only back"
+            fix = "give it a text; 'msshift import' puts those of a data set of ids only back"
             findings.add("empty-text", f"query {query_id!r} has no text", "queries", fix=fix)
         elif texts.setdefault(query_id, text) != text:
             message = f"query {query_id!r} has another text, {texts[query_id]!r}, already"

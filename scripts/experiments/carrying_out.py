@@ -97,7 +97,7 @@ def build(plan: DataPlan, place: Place) -> None:
         run("build", *plan.shifts, "--collection", place.collection, "--out", folder, *options)
     if not any(holds_triples(config) for config in open_dataset(folder).manifest.configs):
         amount = ("--negatives", plan.negatives, "--depth", DEPTH)
-        run("triples", "build", folder, "--collection", place.collection, *amount)
+        run("triples", folder, "--collection", place.collection, *amount)
 
 
 def trainings(plan: Plan) -> list[Training]:

@@ -26,31 +26,28 @@ MODULES = {
 
 COMMANDS: tuple[tuple[str, str], ...] = (
     ("list --json", ""),
-    ("config", ""),
     ("recipes list", ""),
     ("recipes show splade-paper", ""),
     ("recipes copy bi-encoder-mini mine.toml", ""),
-    ("cache list", ""),
-    ("cache prune --days 30 --dry-run", ""),
     ("build topics --collection mini:500 --out small", ""),
-    ("topics replay small", ""),
-    ("topics verify small", ""),
-    ("topics retrain small", ""),
+    ("verify small --topics replay", ""),
+    ("verify small --topics embed", ""),
+    ("verify small --topics retrain", ""),
     ("build length --collection mini", ""),
     ("verify ./msshift", ""),
-    ("doctor --offline", ""),
+    ("doctor --offline --prune 30", ""),
     ("leakage find --data ./msshift", ""),
     ("build length --collection mini:500 --ids-only --out ids", ""),
-    ("hydrate ids --collection mini:500", ""),
+    ("import ids --collection mini:500", ""),
     ("install ./msshift", "hf"),
     ("push ./msshift --repo my-org/msshift", "hf"),
     ("irds list", "irds"),
-    ("triples build ./msshift --collection mini --shift length", "bm25"),
-    ("triples export length-short-triples triples.tsv.gz", "bm25 before"),
-    ("variants make typos --shift length --out typos.tsv", ""),
-    ("variants check typos.tsv", ""),
-    ("audit ms-marco-shift --format markdown", ""),
-    ("variants import CharacterBERT-DR --out published.tsv", ""),
+    ("triples ./msshift --collection mini --shift length", "bm25"),
+    ("export length-short-triples triples.tsv.gz", "bm25 before"),
+    ("variants typos --shift length --out typos.tsv", ""),
+    ("variants --check typos.tsv", ""),
+    ("import ms-marco-shift --check --format markdown", ""),
+    ("import CharacterBERT-DR --out published.tsv", ""),
     ("score made.run --test length-short --check", ""),
     ("evaluate runs/ --output figures.json", ""),
     ("score made.run --test length-short", ""),
@@ -188,7 +185,7 @@ def run_all(folder: Path, extras: set[str]) -> list[str]:
         extra, _, before = need.partition(" ")
         if before and extra not in extras:
             continue
-        if line.startswith("variants make"):
+        if line.startswith("variants typos"):
             write_materials(folder)
         if line.startswith("agree judged"):
             (folder / "judged.csv").write_text(_judged((folder / "review.csv").read_text()))

@@ -23,7 +23,7 @@ def names(arguments: list[str]) -> list[str]:
     [
         (["evaluate", "--help"], ["evaluate"]),
         (["list"], ["list"]),
-        (["topics", "replay"], ["topics"]),
+        (["leaderboard", "check"], ["leaderboard"]),
     ],
 )
 def test_only_commands_that_may_be_called_are_made(

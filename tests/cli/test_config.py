@@ -103,13 +103,13 @@ def test_a_collection_is_a_folder_beside_the_file(
     assert manifest["collection"]["name"] == "toy"
     assert list(manifest["shifts"]) == ["length"]
     (tmp_path / "msshift.toml").unlink()
-    missing = msshift("hydrate")
+    missing = msshift("import", "msshift")
     assert missing.returncode == 2
     assert "say where that is with --collection (in Python, collection) or MSSHIFT_COLLECTION" in (
         missing.stderr
     )
     say(tmp_path, 'collection = "toy"')
-    assert "msshift holds its texts" in msshift("hydrate").stderr
+    assert "msshift holds its texts" in msshift("import", "msshift").stderr
 
 
 def test_what_is_generated_is_made_again_whatever_is_said_elsewhere(
@@ -165,7 +165,7 @@ def test_a_command_leaves_the_environment_as_it_was(
     monkeypatch.chdir(work)
     monkeypatch.delenv("MSSHIFT_CACHE")
     before = dict(os.environ)
-    assert CliRunner().invoke(app, ["hydrate"]).exit_code == 0
+    assert CliRunner().invoke(app, ["import", str(work / "kept" / "data")]).exit_code == 0
     assert dict(os.environ) == before
 
 

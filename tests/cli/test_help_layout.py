@@ -101,7 +101,7 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     ("line", "found"),
     [
         ("msshift eval", ["evaluate"]),
-        ("msshift topics re", ["replay", "retrain"]),
+        ("msshift verify --topics re", ["replay", "retrain"]),
         ("msshift evaluate --shift le", ["length"]),
         ("msshift score x --test length-s", ["length-short"]),
         ("msshift baseline run bi", ["bi-encoder"]),

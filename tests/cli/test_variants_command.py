@@ -20,9 +20,9 @@ def test_files_of_one_rule_do_not_differ_and_those_of_two_do(
 ) -> None:
     for name, seed in (("ours", "0"), ("others", "1")):
         options = ("--copies", "3", "--seed", seed, "--out", f"{name}.tsv")
-        made = msshift("variants", "make", "typos", "--data", data, *options)
+        made = msshift("variants", "typos", "--data", data, *options)
         assert made.returncode == 0, made.stderr
-    check = ("variants", "check", "ours.tsv", "--data", data, "--against")
+    check = ("variants", "--check", "ours.tsv", "--data", data, "--against")
     done = msshift(*check, "others.tsv")
     assert done.returncode == 0, done.stderr
     assert "Do the two files follow one rule?" in done.stdout
@@ -46,7 +46,7 @@ def test_queries_are_of_a_data_set_with_texts_or_of_a_file(
     data: Path, tmp_path: Path, msshift: Command, build_once: Build
 ) -> None:
     (tmp_path / "queries.tsv").write_text("1\tcheap flights\n2\tflights to rome\n")
-    make = ("variants", "make", "typos", "--out", "made.tsv")
+    make = ("variants", "typos", "--out", "made.tsv")
     done = msshift(*make, "--queries", "queries.tsv")
     assert done.returncode == 0, done.stderr
     lines = [line.split("\t") for line in (tmp_path / "made.tsv").read_text().splitlines()]
@@ -55,7 +55,7 @@ def test_queries_are_of_a_data_set_with_texts_or_of_a_file(
     assert (done.returncode, "--queries names a file" in done.stderr) == (2, True)
     done = msshift(*make, "--data", build_once("mini:300", "length", texts=False))
     assert done.returncode == 2
-    assert "holds ids only; add the texts with 'msshift hydrate'" in done.stderr
-    done = msshift("variants", "check", "made.tsv", "--data", data)
+    assert "holds ids only; add the texts with 'msshift import'" in done.stderr
+    done = msshift("variants", "--check", "made.tsv", "--data", data)
     assert done.returncode == 1
     assert "'1'" in done.stderr

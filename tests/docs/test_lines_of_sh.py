@@ -157,7 +157,7 @@ def test_every_command_in_words_is_one_with_such_options() -> None:
     [
         ("msshift evaluat runs", "no command: msshift evaluat"),
         ("msshift evaluate runs --alsotest a=b", "No such option: --alsotest"),
-        ("msshift variants check", "Missing"),
+        ("msshift export length-short-triples", "Missing"),
         ("scripts/reproduce topics --quikc", "no option --quikc"),
         ("accelerate launch msshift baseline run splade --shfit topics", "No such option: --shfit"),
     ],

@@ -115,7 +115,7 @@ def test_a_run_that_was_begun_on_other_triples_is_not_continued(
 
 
 def test_released_triples_that_are_not_there(bare: Path, recipes: Path, tmp_path: Path) -> None:
-    message = "holds no triples of length-short; 'msshift triples build"
+    message = "holds no triples of length-short; 'msshift triples"
     recipe = recipes / "bi-encoder.toml"
     with pytest.raises(NotFoundError, match=message):
         run(bare, tmp_path / "runs", recipe, triples="released")

@@ -119,7 +119,7 @@ def test_baseline_and_evaluate(
     [
         (["build", "--collection", "./nowhere"], 3, "no folder ./nowhere; give a folder"),
         (["build", "--collection", __file__], 3, "test_cli.py is a file; give a folder"),
-        (["audit", "./nowhere"], 3, "no folder nowhere; give a checkout"),
+        (["import", "./nowhere", "--check"], 3, "no folder nowhere; give a checkout"),
         (["build", "lenght"], 2, "unknown shift 'lenght': did you mean 'length'?"),
         (["build", "--rule", "wh-words"], 2, "--rule takes SHIFT=RULE"),
         (["build", "--rule", "wh-words=wrd"], 2, "did you mean 'word'?"),

@@ -401,7 +401,7 @@ def test_targets_are_tried_before_anything_is_computed(
     assert (sorted(data.rglob("*")), list((tmp_path / "work").iterdir())) == (before, [])
 
 
-@pytest.mark.parametrize("command", ["triples build", "hydrate"])
+@pytest.mark.parametrize("command", ["triples", "import"])
 def test_a_data_set_s_place_is_tried_before_it_is_made_again(shell: Shell, command: str) -> None:
     assert shell(f"{BUILD} --ids-only").returncode == 0
     refused = "os.mkdir = refuse(os.mkdir, errno.EROFS, '.msshift.partial')"

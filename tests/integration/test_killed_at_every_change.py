@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 
 HERE = (
     "build over a build",
-    "triples build",
-    "hydrate",
+    "triples",
+    "import of texts",
     "evaluate",
     "submit over a submission",
     "leaderboard check",

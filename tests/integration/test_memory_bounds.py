@@ -78,7 +78,7 @@ def test_no_command_holds_the_collection(tmp_path: Path, growth: Callable[..., i
         options = ["--test-size", "10", "--validation-size", "5", "--licence", "CC0-1.0"]
         build = ["build", "length", "--collection", name, "--out", data, *options]
         grown["build"].append(growth(*build))
-        triples = ["triples", "build", data, "--shift", "length", "--collection", name]
+        triples = ["triples", data, "--shift", "length", "--collection", name]
         grown["triples build"].append(growth(*triples))
         run = ["baseline", "run", "bm25", "--data", data, "--collection", name]
         grown["baseline run bm25"].append(growth(*run, "--out", f"r{passages}"))

@@ -60,4 +60,4 @@ def test_every_command_and_every_snippet_of_the_readme_runs(tmp_path: Path) -> N
 def test_every_command_of_the_page_on_the_data_set_runs(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "data.md").read_text(encoding="utf-8")
     ran = run_blocks(page, tmp_path, before=SMALL)
-    assert {command[1] for command in ran} == {"build", "verify", "hydrate", "topics", "triples"}
+    assert {command[1] for command in ran} == {"build", "verify", "import", "triples"}

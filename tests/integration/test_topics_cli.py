@@ -1,4 +1,4 @@
-"""``msshift topics`` as a user meets it."""
+"""``msshift verify --topics`` as a user meets it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def built(build_copy: Build) -> Path:
 
 
 def test_the_three_levels_of_an_unchanged_data_set(msshift: Command, built: Path) -> None:
-    done = msshift("topics", "replay")
+    done = msshift("verify", "--topics", "replay")
     assert done.returncode == 0, done.stderr
     assert "replayed/msshift: the same rows as msshift (content " in done.stdout
-    done = msshift("topics", "verify")
+    done = msshift("verify", "--topics", "embed")
     assert done.returncode == 0, done.stderr
     assert "encoder: the same; embeddings: the same\n750 of 750 queries fall" in done.stdout
-    done = msshift("topics", "retrain", "--json")
+    done = msshift("verify", "--topics", "retrain", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["identical"], found["same_bytes"], found["regrouped"]) == (True, True, 0.0)
@@ -38,25 +38,25 @@ def test_texts_that_have_changed_are_found(
         queries="".join(f"{q.query_id}\t{q.text[::-1]}\n" for q in source.queries),
         qrels="".join(f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in source.qrels),
     )
-    done = msshift("topics", "verify", "--collection", changed)
+    done = msshift("verify", "--topics", "embed", "--collection", changed)
     assert done.returncode == 1
     assert "are not what this encoder gives" in done.stderr
-    done = msshift("topics", "replay", "--collection", changed)
+    done = msshift("verify", "--topics", "replay", "--collection", changed)
     assert done.returncode == 1
     assert "replayed/msshift differs from msshift in topics/queries" in done.stderr
-    done = msshift("topics", "retrain", "--collection", changed)
+    done = msshift("verify", "--topics", "retrain", "--collection", changed)
     assert done.returncode == 0
     assert "change their topic" in done.stdout
-    assert "'msshift topics replay' gives the same" in done.stderr
+    assert "'--topics replay' gives the same" in done.stderr
 
 
-@pytest.mark.parametrize("level", ["replay", "verify", "retrain"])
+@pytest.mark.parametrize("level", ["replay", "embed", "retrain"])
 def test_what_is_missing_is_said(msshift: Command, build_copy: Build, level: str) -> None:
-    done = msshift("topics", level)
+    done = msshift("verify", "--topics", level)
     assert done.returncode == 3
     assert "no built data set at msshift" in done.stderr
     build_copy("mini:500", "length")
-    done = msshift("topics", level)
+    done = msshift("verify", "--topics", level)
     assert done.returncode == 1
     assert "publishes no clusters" in done.stderr
 

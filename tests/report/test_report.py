@@ -265,12 +265,12 @@ def test_what_is_not_there_is_left_out_and_said(
     texts = build_once(COLLECTION, "length", "topics", texts=False)
     without_texts = write_report(small.runs / "single", tmp_path, texts, ["length"])
     reasons = left_out(without_texts)
-    assert reasons[LINKS] == ("the data set holds no texts", "`msshift hydrate` puts them back")
+    assert reasons[LINKS] == ("the data set holds no texts", "`msshift import` puts them back")
     assert reasons["Map of the topics"] == reasons[LINKS]
     assert {row["text"] for row in rows_of(without_texts, "queries-length-single")} == {""}
     page = without_texts.page.read_text("utf-8")
     assert "(no text)" in page
-    assert "What would bring it: <code>msshift hydrate</code> puts them back." in page
+    assert "What would bring it: <code>msshift import</code> puts them back." in page
 
 
 def test_models_that_do_not_differ_hurt_no_query(build_once: Build, tmp_path: Path) -> None:

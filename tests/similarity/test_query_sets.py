@@ -82,7 +82,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, build_once: Build) -
         ),
         (UsageError, "not for single ones", query_similarity, (one, fine, "weighted-jaccard")),
         (UnknownNameError, "valid are length", group_similarity, (dataset, "topics")),
-        (MissingError, "'msshift hydrate", group_similarity, (without_texts, "length")),
+        (MissingError, "'msshift import", group_similarity, (without_texts, "length")),
     )
     for kind, message, function, arguments in refused:
         with pytest.raises(kind, match=message):
@@ -113,9 +113,9 @@ def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
     assert set_similarity([Query("q1", "a"), Query("q1", "a")], {"q2": "a"}) == 1
     ids_only = open_dataset(build_once("mini:300", "length", texts=False))
     rows = [ids_only.rows("length-short", split) for split in ("train", "test")]
-    with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift hydrate'"):
+    with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift import'"):
         find_leakage(*rows)
-    with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift hydrate'"):
+    with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift import'"):
         query_similarity(*rows, "unseen-words")
     with pytest.raises(CollectionError, match="query 1, document 'd': ids must be strings"):
         judged: Any = [Qrel(1, "d", 1)]
