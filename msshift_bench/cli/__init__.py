@@ -43,7 +43,6 @@ from msshift_bench.cli import (
 )
 from msshift_bench.cli.console import note
 from msshift_bench.cli.failures import check_arguments, ready_streams, tell
-from msshift_bench.cli.first_commands import first_commands
 from msshift_bench.cli.layout import lay_out, panels_in_order, with_called
 from msshift_bench.plumbing import check_locks
 
@@ -68,9 +67,10 @@ app = typer.Typer(
     name="msshift",
     cls=panels_in_order(_PANELS),
     help="MS-Shift: how much does a retriever lose outside its training distribution?",
-    epilog="Exit codes: 0 ok, 1 the data failed a check, 2 usage, 3 something needed is missing "
-    "or the system refused. `MSSHIFT_DEBUG=1` shows where an error came from.",
-    invoke_without_command=True,
+    epilog="Begin with `msshift demo`; or with `msshift build`, `msshift run bm25` and `msshift "
+    "evaluate runs`, one after the other. Exit codes: 0 ok, 1 the data failed a check, 2 usage, 3 "
+    "something needed is missing or the system refused. `MSSHIFT_DEBUG=1` shows where an error came from.",
+    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -85,7 +85,6 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    context: typer.Context,
     _version: Annotated[
         bool,
         typer.Option(
@@ -93,8 +92,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    if context.invoked_subcommand is None:
-        print(first_commands())
+    pass
 
 
 for panel, modules in _PANELS.items():

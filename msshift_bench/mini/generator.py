@@ -14,13 +14,13 @@ most once. The world is data: the texts in ``domains/``, and the word lists of `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from hashlib import blake2b
 from importlib.resources import files
 
 from msshift_bench.errors import UsageError
-from msshift_bench.mini.draws import Draws
 from msshift_bench.mini.words import DOUBLE_FRAMES, ODD_FRAMES, SLOTS
 from msshift_bench.records import Passage, Qrel, Query
 
@@ -62,6 +62,32 @@ MAX_SIZE = len(DOMAINS) * PARTS * _NAMES
 
 _MIN_WORDS = 38
 """A passage gets filler sentences until it has so many words; no passage exceeds 70."""
+
+
+class Draws:
+    """Choices that depend on a key alone: the digits of one 512-bit number."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, key: str) -> None:
+        self._left = int.from_bytes(blake2b(key.encode()).digest(), "big")
+
+    def below(self, bound: int) -> int:
+        """Return the next number in ``[0, bound)``."""
+        self._left, digit = divmod(self._left, bound)
+        return digit
+
+    def choice(self, options: Sequence[str]) -> str:
+        """Return one of `options`."""
+        return options[self.below(len(options))]
+
+    def order(self, count: int) -> list[int]:
+        """Return ``0 .. count - 1`` shuffled (Fisher and Yates)."""
+        items = list(range(count))
+        for last in range(count - 1, 0, -1):
+            other = self.below(last + 1)
+            items[last], items[other] = items[other], items[last]
+        return items
 
 
 @dataclass(frozen=True, slots=True)
