@@ -69,7 +69,8 @@ app = typer.Typer(
     help="MS-Shift: how much does a retriever lose outside its training distribution?",
     epilog="Begin with `msshift demo`; or with `msshift build`, `msshift run bm25` and `msshift "
     "evaluate runs`, one after the other. Exit codes: 0 ok, 1 the data failed a check, 2 usage, 3 "
-    "something needed is missing or the system refused. `MSSHIFT_DEBUG=1` shows where an error came from.",
+    "something needed is missing or the system refused. `MSSHIFT_DEBUG=1` shows where an error "
+    "came from.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
