@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
+
+import numpy as np
 
 from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo, TestSet
@@ -43,6 +46,11 @@ FEW_MISSING = 0.05
 
 MOST_MISSING = 0.1
 """The share that they may lack, and count 0, of a group of `FEWEST_ANSWERED` or more."""
+
+_MOST_DIFFERING = 0.01
+"""The share of queries that one ranking may score otherwise where its scores were rounded."""
+
+_Rankings = Mapping[str, Mapping[str, float]]
 
 
 class Checks:
@@ -396,36 +404,47 @@ def _incomplete(run: ScoredRun, group: str, queries: Ints) -> Finding:
 def _identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
     """Yield pairs of runs that hold the same rankings, the earlier first.
 
-    Scores that rise or fall together, another tag and another compression change no ranking: runs
-    that score alike are read again.
+    Another tag, another file and other scores change no ranking. Scores that were rounded may tie
+    what was apart: where the passages are the same and nearly every query scores alike, files are
+    read again.
     """
-    seen: dict[tuple[object, ...], list[ScoredRun]] = {}
+    seen: dict[str, list[ScoredRun]] = {}
     for run in runs:
-        figures = [scores.tobytes() for scores in run.scores.values()]
-        alike = seen.setdefault((run.report.lines, run.report.queries, *figures), [])
-        first = next((other for other in alike if _is_same(run.report, other.report)), None)
+        alike = seen.setdefault(run.report.documents, [])
+        first = next((other for other in alike if _is_same(run, other)), None)
         if first is None:
             alike.append(run)
         else:
             yield first, run
 
 
-def _is_same(run: RunReport, other: RunReport) -> bool:
-    """Whether two runs are the same file, or two files with the same rankings."""
-    if not run.digest or not other.digest:
+def _is_same(run: ScoredRun, other: ScoredRun) -> bool:
+    """Whether two runs of the same passages rank them alike, but for ties of one of them."""
+    if not run.report.ranking:  # scores that were read as such
         return False
-    if run.digest == other.digest:
+    if run.report.ranking == other.report.ranking:
         return True
-    files = [Path(report.name) for report in (run, other)]
-    return all(file.is_file() for file in files) and _rankings(files[0]) == _rankings(files[1])
+    differing = [
+        np.mean(~np.isclose(values, other.scores[measure], equal_nan=True))
+        for measure, values in run.scores.items()
+    ]
+    files = [Path(scored.report.name) for scored in (run, other)]
+    is_near = max(differing) <= _MOST_DIFFERING and all(file.is_file() for file in files)
+    return is_near and _ranks_alike(*map(read_run, files))
 
 
-def _rankings(run: Path) -> dict[str, list[str]]:
-    """Return query -> document ids, the best first, equal scores as `trec_eval` orders them."""
-    return {
-        query: sorted(docs, key=lambda doc: (docs[doc], doc), reverse=True)
-        for query, docs in read_run(run).items()
-    }
+def _ranks_alike(run: _Rankings, other: _Rankings) -> bool:
+    """Whether no two passages of a query stand in opposite orders, and few of them tie."""
+    tied = [0, 0]
+    documents = 0
+    for query, scores in run.items():
+        pairs = sorted((score, other[query][doc]) for doc, score in scores.items())
+        first, second = zip(*pairs, strict=True)
+        if any(later < sooner for sooner, later in pairwise(second)):
+            return False
+        documents += len(pairs)
+        tied = [tied[0] + len(pairs) - len(set(first)), tied[1] + len(pairs) - len(set(second))]
+    return max(tied) * 2 < documents
 
 
 def identical_doubts(runs: Iterable[ScoredRun]) -> list[str]:

@@ -10,10 +10,7 @@ from pathlib import Path
 
 from msshift_bench.data import Dataset, TestSet, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.evaluation.checks import (
-    COMPARED_RUNS,
-    Checks,
-)
+from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, identical_doubts
 from msshift_bench.evaluation.claims import (
     LeftOut,
     left_out_claims,
@@ -222,6 +219,7 @@ def score_runs(
         lines = left_out_notes(figures, without.source)
         notes += [Note(line, about={"view": "left out"}) for line in lines]
     doubts = [*checks.doubts, *(line for s in scores for line in checks.doubts_about(s, s.system))]
+    doubts += identical_doubts(scored)
     notes += [Note(line, "doubt") for line in doubts]
     layout = partial(_run_sections, settings=settings)
     return Result("scores", figures, settings.to_json(), judged.data, notes, layout, scores)
