@@ -240,9 +240,10 @@ class Checking:
         list[str] | None,
         typer.Option(
             help="Go on where run files, or a tenth of a group's queries, are missing (partial), "
-            "two models gave the same run (identical), or runs were made on other data or passages "
-            "(other-data); repeat it for several.",
-            autocompletion=completing(lambda: ("partial", "identical", "other-data")),
+            "two models gave the same run (identical), a model was trained on test queries "
+            "(leaked), or runs were made on other data or passages (other-data); repeat it for "
+            "several.",
+            autocompletion=completing(lambda: ("partial", "identical", "leaked", "other-data")),
         ),
     ] = None
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import numpy as np
 
 from msshift_bench.arrays import Ints
-from msshift_bench.data import DataInfo, TestSet
+from msshift_bench.data import DataInfo, Dataset, TestSet
 from msshift_bench.errors import Finding, RunError, UnknownNameError
 from msshift_bench.evaluation.scores import (
     FEWEST_ANSWERED,
@@ -24,6 +24,7 @@ from msshift_bench.evaluation.scores import (
     first_ids,
     looks_like,
 )
+from msshift_bench.evaluation.trained_queries import TrainedQueries, count_trained
 from msshift_bench.runs import RunReport, RunSet, Sidecar, read_run
 from msshift_bench.shifts import Shift
 
@@ -33,6 +34,7 @@ ALLOWANCES: Mapping[str, str] = MappingProxyType(
     {
         "partial": "compute what can be computed where run files, or queries of them, are missing",
         "identical": "accept the same run under two models of a system",
+        "leaked": "score a model on queries that it was trained on",
         "other-data": "score runs whose sidecars name other data, or different passages",
     }
 )
@@ -62,6 +64,9 @@ class Checks:
 
     Attributes:
         doubts: what was allowed, and what is odd and no reason to refuse.
+        training_data: the data set that models were trained on; `None` if none is at hand.
+        trained: what was counted of test queries among training queries, by test set, shift and
+            model; `None` where its training queries are not known.
 
     Raises:
         UnknownNameError: for another allowance.
@@ -74,6 +79,8 @@ class Checks:
         self.data = data or DataInfo()
         self.allow = frozenset(allow)
         self.doubts: list[str] = []
+        self.training_data: Dataset | None = None
+        self.trained: dict[tuple[str, str, str], TrainedQueries | None] = {}
         self._sidecars: dict[Path, Sidecar] = {}
 
     def sidecar(self, run: Path) -> Sidecar:
@@ -226,6 +233,37 @@ class Checks:
             raise RunError(
                 f"runs and the test set {test_set.name} do not belong together:", findings
             )
+
+    def check_untrained(
+        self, test_set: TestSet, models: Iterable[tuple[Path, str, str | None]]
+    ) -> None:
+        """Check that models did not train on the queries that they are tested on.
+
+        Args:
+            test_set: the test set.
+            models: of each model its run, the shift, and its held-out group or training set.
+
+        Raises:
+            RunError: naming the models that did, if that is not allowed.
+        """
+        findings = []
+        for run, shift, model in models:
+            key = test_set.name, shift, model or ""
+            if not model or self.trained.get(key) is not None:  # another seed, or system
+                continue
+            dataset = self.training_data
+            if dataset and self.sidecar(run).data not in ("", dataset.info.content_digest):
+                dataset = None
+            counted = count_trained(test_set, shift, model, dataset) if dataset else None
+            self.trained[key] = counted
+            if counted and counted.trained:
+                message = f"{counted.counts} of the {counted.queries:,} queries of {test_set.name}:"
+                message += f" {counted.ids:,} by their ids, {counted.words:,} by their words"
+                fix = "leave these queries out of the test set, or go on with --allow leaked"
+                findings.append(Finding("trained-on-test", message, str(run), fix=fix))
+        if findings and "leaked" not in self.allow:
+            raise RunError(f"models were trained on queries of {test_set.name}:", findings)
+        self.doubts += [f"{finding.message} (--allow leaked)" for finding in findings]
 
     def check_same_models(self, name: str, plain: RunSet, changed: RunSet) -> None:
         """Check that queries and variants were ranked by the same models, as far as sidecars say.
