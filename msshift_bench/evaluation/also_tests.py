@@ -103,6 +103,7 @@ def evaluate_also_tests(
     claims: list[Claim] = []
     scores: list[Scores] = []
     for test_set in test_sets:
+        checks.check_grades(test_set, settings.measures)
         found = _runs_for(run_sets, test_set, Path(also_test[test_set.name]), wanted, checks)
         checks.check_passages(
             (f"{part.system} on {test_set.name} ({part.shift.name})", part.files) for part in found
@@ -274,6 +275,7 @@ def _evaluate_variants(
     scores: list[Scores] = []
     info = DataInfo()
     for test_set in test_sets:
+        checks.check_grades(test_set, settings.measures)
         dataset = open_dataset(data) if test_set.needs_shift else None
         if dataset is not None:
             info = checks.data = dataset.info

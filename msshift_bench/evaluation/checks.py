@@ -6,6 +6,7 @@ them, unless the caller allows it by name (`ALLOWANCES`). What is allowed leaves
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -17,6 +18,7 @@ import numpy as np
 from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo, Dataset, TestSet
 from msshift_bench.errors import Finding, RunError, UnknownNameError
+from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scores import (
     FEWEST_ANSWERED,
     ScoredRun,
@@ -51,6 +53,9 @@ MOST_MISSING = 0.1
 
 _MOST_DIFFERING = 0.01
 """The share of queries that one ranking may score otherwise where its scores were rounded."""
+
+_COUNTS_ALL = re.compile(r"^(AP|P|R|RR|Rprec|Success)(@\d+)?$")
+"""Measures for which a passage is relevant or not; ir_measures has them with ``rel``, too."""
 
 _Rankings = Mapping[str, Mapping[str, float]]
 
@@ -264,6 +269,19 @@ class Checks:
         if findings and "leaked" not in self.allow:
             raise RunError(f"models were trained on queries of {test_set.name}:", findings)
         self.doubts += [f"{finding.message} (--allow leaked)" for finding in findings]
+
+    def check_grades(self, test_set: TestSet, measures: Iterable[Measure]) -> None:
+        """Doubt measures that count every grade, where judgements have several."""
+        highest = max(
+            (grade for of in test_set.judged.values() for grade in of.values()), default=0
+        )
+        names = [measure.name for measure in measures if _COUNTS_ALL.fullmatch(measure.name)]
+        if highest > 1 and names:
+            stricter = " and ".join(_COUNTS_ALL.sub(r"\1(rel=2)\2", name) for name in names)
+            self.doubts.append(
+                f"{test_set.name}: judgements go up to {highest}; a passage is relevant from 1 on "
+                f"for {' and '.join(names)}, from 2 on for {stricter}"
+            )
 
     def check_same_models(self, name: str, plain: RunSet, changed: RunSet) -> None:
         """Check that queries and variants were ranked by the same models, as far as sidecars say.

@@ -200,6 +200,7 @@ def score_runs(
         trained = [(part.run, part.shift, part.held_out) for part in sidecars if part.shift]
         checks.training_data = find_dataset(data) if trained else None
         checks.check_untrained(judged, trained)
+    checks.check_grades(judged, settings.measures)
     judgements = judgements_of(judged)
     groups = positions_of(judged.groups, judgements)
     scored = [score_run(source, judgements, settings) for source in sources]
