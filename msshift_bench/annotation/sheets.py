@@ -42,7 +42,7 @@ from msshift_bench.errors import (
     quoted,
 )
 from msshift_bench.output import csv_text
-from msshift_bench.plumbing import csv_rows, jsonl_records, write_atomically
+from msshift_bench.plumbing import csv_rows, decimal_numbers, jsonl_records, write_atomically
 
 __all__ = ["check_sheet", "read_annotations", "write_sheet"]
 
@@ -285,10 +285,7 @@ def _fix(question: Question) -> str:
 
 
 def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
+    (value,) = decimal_numbers([text.encode()])
     return value if abs(value) <= _MOST_COSINE else None
 
 

@@ -104,7 +104,7 @@ def whole_numbers(option: str, text: str) -> list[int]:
         UsageError: if it lists anything else.
     """
     parts = [part.strip() for part in text.split(",")] if text else []
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isascii() and part.isdecimal() for part in parts):
         raise UsageError(f"{option} is {text!r}; give whole numbers, e.g. 1,2,3")
     return [int(part) for part in parts]
 
