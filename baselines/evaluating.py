@@ -18,7 +18,7 @@ from msshift_bench.baselines.provenance import read_json
 from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import System, Task
-from msshift_bench.baselines.user_models import find_ranker, model_needs
+from msshift_bench.baselines.user_models import find_ranker, model_needs, unused_prompts
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Note, Result, Settings, evaluate_run_sets
@@ -134,6 +134,8 @@ def evaluate(
         if runs is None:
             result = _without_folder(result, f"{out}/")
         doubts = list(_doubts(name, files, ranker is not None))
+        if ranker is not None and ranker.name in ARCHITECTURES and (idle := unused_prompts(model)):
+            doubts.append(f"{name}: its prompts {', '.join(idle)} stand before no text")
         kept = [file for file in files if before.get(file) == file.stat().st_mtime_ns]
         if kept and not given and not _is_identified(systems):
             doubts.append(

@@ -27,7 +27,14 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import batches
 from msshift_bench.search import Bm25, PassageIds, Ranking
 
-__all__ = ["EncoderRanker", "SearchRanker", "describe_model", "find_ranker", "model_needs"]
+__all__ = [
+    "EncoderRanker",
+    "SearchRanker",
+    "describe_model",
+    "find_ranker",
+    "model_needs",
+    "unused_prompts",
+]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -105,6 +112,16 @@ def describe_model(model: Any) -> dict[str, object]:
     }
 
 
+def unused_prompts(model: Any) -> list[str]:
+    """Return the names of a model's prompts that it puts before neither queries nor passages."""
+    prompts = getattr(model, "prompts", None) or {}
+    default = getattr(model, "default_prompt_name", None)
+    # Which one it chooses, first to last; a model that scores pairs has no sides.
+    sides = [("query",), ("document", "passage", "corpus")] if _has(model, *_ENCODES) else [()]
+    used = {next((name for name in side if name in prompts), default) for side in sides}
+    return [name for name, prompt in prompts.items() if prompt and name not in used]
+
+
 class EncoderRanker(BiEncoder):
     """An object that encodes texts, compared by dot product."""
 
@@ -155,6 +172,8 @@ class _CheckedEncoder:
                 f"give one vector per text, an array of shape ({len(texts)}, dimensions)"
             )
         dimensions = vectors.shape[1]
+        if not dimensions:
+            raise UsageError(f"{method} gave vectors of 0 dimensions; all passages would tie")
         before, expected = self._dimensions or (method, dimensions)
         if dimensions != expected:
             raise UsageError(
@@ -173,6 +192,8 @@ def _as_array(given: Any) -> npt.NDArray[np.float32]:
     if _has(given, "detach"):
         given = given.detach().float().cpu()
     try:
+        if np.iscomplexobj(given):  # its other half would be dropped
+            raise TypeError(f"{np.asarray(given).dtype} is not real")
         return np.asarray(given, np.float32)
     except (TypeError, ValueError) as error:
         raise UsageError(
@@ -238,8 +259,8 @@ def _checked_ranking(given: Any, query_id: str, ids: PassageIds, depth: int) -> 
     for doc_id in doc_ids:
         if not isinstance(doc_id, str):
             raise UsageError(
-                f"{where} holds the doc_id {doc_id!r}, a {type(doc_id).__name__}; doc_ids are the "
-                "collection's, as str"
+                f"{where} holds the doc_id {doc_id!r} of type {type(doc_id).__name__}; doc_ids are "
+                "the collection's, as str"
             )
     if len(set(doc_ids)) < len(doc_ids):
         twice = next(doc_id for doc_id in doc_ids if doc_ids.count(doc_id) > 1)

@@ -19,8 +19,8 @@ from msshift_bench.data import Collection, QueryColumns
 from msshift_bench.dataset_builders.keyed_draws import sample
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import OTHERS, PLACES, SPLITS, UNUSED, Grouping, Row
+from msshift_bench.search import sorted_words
 from msshift_bench.shifts import SHIFTS, Shift, get_shift
-from msshift_bench.similarity import sorted_words
 
 __all__ = [
     "NANO_SIZES",

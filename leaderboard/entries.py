@@ -281,6 +281,9 @@ def load_entries(*roots: str | Path) -> tuple[Entry, ...]:
 def read_head(path: Path) -> dict[str, Any]:
     """Return what the writer of scores recorded: ``data`` and ``runs``, with their digests.
 
+    ``rankings`` holds the digests of what the runs rank, whatever their scores; entries that were
+    written before there were any have ``""``.
+
     Nobody checks it: it tells where the scores came from, and no figure rests on it.
 
     Raises:
@@ -291,8 +294,10 @@ def read_head(path: Path) -> dict[str, Any]:
     try:
         head = json.loads((pq.read_schema(path).metadata or {})[b"msshift_bench"])
         runs = {str(run["name"]): str(run["digest"]) for run in head["runs"]}
+        rankings = {str(run["name"]): str(run.get("ranking", "")) for run in head["runs"]}
         names = ("collection", "edition", "data_version", "content_digest")
-        return {"data": {name: str(head["data"][name]) for name in names}, "runs": runs}
+        data = {name: str(head["data"][name]) for name in names}
+        return {"data": data, "runs": runs, "rankings": rankings}
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         finding = Finding(
             "no-head", f"its metadata do not say what was scored: {error!r}", str(path)

@@ -8,7 +8,6 @@ and, where data and run files are at hand, against these.
 from __future__ import annotations
 
 import datetime
-import hashlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from msshift_bench.arrays import Floats
 from msshift_bench.checked import write_rows
 from msshift_bench.data import Dataset, sha256_of
 from msshift_bench.errors import (
@@ -67,8 +67,11 @@ _PLACE = re.compile(
 _TOLERANCE = 1e-9
 """How far two scores of one run may lie apart: their last bits depend on the processor."""
 
+_MOST_DIFFERING = 0.01
+"""The share of scores that may differ where two systems seem to be one."""
+
 _SEVERITIES: Mapping[str, Literal["error", "warning"]] = dict.fromkeys(
-    ("out-above-in", "saw-held-out-group"), "warning"
+    ("out-above-in", "saw-held-out-group", "near-scores"), "warning"
 )
 """What is odd, and not wrong."""
 
@@ -463,18 +466,33 @@ def check_entries(
 
 
 def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
-    """Yield a finding for each system whose scores on a shift are all those of another."""
-    owners: dict[tuple[str, str, str], str] = {}
+    """Yield a finding for each system that has the rankings or the scores of another."""
+    owners: dict[tuple[str, str], str] = {}
+    earlier: dict[tuple[str, str], list[tuple[str, Floats]]] = {}
     for entry in entries:
         board, name = entry.description.board, entry.description.name
+        fix = "one system has one name; a new version of it is a new version there"
+        rankings = read_head(entry.folder / SCORES_NAME)["rankings"] if entry.scores else {}
+        for run, ranking in rankings.items():
+            owner = owners.setdefault((board, ranking), name) if ranking else name
+            if owner != name:
+                message = f"{run} ranks as a run of {owner} does, whatever its scores"
+                yield Finding("same-ranking", message, str(entry.folder), fix=fix)
         for shift, scores in entry.scores.items():
-            runs = scores.runs.values()
-            columns = [values.tobytes() for run in runs for values in run.scores.values()]
-            digest = hashlib.sha256(b"".join(columns)).hexdigest()
-            if (owner := owners.setdefault((board, shift, digest), name)) != name:
+            columns = [v for run in scores.runs.values() for v in run.scores.values()]
+            values = np.concatenate(columns)
+            others = earlier.setdefault((board, shift), [])
+            for owner, known in others:
+                differing = np.mean(known != values) if len(known) == len(values) else 1.0
+                if owner == name or differing > _MOST_DIFFERING:
+                    continue
                 message = f"on {shift} every query has the score that it has under {owner}"
-                fix = "one system has one name; a new version of it is a new version there"
-                yield Finding("same-scores", message, str(entry.folder), fix=fix)
+                if differing:
+                    message = f"on {shift} all but {differing:.1%} of the scores are {owner}'s"
+                code = "same-scores" if not differing else "near-scores"
+                severity = _SEVERITIES.get(code, "error")
+                yield Finding(code, message, str(entry.folder), 0, fix, severity)
+            others.append((name, values))
 
 
 def _changes(base: Path, root: Path) -> Iterator[Finding]:

@@ -94,7 +94,7 @@ def submit_system(
     Raises:
         NotFoundError: if there is no such folder, description or data set.
         UsageError: if the folder holds several systems, or `out` something else than a submission,
-            or the runs.
+            or the runs, or the description.
         RunError: if a run file is missing or malformed, or was made on other data.
         SubmissionError: if the description is wrong, does not fit the run sets or the data, or the
             gate refuses the entry.
@@ -102,8 +102,9 @@ def submit_system(
     path, out = Path(system), Path(out)
     description = read_description(path)
     check_contents(out, ENTRIES, (ENTRIES, RUNS, HUB), "a submission")
-    if Path(runs).resolve().is_relative_to(out.resolve()):
-        raise UsageError(f"{runs} is in {out}, which is replaced; choose another --out")
+    for read in (Path(runs), path):
+        if read.resolve().is_relative_to(out.resolve()):
+            raise UsageError(f"{read} is in {out}, which is replaced; choose another --out")
     run_sets, dataset = find_run_sets([runs]), open_dataset(data)
     sidecars = _fitting_sidecars(run_sets, dataset, description, path)
     name, queries = description.system.name, description.training.queries

@@ -266,14 +266,18 @@ def read_rows(path: Path, model: type[Model], error: type[DataError], summary: s
     _read(path, error, summary)
     log, rows, findings = FindingLog(), [], []
     for line, cells in csv_rows(path, tuple(model.model_fields), log):
+        filled = {name: cell or None for name, cell in cells.items()}
         try:
-            rows.append(
-                model.model_validate(
-                    {name: cell or None for name, cell in cells.items()}, strict=False
-                )
-            )
+            row = model.model_validate(filled, strict=False)
+            rows.append(row)
         except ValidationError as wrong:
             findings += [_finding(model, item, path, {}, line) for item in wrong.errors()]
+            continue
+        findings += [
+            Finding("wrong-type", f"{name}: {cell!r} is no number in plain digits", str(path), line)
+            for name, cell in cells.items()
+            if "_" in cell and not isinstance(getattr(row, name), str)
+        ]
     log.stop_if_any(error, summary)
     if findings:
         raise error(summary, findings)

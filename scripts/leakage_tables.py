@@ -27,7 +27,8 @@ from msshift_bench.leakage import FoundLeakage, WordSpace
 from msshift_bench.output import Table
 from msshift_bench.output.rendering import to_markdown
 from msshift_bench.plumbing import write_atomically
-from msshift_bench.similarity import sorted_words, unit_rows
+from msshift_bench.search import sorted_words
+from msshift_bench.similarity import unit_rows
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MARK, END = "<!-- scripts/leakage_tables.py: {} -->\n", "<!-- end -->\n"

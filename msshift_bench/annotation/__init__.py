@@ -23,7 +23,12 @@ from msshift_bench.annotation.labels import (
     Verdict,
     similarity_labels,
 )
-from msshift_bench.annotation.sheets import check_sheet, read_annotations, write_sheet
+from msshift_bench.annotation.sheets import (
+    check_not_filled,
+    check_sheet,
+    read_annotations,
+    write_sheet,
+)
 
 __all__ = [
     "AGREED",
@@ -38,6 +43,7 @@ __all__ = [
     "Question",
     "SimilarityLabels",
     "Verdict",
+    "check_not_filled",
     "check_sheet",
     "read_annotations",
     "similar_pairs",

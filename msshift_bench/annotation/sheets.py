@@ -42,9 +42,9 @@ from msshift_bench.errors import (
     quoted,
 )
 from msshift_bench.output import csv_text
-from msshift_bench.plumbing import csv_rows, jsonl_records, write_atomically
+from msshift_bench.plumbing import csv_rows, decimal_numbers, jsonl_records, write_atomically
 
-__all__ = ["check_sheet", "read_annotations", "write_sheet"]
+__all__ = ["check_not_filled", "check_sheet", "read_annotations", "write_sheet"]
 
 _ENDINGS = (".csv", ".json")
 _NEEDED = Pair._fields[:4]
@@ -117,18 +117,33 @@ def check_sheet(path: Path) -> None:
 
     Raises:
         UnknownNameError: if its name has no ending of ``.csv`` and ``.json``.
-        UsageError: if the file exists and is no sheet, or one that holds verdicts.
+        UsageError: if the file exists and is no sheet, or one that holds verdicts or notes.
     """
     if path.suffix.lower() not in _ENDINGS:
         raise UnknownNameError("ending of a sheet", path.suffix, _ENDINGS)
-    if not path.is_file():
+    check_not_filled(path, must_be_sheet=True)
+
+
+def check_not_filled(path: Path, *, must_be_sheet: bool = False) -> None:
+    """Check that a file that is to be replaced is no sheet that annotators filled in.
+
+    Args:
+        path: the file, which need not exist.
+        must_be_sheet: whether it must be a sheet, if it exists.
+
+    Raises:
+        UsageError: if it holds verdicts or notes, or is no sheet though it must be.
+    """
+    if path.suffix.lower() not in _ENDINGS or not path.is_file():
         return
     findings = FindingLog()
-    questions, rows = _open(path, findings)
-    names = _names(questions)
-    filled = sum(any(row.get(name) for name in names) for _, _, row in rows)
-    if filled or len(findings):
-        holds = "is no sheet to fill in" if len(findings) else f"holds verdicts on {filled:,} pairs"
+    _, rows = _open(path, findings)
+    ours = {*Pair._fields, "annotator"}
+    filled = sum(any(row[name] for name in row.keys() - ours) for _, _, row in rows)
+    is_other = bool(len(findings)) and must_be_sheet
+    if filled or is_other:
+        holds = f"holds verdicts or notes on {filled:,} pairs"
+        holds = "is no sheet to fill in" if is_other else holds
         raise UsageError(f"{path} {holds}, and would be lost; give another name, or move it away")
 
 
@@ -285,10 +300,7 @@ def _fix(question: Question) -> str:
 
 
 def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
+    (value,) = decimal_numbers([text.encode()])
     return value if abs(value) <= _MOST_COSINE else None
 
 

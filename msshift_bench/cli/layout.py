@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any, ClassVar, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command_name
+
+from msshift_bench.errors import UsageError
 
 __all__ = ["Command", "CommandGroup", "in_panels", "lay_out", "panels_in_order", "with_called"]
 
@@ -24,6 +27,9 @@ _SHORT: Mapping[type, str] = MappingProxyType(
 """What help texts print for an option's type; typer's names leave 18 of 80 columns to words."""
 
 
+_ODD_DIGITS = re.compile(r"[0-9]_[0-9]|[^\x00-\x7f]")
+
+
 class Command(TyperCommand):
     """A command whose help text leaves room for words on 80 columns.
 
@@ -32,6 +38,21 @@ class Command(TyperCommand):
     """
 
     panels: ClassVar[Panels] = MappingProxyType({})
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Parse what was typed; Python's own parsers read ``1_0`` as 10, and digits of any script.
+
+        Raises:
+            UsageError: if a number is not written in plain digits.
+        """
+        typed, *_ = self.make_parser(ctx).parse_args(args=list(args))
+        for name, value in typed.items():
+            texts = value if isinstance(value, list | tuple) else [value]
+            odd = [text for text in texts if isinstance(text, str) and _ODD_DIGITS.search(text)]
+            if odd and _is_number(self, name):
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} is {odd[0]!r}; write a number in plain digits, e.g. 10")
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, with what was not typed from the configuration file."""
@@ -42,8 +63,7 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help text."""
-        types = get_type_hints(inspect.unwrap(self.callback)) if self.callback else {}
-        _shorten_types(self.get_params(ctx), types)
+        _shorten_types(self.get_params(ctx), _types(self))
         titles = {name: title for title, names in self.panels.items() for name in names}
         for parameter in self.params:
             if isinstance(parameter, TyperOption) and parameter.name in titles:
@@ -68,6 +88,14 @@ class CommandGroup(TyperGroup):
         if self.order:
             names.sort(key=lambda name: self.order.index(commands[name].rich_help_panel))
         return names
+
+
+def _types(command: TyperCommand) -> dict[str, Any]:
+    return get_type_hints(inspect.unwrap(command.callback)) if command.callback else {}
+
+
+def _is_number(command: TyperCommand, name: str) -> bool:
+    return _innermost(_types(command).get(name, str)) in (int, float)
 
 
 def _shorten_types(parameters: Iterable[Any], types: Mapping[str, Any]) -> None:

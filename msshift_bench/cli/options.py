@@ -121,7 +121,7 @@ def whole_numbers(option: str, text: str) -> list[int]:
         UsageError: if it lists anything else.
     """
     parts = [part.strip() for part in text.split(",")] if text else []
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isascii() and part.isdecimal() for part in parts):
         raise UsageError(f"{option} is {text!r}; give whole numbers, e.g. 1,2,3")
     return [int(part) for part in parts]
 
@@ -257,9 +257,10 @@ class Checking:
         list[str] | None,
         typer.Option(
             help="Go on where run files, or a tenth of a group's queries, are missing (partial), "
-            "two models gave the same run (identical), or runs were made on other data or passages "
-            "(other-data); repeat it for several.",
-            autocompletion=completing(lambda: ("partial", "identical", "other-data")),
+            "two models gave the same run (identical), a model was trained on test queries "
+            "(leaked), or runs were made on other data or passages (other-data); repeat it for "
+            "several.",
+            autocompletion=completing(lambda: ("partial", "identical", "leaked", "other-data")),
         ),
     ] = None
 

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from msshift_bench.errors import UsageError
+
 __all__ = ["check_outputs", "files_of_collection"]
 
 
@@ -21,7 +23,8 @@ def check_outputs(
 
     Raises:
         NotFoundError: if an output's folder does not exist.
-        UsageError: if an output is no possible file, is an input, or is given twice.
+        UsageError: if an output is no possible file, is an input, is given twice, or is a sheet
+            that was filled in or settings that somebody wrote.
         RunError: if a folder of run sets holds a name that is not understood.
         OSError: if a file cannot be written; its ``filename`` is the output.
     """
@@ -37,6 +40,19 @@ def check_outputs(
         except OSError as error:
             error.filename, error.filename2 = str(output), None
             raise
+        _check_not_typed(output)
+
+
+def _check_not_typed(output: Path) -> None:
+    """Check that an output that is there is nothing that people write or fill in."""
+    if output.is_file() and output.suffix == ".toml":
+        raise UsageError(
+            f"{output} is a file that people write, and would be lost; give another name"
+        )
+    if output.is_file():
+        from msshift_bench.annotation import check_not_filled
+
+        check_not_filled(output)
 
 
 def files_of_collection(collection: str | None) -> list[Path]:

@@ -39,7 +39,7 @@ __all__ = ["Collection", "find_text_file", "open_collection"]
 _ID = re.compile(r"[^\0\t-\r ]+")
 """What a field of a run file may be; only ASCII white space separates them."""
 
-_MINI = re.compile(r"mini(?::(\d+))?")
+_MINI = re.compile(r"mini(?::([0-9]+))?")
 
 
 class Collection(ABC):

@@ -2,8 +2,8 @@
 
 `score_runs` scores single runs, `evaluate_run_sets` computes Avg In, Out and Rel Loss of run sets,
 `evaluate_also_tests` scores them on other queries, and `compare_run_sets` compares systems. Each
-returns a `Result`. It may use `data`, `runs`, `stats`, `output`, `plumbing`, `shifts`, `records`,
-`arrays`, `errors` and `_version`.
+returns a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plumbing`, `shifts`,
+`records`, `arrays`, `errors` and `_version`.
 """
 
 from msshift_bench.evaluation.also_tests import evaluate_also_tests

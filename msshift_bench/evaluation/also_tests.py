@@ -25,12 +25,13 @@ from msshift_bench.evaluation.claims import (
     drop_claims,
     extra_claims,
 )
-from msshift_bench.evaluation.notes import change_notes, extra_notes
+from msshift_bench.evaluation.notes import change_notes, extra_notes, trained_notes
 from msshift_bench.evaluation.results import Note, Result
 from msshift_bench.evaluation.scores import FOR_ALL, Scores, answered_by_all, check_is_mean
 from msshift_bench.evaluation.scoring import score_files
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import change_tables, extra_tables
+from msshift_bench.evaluation.trained_queries import find_dataset
 from msshift_bench.records import Row
 from msshift_bench.runs import RunSet, extra_runs_path, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift, in_order
@@ -60,7 +61,8 @@ def evaluate_also_tests(
         also_test: name -> a folder of ``queries.tsv`` and ``qrels.tsv``, whose judgements may be
             graded, with or without ``variants.tsv``; or a file of variants of the shifts' test
             queries (query_id, text, method). All hold variants, or none.
-        data: the data set with the queries of variants; only read for a file of these.
+        data: the data set with the queries of variants, and with the training queries of the
+            models: none of them may be asked. Where there is none, a note says so.
         shifts: only the models of these shifts; all, if empty.
         settings: measures and policies; every measure must be a mean.
         allow: what not to refuse, some of `ALLOWANCES`.
@@ -79,7 +81,7 @@ def evaluate_also_tests(
         DataError: if no variant is of a test query of a shift, or none counts.
         RunError: if a run is malformed, was made for other queries, is missing or is that of
             another model, or a system's runs, or those that it is compared with, are of different
-            passages or data (all unless allowed).
+            passages or data, or a model was trained on queries of a test set (all unless allowed).
     """
     settings = settings or Settings()
     test_sets = read_extra_tests(also_test)
@@ -95,11 +97,13 @@ def evaluate_also_tests(
             check_is_mean(measure)
     wanted = [get_shift(name) for name in dict.fromkeys(shifts)]
     run_sets, checks = find_run_sets(runs), Checks(allow=allow)
+    checks.training_data = find_dataset(data)
     if varied:
         return _evaluate_variants(run_sets, test_sets, also_test, data, wanted, settings, checks)
     claims: list[Claim] = []
     scores: list[Scores] = []
     for test_set in test_sets:
+        checks.check_grades(test_set, settings.measures)
         found = _runs_for(run_sets, test_set, Path(also_test[test_set.name]), wanted, checks)
         checks.check_passages(
             (f"{part.system} on {test_set.name} ({part.shift.name})", part.files) for part in found
@@ -119,10 +123,17 @@ def evaluate_also_tests(
                     claims += drop_claims(part, measure, queries, everything)
         scores += of_set
     figures = infer(claims, settings)
-    notes = [Note(line) for line in extra_notes(settings, figures)]
+    lines = [*extra_notes(settings, figures), *trained_notes(checks.trained)]
+    notes = [Note(line) for line in lines]
     notes += [Note(line, "doubt") for line in checks.doubts]
     layout = partial(extra_tables, settings=settings)
-    return Result("extra tests", figures, settings.to_json(), DataInfo(), notes, layout, scores)
+    written, facts = settings.to_json(), _facts(checks)
+    return Result("extra tests", figures, written, DataInfo(), notes, layout, scores, facts)
+
+
+def _facts(checks: Checks) -> dict[str, list[dict[str, object]]]:
+    """Return what was counted of test queries among training queries, for JSON."""
+    return {"trained_on": [part._asdict() for part in checks.trained.values() if part]}
 
 
 def _counted(scores: Sequence[Scores], settings: Settings) -> Ints:
@@ -169,6 +180,8 @@ def _score(run_set: RunSet, test_set: TestSet, settings: Settings, checks: Check
         replace(run_set, system=str(place)).check_complete()
     checks.check_queries(run_set, test_set)
     checks.check_models(run_set)
+    models = [part for runs in run_set.runs.values() for part in runs.items()]
+    checks.check_untrained(test_set, [(run, run_set.shift.name, name) for name, run in models])
     (scores,) = score_files([(run_set, test_set)], settings)
     checks.check_scores(scores, settings.missing, every_group=False)
     name = f"{run_set.system} on {test_set.name} ({run_set.shift.name})"
@@ -262,6 +275,7 @@ def _evaluate_variants(
     scores: list[Scores] = []
     info = DataInfo()
     for test_set in test_sets:
+        checks.check_grades(test_set, settings.measures)
         dataset = open_dataset(data) if test_set.needs_shift else None
         if dataset is not None:
             info = checks.data = dataset.info
@@ -292,10 +306,12 @@ def _evaluate_variants(
             contents.append(_contents(variants, shift, [*rows, *variants.rows], dataset))
     figures = infer(claims, settings)
     lines = change_notes(info, settings, figures, list(dict.fromkeys(contents)))
+    lines += trained_notes(checks.trained)
     notes = [Note(line) for line in lines]
     notes += [Note(line, "doubt") for line in checks.doubts]
     layout = partial(change_tables, settings=settings)
-    return Result("variants", figures, settings.to_json(), info, notes, layout, scores)
+    written, facts = settings.to_json(), _facts(checks)
+    return Result("variants", figures, written, info, notes, layout, scores, facts)
 
 
 def _own_runs(run_sets: Sequence[RunSet], changed: RunSet) -> RunSet:

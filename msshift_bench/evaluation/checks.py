@@ -6,14 +6,19 @@ them, unless the caller allows it by name (`ALLOWANCES`). What is allowed leaves
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+
 from msshift_bench.arrays import Ints
-from msshift_bench.data import DataInfo, TestSet
+from msshift_bench.data import DataInfo, Dataset, TestSet
 from msshift_bench.errors import Finding, RunError, UnknownNameError
+from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scores import (
     FEWEST_ANSWERED,
     ScoredRun,
@@ -21,6 +26,7 @@ from msshift_bench.evaluation.scores import (
     first_ids,
     looks_like,
 )
+from msshift_bench.evaluation.trained_queries import TrainedQueries, count_trained
 from msshift_bench.runs import RunReport, RunSet, Sidecar, read_run
 from msshift_bench.shifts import Shift
 
@@ -30,6 +36,7 @@ ALLOWANCES: Mapping[str, str] = MappingProxyType(
     {
         "partial": "compute what can be computed where run files, or queries of them, are missing",
         "identical": "accept the same run under two models of a system",
+        "leaked": "score a model on queries that it was trained on",
         "other-data": "score runs whose sidecars name other data, or different passages",
     }
 )
@@ -44,6 +51,14 @@ FEW_MISSING = 0.05
 MOST_MISSING = 0.1
 """The share that they may lack, and count 0, of a group of `FEWEST_ANSWERED` or more."""
 
+_MOST_DIFFERING = 0.01
+"""The share of queries that one ranking may score otherwise where its scores were rounded."""
+
+_COUNTS_ALL = re.compile(r"^(AP|P|R|RR|Rprec|Success)(@\d+)?$")
+"""Measures for which a passage is relevant or not; ir_measures has them with ``rel``, too."""
+
+_Rankings = Mapping[str, Mapping[str, float]]
+
 
 class Checks:
     """The checks of one call; each sidecar is read once.
@@ -54,6 +69,9 @@ class Checks:
 
     Attributes:
         doubts: what was allowed, and what is odd and no reason to refuse.
+        training_data: the data set that models were trained on; `None` if none is at hand.
+        trained: what was counted of test queries among training queries, by test set, shift and
+            model; `None` where its training queries are not known.
 
     Raises:
         UnknownNameError: for another allowance.
@@ -66,6 +84,8 @@ class Checks:
         self.data = data or DataInfo()
         self.allow = frozenset(allow)
         self.doubts: list[str] = []
+        self.training_data: Dataset | None = None
+        self.trained: dict[tuple[str, str, str], TrainedQueries | None] = {}
         self._sidecars: dict[Path, Sidecar] = {}
 
     def sidecar(self, run: Path) -> Sidecar:
@@ -217,6 +237,50 @@ class Checks:
         if findings:
             raise RunError(
                 f"runs and the test set {test_set.name} do not belong together:", findings
+            )
+
+    def check_untrained(
+        self, test_set: TestSet, models: Iterable[tuple[Path, str, str | None]]
+    ) -> None:
+        """Check that models did not train on the queries that they are tested on.
+
+        Args:
+            test_set: the test set.
+            models: of each model its run, the shift, and its held-out group or training set.
+
+        Raises:
+            RunError: naming the models that did, if that is not allowed.
+        """
+        findings = []
+        for run, shift, model in models:
+            key = test_set.name, shift, model or ""
+            if not model or self.trained.get(key) is not None:  # another seed, or system
+                continue
+            dataset = self.training_data
+            if dataset and self.sidecar(run).data not in ("", dataset.info.content_digest):
+                dataset = None
+            counted = count_trained(test_set, shift, model, dataset) if dataset else None
+            self.trained[key] = counted
+            if counted and counted.trained:
+                message = f"{counted.counts} of the {counted.queries:,} queries of {test_set.name}:"
+                message += f" {counted.ids:,} by their ids, {counted.words:,} by their words"
+                fix = "leave these queries out of the test set, or go on with --allow leaked"
+                findings.append(Finding("trained-on-test", message, str(run), fix=fix))
+        if findings and "leaked" not in self.allow:
+            raise RunError(f"models were trained on queries of {test_set.name}:", findings)
+        self.doubts += [f"{finding.message} (--allow leaked)" for finding in findings]
+
+    def check_grades(self, test_set: TestSet, measures: Iterable[Measure]) -> None:
+        """Doubt measures that count every grade, where judgements have several."""
+        highest = max(
+            (grade for of in test_set.judged.values() for grade in of.values()), default=0
+        )
+        names = [measure.name for measure in measures if _COUNTS_ALL.fullmatch(measure.name)]
+        if highest > 1 and names:
+            stricter = " and ".join(_COUNTS_ALL.sub(r"\1(rel=2)\2", name) for name in names)
+            self.doubts.append(
+                f"{test_set.name}: judgements go up to {highest}; a passage is relevant from 1 on "
+                f"for {' and '.join(names)}, from 2 on for {stricter}"
             )
 
     def check_same_models(self, name: str, plain: RunSet, changed: RunSet) -> None:
@@ -396,36 +460,47 @@ def _incomplete(run: ScoredRun, group: str, queries: Ints) -> Finding:
 def _identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
     """Yield pairs of runs that hold the same rankings, the earlier first.
 
-    Scores that rise or fall together, another tag and another compression change no ranking: runs
-    that score alike are read again.
+    Another tag, another file and other scores change no ranking. Scores that were rounded may tie
+    what was apart: where the passages are the same and nearly every query scores alike, files are
+    read again.
     """
-    seen: dict[tuple[object, ...], list[ScoredRun]] = {}
+    seen: dict[str, list[ScoredRun]] = {}
     for run in runs:
-        figures = [scores.tobytes() for scores in run.scores.values()]
-        alike = seen.setdefault((run.report.lines, run.report.queries, *figures), [])
-        first = next((other for other in alike if _is_same(run.report, other.report)), None)
+        alike = seen.setdefault(run.report.documents, [])
+        first = next((other for other in alike if _is_same(run, other)), None)
         if first is None:
             alike.append(run)
         else:
             yield first, run
 
 
-def _is_same(run: RunReport, other: RunReport) -> bool:
-    """Whether two runs are the same file, or two files with the same rankings."""
-    if not run.digest or not other.digest:
+def _is_same(run: ScoredRun, other: ScoredRun) -> bool:
+    """Whether two runs of the same passages rank them alike, but for ties of one of them."""
+    if not run.report.ranking:  # scores that were read as such
         return False
-    if run.digest == other.digest:
+    if run.report.ranking == other.report.ranking:
         return True
-    files = [Path(report.name) for report in (run, other)]
-    return all(file.is_file() for file in files) and _rankings(files[0]) == _rankings(files[1])
+    differing = [
+        np.mean(~np.isclose(values, other.scores[measure], equal_nan=True))
+        for measure, values in run.scores.items()
+    ]
+    files = [Path(scored.report.name) for scored in (run, other)]
+    is_near = max(differing) <= _MOST_DIFFERING and all(file.is_file() for file in files)
+    return is_near and _ranks_alike(*map(read_run, files))
 
 
-def _rankings(run: Path) -> dict[str, list[str]]:
-    """Return query -> document ids, the best first, equal scores as `trec_eval` orders them."""
-    return {
-        query: sorted(docs, key=lambda doc: (docs[doc], doc), reverse=True)
-        for query, docs in read_run(run).items()
-    }
+def _ranks_alike(run: _Rankings, other: _Rankings) -> bool:
+    """Whether no two passages of a query stand in opposite orders, and few of them tie."""
+    tied = [0, 0]
+    documents = 0
+    for query, scores in run.items():
+        pairs = sorted((score, other[query][doc]) for doc, score in scores.items())
+        first, second = zip(*pairs, strict=True)
+        if any(later < sooner for sooner, later in pairwise(second)):
+            return False
+        documents += len(pairs)
+        tied = [tied[0] + len(pairs) - len(set(first)), tied[1] + len(pairs) - len(set(second))]
+    return max(tied) * 2 < documents
 
 
 def identical_doubts(runs: Iterable[ScoredRun]) -> list[str]:

@@ -141,6 +141,8 @@ def score_run_sets(
     shifts = {run_set.shift.name: run_set.shift for run_set in run_sets}
     test_sets = {name: _test_set_of_shift(shift, dataset) for name, shift in shifts.items()}
     checks.check_run_sets(run_sets)
+    for test_set in test_sets.values():
+        checks.check_grades(test_set, settings.measures)
     pairs = [(run_set, test_sets[run_set.shift.name]) for run_set in run_sets]
     scores = []
     for part in score_files(pairs, settings, progress):

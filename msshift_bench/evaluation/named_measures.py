@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -234,7 +235,8 @@ def parse_measure(name: str) -> Measure:
     """
     if native := native_measure(name):
         return native
-    if delegated := delegate(name):
+    # Python reads 1_0 as 10.
+    if not re.search(r"[0-9]_[0-9]", name) and (delegated := delegate(name)):
         # "RR(rel=1)@10" is "RR@10", which is computed here.
         return native_measure(delegated.name) or delegated
     raise UnknownNameError("measure", name, VALID_NAMES)

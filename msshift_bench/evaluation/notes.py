@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from msshift_bench._version import __version__
@@ -14,6 +14,7 @@ from msshift_bench.evaluation.results import Note
 from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
 from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, show_share
+from msshift_bench.evaluation.trained_queries import TrainedQueries
 from msshift_bench.output import say_level
 from msshift_bench.runs import TIE_POLICIES
 from msshift_bench.shifts import get_shift
@@ -40,6 +41,7 @@ __all__ = [
     "run_counts",
     "run_notes",
     "tie_notes",
+    "trained_notes",
     "weak_notes",
 ]
 
@@ -376,6 +378,33 @@ def extra_notes(settings: Settings, figures: Figures) -> list[str]:
         f"{say_level(settings.confidence)} intervals: {_what_counts(figures)}",
         *policy_notes(settings),
     ]
+
+
+def trained_notes(trained: Mapping[tuple[str, str, str], TrainedQueries | None]) -> list[str]:
+    """Return what models trained on of the test queries, and of which models nobody knows it.
+
+    Args:
+        trained: the counts, by test set, shift and model.
+    """
+    lines = []
+    for test, shift in dict.fromkeys(key[:2] for key in trained):
+        models = {
+            model: part for (*place, model), part in trained.items() if place == [test, shift]
+        }
+        known = [part for part in models.values() if part and part.trained + part.passages]
+        lines += [
+            f"{test} ({shift}): of {part.queries:,} queries, {part.counts} and {part.passages:,} "
+            "share a relevant passage with a training query"
+            for part in known
+        ]
+        unknown = ", ".join(model for model, part in models.items() if part is None)
+        if unknown:
+            lines.append(
+                f"{test} ({shift}): not compared with what the models "
+                f"{get_shift(shift).training_of(unknown)} were trained on: no data set at hand "
+                "holds it (--data)"
+            )
+    return lines
 
 
 def change_notes(

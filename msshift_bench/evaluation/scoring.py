@@ -10,19 +10,13 @@ from pathlib import Path
 
 from msshift_bench.data import Dataset, TestSet, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.evaluation.checks import (
-    COMPARED_RUNS,
-    Checks,
-)
+from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, identical_doubts
 from msshift_bench.evaluation.claims import (
     LeftOut,
     left_out_claims,
     run_claims,
 )
-from msshift_bench.evaluation.notes import (
-    left_out_notes,
-    run_notes,
-)
+from msshift_bench.evaluation.notes import left_out_notes, run_notes, trained_notes
 from msshift_bench.evaluation.results import Note, Result, Section
 from msshift_bench.evaluation.scores import (
     FOR_ALL,
@@ -39,6 +33,7 @@ from msshift_bench.evaluation.tables import (
     left_out_tables,
     run_tables,
 )
+from msshift_bench.evaluation.trained_queries import find_dataset
 from msshift_bench.plumbing import Progress, map_in_threads, silent
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, RunSet, read_qrels
@@ -167,7 +162,8 @@ def score_runs(
         runs: paths, or anything else that `read_run` takes, or what it returns.
         test_set: what `open_test_set` takes.
         settings: measures and policies.
-        data: the data set of a config; see `open_test_set`.
+        data: the data set of a config; see `open_test_set`. For other test sets, what models
+            were trained on that sidecars name; none of it may be asked.
         reference: the run to compare the others with, one of `runs` or another.
         without: test queries to compute the figures without, too.
         allow: what not to refuse, some of `ALLOWANCES`.
@@ -177,7 +173,8 @@ def score_runs(
 
     Raises:
         RunError: if a run is malformed, answers no query of the test set, or was made on other
-            data; or runs that are compared are of different passages (unless allowed).
+            data; or runs that are compared are of different passages, or a model was trained on
+            queries of the test set (unless allowed).
         UsageError: if a run is given twice, or a measure is no mean over the same queries for runs
             that are compared.
         DataError: if no query is left to count.
@@ -198,6 +195,12 @@ def score_runs(
     if reference is not None:
         checks.check_passages([(judged.name, files)], COMPARED_RUNS)
     checks.check_data(files)
+    if not judged.data.content_digest:  # a data set's own tests are none of its training queries
+        sidecars = [checks.sidecar(file) for file in files]
+        trained = [(part.run, part.shift, part.held_out) for part in sidecars if part.shift]
+        checks.training_data = find_dataset(data) if trained else None
+        checks.check_untrained(judged, trained)
+    checks.check_grades(judged, settings.measures)
     judgements = judgements_of(judged)
     groups = positions_of(judged.groups, judgements)
     scored = [score_run(source, judgements, settings) for source in sources]
@@ -216,12 +219,13 @@ def score_runs(
             counted = part.counted(settings.missing)
             claims += left_out_claims(part, measure, counted, "macro", without)
         figures = Figures([*figures, *infer(claims, settings)])
-    lines = run_notes(judged.data, settings, scores, figures)
+    lines = [*run_notes(judged.data, settings, scores, figures), *trained_notes(checks.trained)]
     notes = [Note(line, about={"view": "runs"}) for line in lines]
     if without is not None:
         lines = left_out_notes(figures, without.source)
         notes += [Note(line, about={"view": "left out"}) for line in lines]
     doubts = [*checks.doubts, *(line for s in scores for line in checks.doubts_about(s, s.system))]
+    doubts += identical_doubts(scored)
     notes += [Note(line, "doubt") for line in doubts]
     layout = partial(_run_sections, settings=settings)
     return Result("scores", figures, settings.to_json(), judged.data, notes, layout, scores)

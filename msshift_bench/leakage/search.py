@@ -41,7 +41,8 @@ from msshift_bench.leakage.queries import TopicText, TrainingStream, read_topics
 from msshift_bench.plumbing import Progress, silent, slices
 from msshift_bench.records import Qrel, Query
 from msshift_bench.runs import Judgements, read_qrels
-from msshift_bench.similarity import CosineSearch, QuerySource, normalise, sorted_words, unit_rows
+from msshift_bench.search import normalise, sorted_words
+from msshift_bench.similarity import CosineSearch, QuerySource, unit_rows
 
 __all__ = ["THRESHOLDS", "NearDuplicates", "WordSpace", "find_leakage"]
 

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Ints
 
-__all__ = ["ODD_IDS", "SortedKeys", "flags", "hashes_of", "id_column", "odd_rows", "take"]
+__all__ = [
+    "ODD_IDS",
+    "SortedKeys",
+    "flags",
+    "hashes_of",
+    "id_column",
+    "odd_rows",
+    "sums_of_rankings",
+    "take",
+]
 
 ODD_IDS = {
     "id-leading-zeros": (re.compile(rb"0[0-9]+"), "an integer with leading zeros"),
@@ -104,13 +113,17 @@ class SortedKeys:
         ids: the documents' ids.
         starts: index of each query's first document, shape ``[queries]``.
         owner: the query that each document belongs to, ascending, shape ``[documents]``.
+
+    Attributes:
+        hashes: the documents' hashes, shape ``[documents]``.
     """
 
     def __init__(self, ids: pa.BinaryArray, starts: Ints, owner: Ints) -> None:
         self._ids = ids
         self._row_bits = np.uint64(len(owner).bit_length())
         self._query_bits = np.uint64(len(starts).bit_length())
-        self._keys = self._cut(hashes_of(ids), owner)
+        self.hashes = hashes_of(ids)
+        self._keys = self._cut(self.hashes, owner)
         self._keys |= np.arange(len(owner), dtype=np.uint64)
         if len(owner) < _FEW_LINES * len(starts):
             self._keys.sort()
@@ -156,3 +169,23 @@ def _scramble(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     mixed ^= mixed >> np.uint64(32)
     mixed *= _MULTIPLIERS[1]
     return mixed
+
+
+def sums_of_rankings(
+    queries: pa.BinaryArray, starts: Ints, hashes: NDArray[np.uint64], places: Ints
+) -> tuple[int, int]:
+    """Return a number that stands for queries with their rankings, and one for their documents.
+
+    The order of queries changes neither: those of several blocks are added, modulo 2**64.
+
+    Args:
+        queries: the id of each query.
+        starts: index of each query's first document, shape ``[queries]``.
+        hashes: the documents' hashes, shape ``[documents]``.
+        places: how many documents stand above each one, shape ``[documents]``.
+    """
+    of_documents = np.add.reduceat(hashes, starts)
+    of_places = np.add.reduceat(hashes * places.view(np.uint64), starts)
+    of_queries = hashes_of(queries)
+    ranking = _scramble((_scramble(of_places) + of_documents) ^ of_queries)
+    return int(ranking.sum()), int(_scramble(of_documents ^ of_queries).sum())

@@ -13,7 +13,14 @@ from msshift_bench.arrays import Ints
 from msshift_bench.errors import MAX_FINDINGS, quoted
 from msshift_bench.runs.findings import RunFindings
 from msshift_bench.runs.hits import Hits, JudgedRun, RunReport
-from msshift_bench.runs.ids import ODD_IDS, SortedKeys, id_column, odd_rows, take
+from msshift_bench.runs.ids import (
+    ODD_IDS,
+    SortedKeys,
+    id_column,
+    odd_rows,
+    sums_of_rankings,
+    take,
+)
 from msshift_bench.runs.lines import Lines
 from msshift_bench.runs.qrels import Judgements
 
@@ -79,6 +86,7 @@ class JudgedQueries(NamedTuple):
         counts: how many lines each has.
         hits: rows of `Hits`, shape ``[hits, 5]``.
         odd: what is odd about them.
+        sums: of their rankings, and of their documents; see `sums_of_rankings`.
     """
 
     queries: list[bytes]
@@ -86,6 +94,7 @@ class JudgedQueries(NamedTuple):
     counts: Ints
     hits: Ints
     odd: list[Oddity]
+    sums: tuple[int, int]
 
 
 class _Queries:
@@ -151,6 +160,7 @@ class RunJudge:
         self.queries = 0
         self.lines = 0
         self.extra_queries = 0
+        self.sums = (0, 0)
         self._checks_queries = judgements is not None
         self._judgements = Judgements({}) if judgements is None else judgements
         self._tie_policy = tie_policy
@@ -178,7 +188,22 @@ class RunJudge:
         keys = SortedKeys(by_score.docs, queries.starts, queries.owner)
         odd += _repeated_documents(queries, keys.with_repeats())
         hits = self._find_hits(by_score, queries.starts, positions, keys)
-        return JudgedQueries(queries.ids, positions, queries.counts, hits, odd)
+        sums = self._sums(queries, by_score, keys)
+        return JudgedQueries(queries.ids, positions, queries.counts, hits, odd, sums)
+
+    def _sums(self, queries: _Queries, by_score: Lines, keys: SortedKeys) -> tuple[int, int]:
+        """Return the sums of rankings, documents of equal scores at one place, and of documents."""
+        if self._tie_policy == "rank":
+            assert by_score.ranks is not None
+            places = by_score.ranks.astype(np.int64)
+        else:
+            is_new = queries.begins.copy()
+            is_new[1:] |= by_score.scores[1:] != by_score.scores[:-1]
+            first = np.flatnonzero(is_new)
+            above = first - queries.starts[queries.owner[first]]
+            places = np.repeat(above, np.diff(first, append=by_score.size))
+        ids = take(queries.lines.queries, queries.starts)
+        return sums_of_rankings(ids, queries.starts, keys.hashes, places)
 
     def _odd_queries(
         self, queries: _Queries, positions: Ints, texts: Sequence[str]
@@ -246,6 +271,7 @@ class RunJudge:
         if len(self._seen) < self.queries:
             raise QueriesInterleavedError
         self.lines += int(judged.counts.sum())
+        self.sums = (self.sums[0] + judged.sums[0], self.sums[1] + judged.sums[1])
         self._hits.append(judged.hits)
         known = np.flatnonzero(judged.positions >= 0)
         positions = judged.positions[known]

@@ -1,10 +1,12 @@
 """Search of words and of vectors, and rankings in the order that all systems share.
 
+`sorted_words` is what texts of the same words have in common.
+
 It may use `arrays`, `plumbing`, `records` and `errors`.
 """
 
 from msshift_bench.search.bm25 import Bm25, Bm25Parameters, kept_index, stemmer_version
-from msshift_bench.search.query_words import content_words
+from msshift_bench.search.query_words import content_words, normalise, sorted_words
 from msshift_bench.search.ranking import (
     BATCH,
     Best,
@@ -27,7 +29,9 @@ __all__ = [
     "check_compiler",
     "content_words",
     "kept_index",
+    "normalise",
     "rankings_of",
     "search_vectors",
+    "sorted_words",
     "stemmer_version",
 ]

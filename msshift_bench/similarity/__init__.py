@@ -3,9 +3,9 @@
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
 what they can compute. `count_overlap` counts the relevant passages that test and training queries
-share, by their judgements. `CosineSearch` finds all pairs of at least a cosine, `sorted_words` is
-what texts of the same words have in common. The room may use `data`, `encoders`, `output`,
-`plumbing`, `runs`, `search`, `shifts`, `records`, `arrays` and `errors`.
+share, by their judgements. `CosineSearch` finds all pairs of at least a cosine. The room may use
+`data`, `encoders`, `output`, `plumbing`, `runs`, `search`, `shifts`, `records`, `arrays` and
+`errors`.
 """
 
 from msshift_bench.similarity.indicators import (
@@ -34,7 +34,6 @@ from msshift_bench.similarity.vectors import (
     product_error,
     unit_rows,
 )
-from msshift_bench.similarity.words import normalise, sorted_words
 
 __all__ = [
     "GROUP_SPLITS",
@@ -51,11 +50,9 @@ __all__ = [
     "count_overlap",
     "find_indicator",
     "group_similarity",
-    "normalise",
     "product_error",
     "query_similarity",
     "read_query_set",
     "set_similarity",
-    "sorted_words",
     "unit_rows",
 ]

@@ -1,4 +1,4 @@
-"""Indicators from the words of queries, and what stays of a text without its spelling.
+"""Indicators from the words of queries.
 
 Weighted Jaccard similarity (MS-Shift, section 5.2): with S_k and T_k the shares of word k among all
 words of two sets of queries,
@@ -11,8 +11,6 @@ exact one, rounded once: neither the order of the queries nor that of the words 
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -26,30 +24,12 @@ from msshift_bench.similarity.query_sets import QueryValues
 
 __all__ = [
     "Tokenizer",
-    "normalise",
-    "sorted_words",
     "unseen_words",
     "weighted_jaccard",
 ]
 
 Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
 """From the text of a query to its words."""
-
-_APOSTROPHE = re.compile(r"(?<=[^\W\d_])['\u2019](?=[^\W\d_])")
-_ACCENTS = re.compile("[\u0300-\u036f]")
-"""The marks that Latin, Greek and Cyrillic letters carry; those of other scripts are letters."""
-
-
-class _Separators(dict[int, str]):
-    """A code point -> a space if it is punctuation, a separator or a control; else itself."""
-
-    def __missing__(self, code: int) -> str:
-        kind = unicodedata.category(chr(code))
-        self[code] = " " if kind[0] in "PZC" else chr(code)
-        return self[code]
-
-
-_SEPARATORS = _Separators()
 
 
 def split_words(text: str) -> list[str]:
@@ -106,29 +86,3 @@ def unseen_words(
         words = words_of(text)
         shares.append(sum(word not in met for word in words) / len(words) if words else 0.0)
     return QueryValues(np.array(shares))
-
-
-def normalise(text: str) -> str:
-    """Return a text in lower case, without accents, its words separated by single spaces.
-
-    An apostrophe between two letters goes without a trace (``what's`` is ``whats``); all other
-    punctuation separates words (``1.5`` is not ``15``). Symbols such as ``+`` and ``$`` stay.
-    Compatibility forms are taken apart (NFKD): full-width letters are the letters that they show.
-    """
-    return " ".join(_words(text))
-
-
-def sorted_words(text: str) -> str:
-    """Return the words of `normalise` in alphabetical order; of a text without any, the text."""
-    return " ".join(sorted(_words(text))) or text
-
-
-def _words(text: str) -> list[str]:
-    if "'" in text or "\u2019" in text:
-        text = _APOSTROPHE.sub("", text)
-    if text.isascii():
-        text = text.lower()
-    else:
-        text = unicodedata.normalize("NFKD", text).casefold()
-        text = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
-    return text.translate(_SEPARATORS).split()

@@ -328,7 +328,7 @@ def test_no_sheet_takes_the_place_of_one_that_was_filled_in(
     filled = sheet.read_text()
     done = msshift(*command)
     assert (done.returncode, sheet.read_text()) == (2, filled)
-    assert f"{sheet.name} holds verdicts on 1 pairs, and would be lost" in done.stderr
+    assert f"{sheet.name} holds verdicts or notes on 1 pairs, and would be lost" in done.stderr
     sheet.write_text("[1]" if ending == ".json" else "a poem\n")
     assert "is no sheet to fill in, and would be lost" in msshift(*command).stderr
 

@@ -28,7 +28,8 @@ from msshift_bench.leakage import (
 )
 from msshift_bench.mini import queries
 from msshift_bench.records import Qrel, Query
-from msshift_bench.similarity import normalise, sorted_words, vectors
+from msshift_bench.search import normalise, sorted_words
+from msshift_bench.similarity import vectors
 from tests.conftest import Command
 
 TEXTS = dict(queries(300))

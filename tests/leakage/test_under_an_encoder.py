@@ -12,7 +12,8 @@ from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.leakage import search
 from msshift_bench.mini import queries
-from msshift_bench.similarity import sorted_words, unit_rows
+from msshift_bench.search import sorted_words
+from msshift_bench.similarity import unit_rows
 from tests.support.tiny_encoder import make_tiny_encoder
 
 TRAIN = dict(list(queries(60))[:60])

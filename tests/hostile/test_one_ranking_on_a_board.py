@@ -1,0 +1,65 @@
+"""One system under two names on a board: told by what its runs rank, and by its scores."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.support.fabricated import write_runs, write_system
+from msshift_bench.errors import Finding
+from msshift_bench.leaderboard import check_entries
+from msshift_bench.leaderboard.submit import submit_system
+from tests.conftest import Build
+
+
+@pytest.fixture(scope="module")
+def data(build_once: Build) -> Path:
+    return build_once("mini", "length")
+
+
+def halve(run: Path, keeps: Callable[[int], bool]) -> None:
+    """Halve the scores of a run, and turn round the rankings of some queries."""
+    lines = [line.split() for line in gzip.decompress(run.read_bytes()).decode().splitlines()]
+    for number, fields in enumerate(lines):
+        score = float(fields[4]) / 2
+        fields[4] = str(score if keeps(number) else -score)
+    text = "".join(" ".join([*fields[:5], "other"]) + "\n" for fields in lines)
+    run.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def findings(folder: Path, data: Path, keeps: Callable[[int], bool], *, old: bool) -> list[Finding]:
+    """Hand a system in, and again under another name with other scores."""
+    runs = write_runs(folder / "runs/first", data)
+    shutil.copytree(runs, folder / "runs/second")
+    for run in (folder / "runs/second").rglob("*.run.gz"):
+        halve(run, keeps)
+    for name in ("first", "second"):
+        system = write_system(folder / f"{name}.toml", name, length="msshift")
+        submit_system(folder / "runs" / name, system, folder / name, data)
+        shutil.copytree(folder / name / "entries", folder / "board", dirs_exist_ok=True)
+    for path in (folder / "board").rglob("scores.parquet") if old else ():
+        table = pq.read_table(path)
+        head = json.loads(table.schema.metadata[b"msshift_bench"])
+        for run in head["runs"]:
+            del run["ranking"]
+        renewed = {**table.schema.metadata, b"msshift_bench": json.dumps(head).encode()}
+        pq.write_table(table.replace_schema_metadata(renewed), path)
+    return check_entries(folder / "board")[1]
+
+
+def test_other_scores_and_another_tag_are_no_other_ranking(tmp_path: Path, data: Path) -> None:
+    by_code = {found.code: found for found in findings(tmp_path, data, lambda _: True, old=False)}
+    assert by_code["same-ranking"].severity == "error"
+    assert "ranks as a run of mini/first does" in by_code["same-ranking"].message
+
+
+def test_entries_without_digests_are_compared_by_their_scores(tmp_path: Path, data: Path) -> None:
+    (found,) = findings(tmp_path, data, lambda number: number > 30, old=True)
+    assert (found.code, found.severity) == ("near-scores", "warning")
+    assert found.message.endswith("of the scores are mini/first's")

@@ -1,0 +1,168 @@
+"""A model's own training queries as a test set: counted, said, and refused unless it is allowed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.support.fabricated import write_run
+from msshift_bench.cli import app
+from msshift_bench.data import open_dataset
+from msshift_bench.errors import NotFoundError, RunError
+from msshift_bench.evaluation import Result, evaluate_also_tests, score_runs
+from msshift_bench.plumbing import with_checksum
+from msshift_bench.records import Row
+from tests.conftest import Build
+
+SOME = 50
+
+
+@pytest.fixture(scope="module")
+def data(build_once: Build) -> Path:
+    return build_once("mini:500", "length")
+
+
+@pytest.fixture(scope="module")
+def trained(data: Path) -> list[Row]:
+    """Queries that only the model without short trained on."""
+    rows = {
+        group: open_dataset(data).rows(f"length-{group}", "train") for group in ("short", "long")
+    }
+    others = {row.query_id for row in rows["long"]}
+    return [row for row in rows["short"] if row.query_id not in others][:SOME]
+
+
+def write(folder: Path, queries: Sequence[tuple[str, str, Sequence[str]]]) -> None:
+    """Write a test set of (id, text, relevant passages), and runs on it, in a folder."""
+    (folder / "own").mkdir(parents=True)
+    lines = [f"{query_id}\t{text}\n" for query_id, text, _ in queries]
+    (folder / "own/queries.tsv").write_text("".join(lines))
+    judged = [f"{query_id} 0 {doc} 1\n" for query_id, _, docs in queries for doc in docs]
+    (folder / "own/qrels.tsv").write_text("".join(judged))
+    for place in (".", "also/own"):
+        for number, group in enumerate(("short", "long")):
+            ranked = [(i, [*["x", "y"][:number], *docs]) for i, _, docs in queries]
+            write_run(folder / "runs/dense" / place / f"length/{group}.run", ranked)
+
+
+def own(rows: Sequence[Row]) -> list[tuple[str, str, Sequence[str]]]:
+    return [(row.query_id, row.text, row.relevant_doc_ids) for row in rows]
+
+
+def evaluate(folder: Path, data: Path | str, *allow: str) -> Result:
+    return evaluate_also_tests(folder / "runs", {"own": folder / "own"}, data, allow=allow)
+
+
+def notes(result: Result) -> str:
+    return "\n".join(note.text for note in result.notes)
+
+
+def test_its_own_training_queries_are_refused_unless_allowed(
+    tmp_path: Path, data: Path, trained: list[Row]
+) -> None:
+    write(tmp_path, own(trained))
+    with pytest.raises(RunError) as caught:
+        evaluate(tmp_path, data)
+    (finding,) = caught.value.findings
+    assert finding.code == "trained-on-test"
+    assert f"without short trained on {SOME} of the {SOME} queries of own" in finding.message
+    assert finding.source.endswith("also/own/length/short.run")
+    assert "--allow leaked" in finding.fix
+
+    result = evaluate(tmp_path, data, "leaked")
+    (doubt,) = (doubt for doubt in result.doubts if "trained on" in doubt)
+    assert f"the model without short trained on {SOME} of the {SOME}" in doubt
+    assert "(--allow leaked)" in doubt
+    counts = {row["model"]: row for row in result.to_json()["trained_on"]}
+    assert counts["short"]["ids"] == counts["short"]["words"] == SOME
+    assert counts["long"]["ids"] == counts["long"]["words"] == 0
+
+
+def test_the_same_words_under_other_ids_are_training_queries(
+    tmp_path: Path, data: Path, trained: list[Row]
+) -> None:
+    renamed = [
+        (f"new{number}", " ".join(reversed(row.text.upper().split())) + "?", ["elsewhere"])
+        for number, row in enumerate(trained[:11])
+    ]
+    fresh = [(f"fresh{number}", f"nothing like it {number}", ["elsewhere"]) for number in range(20)]
+    write(tmp_path, [*renamed, *fresh])
+    with pytest.raises(RunError, match="trained on 11 of the 31 queries of own"):
+        evaluate(tmp_path, data)
+
+
+def test_an_id_with_another_text_is_another_query(
+    tmp_path: Path, data: Path, trained: list[Row]
+) -> None:
+    unheard = [(row.query_id, f"unheard {n}", ["elsewhere"]) for n, row in enumerate(trained)]
+    write(tmp_path, unheard)
+    assert "trained on" not in notes(evaluate(tmp_path, data))
+
+
+def test_shared_judgements_are_told_and_not_refused(
+    tmp_path: Path, data: Path, trained: list[Row]
+) -> None:
+    shared = [(f"new{n}", f"unheard {n}", row.relevant_doc_ids) for n, row in enumerate(trained)]
+    write(tmp_path, shared)
+    result = evaluate(tmp_path, data)
+    line = f"own (length): of {SOME} queries, the model without short trained on 0"
+    assert f"{line} and {SOME} share a relevant passage with a training query" in notes(result)
+    assert not [doubt for doubt in result.doubts if "passage with" in doubt]
+
+
+def test_without_the_data_set_the_table_says_that_nobody_looked(
+    tmp_path: Path, trained: list[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, own(trained))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MSSHIFT_HOME", raising=False)
+    said = notes(evaluate(tmp_path, "msshift"))
+    assert "own (length): not compared with what the models without short, long were" in said
+    with pytest.raises(NotFoundError):
+        evaluate(tmp_path, tmp_path / "nowhere")
+
+
+def sidecar(run: Path, data: Path, held_out: str | None = "short") -> None:
+    facts = {
+        "shift": "length",
+        "held_out": held_out,
+        "data_digest": open_dataset(data).info.content_digest,
+    }
+    run.with_name(f"{run.stem}.run.json").write_text(json.dumps(with_checksum(facts)))
+
+
+def test_a_single_run_whose_sidecar_names_its_model_is_refused_too(
+    tmp_path: Path, data: Path, trained: list[Row]
+) -> None:
+    write(tmp_path, own(trained))
+    run = tmp_path / "runs/dense/length/short.run"
+    sidecar(run, data)
+    judged = tmp_path / "own/qrels.tsv"
+    with pytest.raises(RunError, match=rf"trained on {SOME} of the {SOME} queries"):
+        score_runs([run], judged, data=data)
+    result = score_runs([run], judged, data=data, allow=["leaked"])
+    assert any("(--allow leaked)" in doubt for doubt in result.doubts)
+    sidecar(run, data, "long")
+    assert "without long trained on 0 and" in notes(score_runs([run], judged, data=data))
+    sidecar(run, data, None)
+    assert "trained on" not in notes(score_runs([run], judged, data=data))
+
+
+def test_the_console_script_refuses_and_says_it(
+    tmp_path: Path, data: Path, trained: list[Row]
+) -> None:
+    write(tmp_path, own(trained))
+    words = ["evaluate", str(tmp_path / "runs"), "--data", str(data)]
+    words += ["--also-test", f"own={tmp_path / 'own'}"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1
+    assert "[trained-on-test]" in str(done.exception)
+    for table_format in ("text", "markdown", "latex", "json"):
+        done = CliRunner().invoke(app, [*words, "--allow", "leaked", "--format", table_format])
+        assert done.exit_code == 0, done.stderr
+        assert f"trained on {SOME} of the {SOME}" in done.stdout
+        assert f"trained on {SOME} of the {SOME}" in done.stderr
