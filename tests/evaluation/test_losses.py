@@ -9,32 +9,21 @@ import pytest
 
 from benchmarks.support.synthetic_entries import scored_report
 from msshift_bench.data import DataInfo
-from msshift_bench.errors import DataError, RunError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, RunError
 from msshift_bench.evaluation import Settings, losses_of, parse_measure
 from msshift_bench.stats import Figures, average
+from tests.evaluation.conftest import DENSE
+from tests.support.golden import Golden
 from tests.support.made_scores import losses, made_scores, sides
 from tests.support.tiny_run_sets import evaluate, score, write_ranks
-
-DENSE = {
-    "short": {"s1": 2, "s2": 4, "l1": 1, "l2": 2},
-    "long": {"s1": 1, "s2": 1, "l1": 2, "l2": 0},
-}
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    for group, ranks in DENSE.items():
-        write_ranks(tmp_path / f"dense/length/{group}.run", ranks)
-    write_ranks(tmp_path / "bm25/length.run", {"s1": 1, "s2": 2, "l1": 5, "l2": 1})
-    return tmp_path
 
 
 def values(figures: Figures, figure: str, group: str) -> list[float | None]:
     return [row.value for row in figures.where(figure=figure, group=group)]
 
 
-def test_avg_in_out_and_rel_loss(runs: Path) -> None:
-    figures = evaluate(runs).figures
+def test_losses_and_the_scores_that_they_are_of(tiny_runs: Path) -> None:
+    figures = evaluate(tiny_runs).figures
     for group, avg_in, out in (
         ("short", 1.0, 0.375),
         ("long", 0.75, 0.25),
@@ -45,6 +34,11 @@ def test_avg_in_out_and_rel_loss(runs: Path) -> None:
         assert values(figures, "loss", group) == [avg_in - out]
     rel_losses = [0.625, pytest.approx(2 / 3), pytest.approx((0.625 + 2 / 3) / 2)]
     assert [row.value for row in figures.where(figure="rel_loss")] == rel_losses
+    cells = figures.where(figure="model_score", system="dense")
+    assert {(row.model, row.group): row.value for row in cells} == {
+        ("short", "short"): 0.375, ("short", "long"): 0.75,
+        ("long", "short"): 1.0, ("long", "long"): 0.25,
+    }  # fmt: skip
     bm25 = figures.where(system="bm25", model="")
     assert bm25.names("figure") == ["score", "missing"]
     scores = bm25.where(figure="score")
@@ -52,36 +46,29 @@ def test_avg_in_out_and_rel_loss(runs: Path) -> None:
     assert {(row.queries, row.seeds) for row in scores} == {(2, None), (4, None)}
 
 
-def test_the_matrix_has_a_row_per_model(runs: Path) -> None:
-    cells = evaluate(runs).figures.where(figure="model_score", system="dense")
-    assert {(row.model, row.group): row.value for row in cells} == {
-        ("short", "short"): 0.375, ("short", "long"): 0.75,
-        ("long", "short"): 1.0, ("long", "long"): 0.25,
-    }  # fmt: skip
-
-
-def test_missing_queries_score_zero_are_counted_skipped_or_refused(runs: Path) -> None:
-    write_ranks(runs / "dense/length/short.run", {"s1": 1, "l1": 1, "l2": 1})
-    figures = evaluate(runs).figures.where(system="dense")
+def test_missing_queries_score_zero_are_counted_skipped_or_refused(tiny_runs: Path) -> None:
+    short = tiny_runs / "dense/length/short.run"
+    write_ranks(short, {"s1": 1, "l1": 1, "l2": 1})
+    figures = evaluate(tiny_runs).figures.where(system="dense")
     assert values(figures, "out", "short") == [0.5]
     missing = [(row.group, row.value) for row in figures.where(figure="missing")]
     assert missing == [("short", 1), ("long", 0)]
-    skipping = evaluate(runs, missing="skip").figures.where(system="dense", model=("short", "long"))
-    counts = {row.group: row.queries for row in skipping.where(figure="model_score")}
+    skipping = evaluate(tiny_runs, missing="skip").figures.where(figure="model_score")
+    counts = {row.group: row.queries for row in skipping.where(model=("short", "long"))}
     assert counts == {"short": 1, "long": 2}
     with pytest.raises(RunError, match="1 of 4 test queries are not in it: s2"):
-        evaluate(runs, missing="error")
-    write_ranks(runs / "dense/length/short.run", {"s1": 1, "l1": 1})
-    write_ranks(runs / "dense/length/long.run", {"s2": 1, "l1": 1})
+        evaluate(tiny_runs, missing="error")
+    write_ranks(short, {"s1": 1, "l1": 1})
+    write_ranks(short.with_name("long.run"), {"s2": 1, "l1": 1})
     with pytest.raises(DataError, match="dense: every test query of short is missing"):
-        evaluate(runs, missing="skip")
+        evaluate(tiny_runs, missing="skip")
 
 
-def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(runs: Path) -> None:
-    (runs / "dense/length/long.run").unlink()
+def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(tiny_runs: Path) -> None:
+    (tiny_runs / "dense/length/long.run").unlink()
     with pytest.raises(RunError, match="trained without 'long'"):
-        evaluate(runs)
-    result = evaluate(runs, ["partial"])
+        evaluate(tiny_runs)
+    result = evaluate(tiny_runs, ["partial"])
     figures = result.figures.where(system="dense")
     assert not figures.where(figure=("avg_in", "out", "loss", "rel_loss"))
     assert values(figures, "model_score", "short") == [0.375]
@@ -92,15 +79,15 @@ def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(runs: Path) -> Non
     assert "bm25: 1 run file, not trained per group; " in texts
 
 
-def test_models_that_not_every_seed_has_do_not_count(runs: Path) -> None:
+def test_models_that_not_every_seed_has_do_not_count(tiny_runs: Path) -> None:
     for group, ranks in DENSE.items():
-        (runs / f"dense/length/{group}.run").unlink()
-        write_ranks(runs / f"dense/length/seed-1/{group}.run", ranks)
-    write_ranks(runs / "dense/length/seed-2/short.run", DENSE["short"])
-    (scores,) = score(runs / "dense", allow=["partial"])
+        (tiny_runs / f"dense/length/{group}.run").unlink()
+        write_ranks(tiny_runs / f"dense/length/seed-1/{group}.run", ranks)
+    write_ranks(tiny_runs / "dense/length/seed-2/short.run", DENSE["short"])
+    (scores,) = score(tiny_runs / "dense", allow=["partial"])
     assert (scores.models, scores.complete_models) == (["short", "long"], ["short"])
     assert scores.missing_files == ((2, "long"),)
-    figures = evaluate(runs / "dense", ["partial"]).figures
+    figures = evaluate(tiny_runs / "dense", ["partial"]).figures
     assert not figures.where(figure="rel_loss")
     cells = figures.where(figure="model_score", group="long")
     assert {row.model: (row.seeds, row.value) for row in cells} == {
@@ -108,12 +95,12 @@ def test_models_that_not_every_seed_has_do_not_count(runs: Path) -> None:
     }  # fmt: skip
 
 
-def test_replicates_are_averaged(runs: Path) -> None:
+def test_replicates_are_averaged(tiny_runs: Path) -> None:
     for seed, rank in ((1, 1), (2, 2)):
-        folder = runs / f"seeded/length/seed-{seed}"
+        folder = tiny_runs / f"seeded/length/seed-{seed}"
         write_ranks(folder / "short.run", {"s1": 4, "s2": 4, "l1": rank, "l2": 1})
         write_ranks(folder / "long.run", {"s1": rank, "s2": 1, "l1": 4, "l2": 4})
-    figures = evaluate(runs).figures.where(system="seeded", group="short")
+    figures = evaluate(tiny_runs).figures.where(system="seeded", group="short")
     assert values(figures, "avg_in", "short") == [pytest.approx((1 + 0.75) / 2)]
     assert values(figures, "out", "short") == [0.25]
     (row,) = figures.where(figure="rel_loss")
@@ -121,8 +108,8 @@ def test_replicates_are_averaged(runs: Path) -> None:
     assert row.seed_sd is not None
 
 
-def test_lower_is_better_for_search_lengths(runs: Path) -> None:
-    figures = evaluate(runs, measures="ASL@100").figures
+def test_lower_is_better_for_search_lengths(tiny_runs: Path) -> None:
+    figures = evaluate(tiny_runs, measures="ASL@100").figures
     ((avg_in,), (out,), (loss,)) = (
         values(figures, name, "short") for name in ("avg_in", "out", "loss")
     )
@@ -133,12 +120,12 @@ def test_lower_is_better_for_search_lengths(runs: Path) -> None:
     assert loss > 0
 
 
-def test_scores_can_be_restricted_afterwards(runs: Path) -> None:
-    (dense,) = score(runs / "dense")
-    figures = losses_of([dense.restricted_to({"s1", "l1"})], DataInfo(), Settings()).figures
-    assert [row.value for row in figures.where(figure="out")] == [0.5, 0.5, 0.5]
-    only_short = losses_of([dense.restricted_to({"s1"})], DataInfo(), Settings()).figures
-    assert only_short.where(figure="out").names("group") == ["short", "mean"]
+def test_scores_can_be_restricted_afterwards(tiny_runs: Path) -> None:
+    (dense,) = score(tiny_runs / "dense")
+    for queries, groups in (({"s1", "l1"}, ["short", "long", "mean"]), ({"s1"}, ["short", "mean"])):
+        figures = losses_of([dense.restricted_to(queries)], DataInfo(), Settings()).figures
+        outs = figures.where(figure="out")
+        assert (outs.names("group"), {row.value for row in outs}) == (groups, {0.5})
 
 
 @pytest.mark.parametrize("averaged", ["macro", "pooled"])
@@ -184,16 +171,17 @@ def test_resttest_is_averaged_over_its_queries() -> None:
     assert chosen.figures.where(figure="rel_loss", group="mean")
 
 
-def test_settings_are_checked() -> None:
+def test_settings_are_checked(golden: Golden) -> None:
     assert [str(measure) for measure in Settings(("MRR@10", "rr@10")).measures] == ["RR@10"]
     assert Settings("nDCG@10, rr@10") == Settings((parse_measure("nDCG@10"), "RR@10"))
-    for wrong, message in (
-        ({"measures": ("RRR@10",)}, "measure 'RRR@10'"),
-        ({"correction": "hulm"}, "correction"),
-        ({"ties": "random"}, "tie policy"),
-        ({"missing": "ignore"}, "policy for missing queries"),
-    ):
-        with pytest.raises(UnknownNameError, match=message):
-            Settings(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="at least one measure"):
-        Settings(measures=())
+    wrong = {
+        "measures": ("RRR@10",),
+        "correction": "hulm",
+        "ties": "random",
+        "missing": "ignore",
+        "average": "micro",
+        "confidence": 95,
+    }
+    refusals = {name: lambda name=name: Settings(**{name: wrong[name]}) for name in wrong}
+    refusals["no measures"] = lambda: Settings(measures=())
+    golden.check_refusals("wrong-settings.txt", refusals)
