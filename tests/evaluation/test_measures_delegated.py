@@ -1,3 +1,5 @@
+"""Measures that ir_measures computes: their values, and means that leave queries out."""
+
 from __future__ import annotations
 
 import builtins
@@ -13,55 +15,66 @@ import numpy as np
 import pytest
 
 from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
-from msshift_bench.evaluation import (
-    Result,
-    Settings,
-    evaluate_run_sets,
-    parse_measure,
-    score_runs,
-)
+from msshift_bench.evaluation import Result, Settings, parse_measure, score_runs
 from msshift_bench.plumbing import open_stream
 from msshift_bench.runs import Judgements, judge_run, sources
 from msshift_bench.stats import Figure
+from tests.support.golden import Golden
 
-QRELS = {"a": {"r": 1, "s": 3, "n": 0}, "b": {"r": 1}, "missing": {"r": 1}}
-RUN = {
-    "a": {"x": 9.0, "r": 8.0, "n": 7.0, "s": 6.0},
-    "b": {"x": 9.0, "r": 7.0},
-    "extra": {"r": 1.0},
-}
+QRELS = {"1": {"r": 1, "s": 3, "n": 0}, "2": {"r": 1}, "3": {"r": 1}}
+RUN = {"1": {"x": 9.0, "r": 8.0, "n": 7.0, "s": 6.0}, "2": {"x": 9.0, "r": 7.0}, "4": {"r": 1.0}}
+"""A run that lacks a query, and has another."""
 
-
-def test_other_names_are_left_to_ir_measures_and_say_so() -> None:
-    names = ["Rprec", "Judged@3", "Bpref", "Compat", "AP(rel=2)"]
-    run = judge_run(RUN, Judgements.from_qrels(QRELS))
-    for name in names:
-        measure = parse_measure(name)
-        assert (measure.name, measure.mean_name) == (name, name)
-        assert measure.computed_by == "ir_measures"
-        assert measure.higher_is_better
-        theirs = ir_measures.iter_calc([ir_measures.parse_measure(name)], QRELS, RUN)
-        values = {metric.query_id: metric.value for metric in theirs}
-        expected = [values.get(query, 0.0) for query in QRELS]
-        assert measure.per_query(run).tolist() == pytest.approx(expected, abs=1e-12)
-    assert parse_measure("RR@10").computed_by == "msshift-bench"
+JUDGEMENTS = Judgements.from_qrels(QRELS)
 
 
-@pytest.mark.parametrize("name", ["RR(rel=1)@10", "AP(judged_only=False)", "R(rel=1)@5"])
-def test_parameters_that_change_nothing_leave_a_native_measure_native(name: str) -> None:
-    assert parse_measure(name).computed_by == "msshift-bench"
-    assert "(" not in parse_measure(name).name
+def theirs(name: str, qrels: Any, run: Any) -> Any:
+    """What ir_measures says of each query that it has a value for."""
+    metrics = ir_measures.iter_calc([ir_measures.parse_measure(name)], qrels, run)
+    values = {metric.query_id: metric.value for metric in metrics if metric.value == metric.value}
+    return pytest.approx(values, abs=1e-12)
+
+
+def drawn() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Judgements of 40 queries, and a run."""
+    rng = np.random.default_rng(7)
+    docs = [f"d{n}" for n in range(8)]
+    qrels, run = {}, {}
+    for number in range(40):
+        judged = rng.choice(docs, 5, replace=False).tolist()
+        qrels[str(number)] = dict(zip(judged, rng.integers(0, 3, 5).tolist(), strict=True))
+        run[str(number)] = dict(zip(docs, rng.permutation(8).tolist(), strict=True))
+    return qrels, run
+
+
+NAMES = ["Rprec", "Judged@3", "Bpref", "Compat", "AP(rel=2)"]
+# No place below the cutoff is needed for these.
+DEEP = [
+    "ERR@2", "nDCG(dcg='exp-log2')@2", "AP(rel=2)@2", "P(rel=2)@2", "R(rel=2)@2", "RR(rel=2)@2",
+    "Success(rel=2)@2", "Judged@2", "Accuracy@6", "nDCG(gains={1:3})@2",
+    "P(judged_only=True)@2", "AP(judged_only=True)@2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES + DEEP)
+def test_other_names_are_left_to_ir_measures_and_say_so(name: str) -> None:
+    measure = parse_measure(name)
+    assert (measure.name, measure.mean_name) == (name, name)
+    assert (measure.computed_by, measure.higher_is_better) == ("ir_measures", True)
+    for qrels, run in (drawn(), (QRELS, RUN)):
+        values = measure.per_query(judge_run(run, Judgements.from_qrels(qrels))).tolist()
+        given = {query: v for query, v in zip(qrels, values, strict=True) if v == v}
+        assert given == theirs(name, qrels, run)
 
 
 @pytest.mark.parametrize(
     ("policy", "expected"), [("trec", 1 / 2), ("doc-id-ascending", 1), ("rank", 1 / 3)]
 )
-def test_the_tie_policy_decides_for_delegated_measures_too(policy: str, expected: Any) -> None:
+def test_the_tie_policy_decides_for_delegated_measures_too(policy: str, expected: float) -> None:
     records = [("q", "b", 5.0, 1), ("q", "c", 4.0, 2), ("q", "a", 5.0, 3)]
     run = judge_run(records, Judgements.from_qrels({"q": {"a": 2}}), tie_policy=policy)
-    delegated, native = (parse_measure(name) for name in ("RR(rel=2)@10", "RR@10"))
-    assert delegated.computed_by == "ir_measures"
-    assert delegated.per_query(run)[0] == expected == native.per_query(run)[0]
+    for name in ("RR(rel=2)@10", "RR@10"):
+        assert parse_measure(name).per_query(run)[0] == expected
 
 
 def test_the_best_and_the_worst_order_of_ties_hold_for_delegated_measures() -> None:
@@ -77,9 +90,8 @@ def test_the_best_and_the_worst_order_of_ties_hold_for_delegated_measures() -> N
 
 @pytest.mark.parametrize("name", ["a.run", "a.run.gz"])
 def test_files_are_read_again(tmp_path: Path, name: str) -> None:
-    text = "q1 Q0 b 1 5 t\nq2 Q0 a 1 5 t\nq1 Q0 a 2 5 t\n"
     path = tmp_path / name
-    path.write_text(text)
+    path.write_text("q1 Q0 b 1 5 t\nq2 Q0 a 1 5 t\nq1 Q0 a 2 5 t\n")
     run = judge_run(path, Judgements.from_qrels({"q1": {"a": 1}, "q2": {}}))
     assert list(run.rankings()) == [("q1", ["b", "a"]), ("q2", ["a"])]
 
@@ -88,12 +100,11 @@ def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     measure = parse_measure("Bpref")
-    judgements = Judgements.from_qrels(QRELS)
     with pytest.raises(UsageError, match="only native measures"):
-        measure.per_query(judge_run(RUN, judgements, tie_policy="expected"))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a Q0 r 1 1 t\n")))
+        measure.per_query(judge_run(RUN, JUDGEMENTS, tie_policy="expected"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1 Q0 r 1 1 t\n")))
     with pytest.raises(UsageError, match="cannot be read twice"):
-        measure.per_query(judge_run("-", judgements))
+        measure.per_query(judge_run("-", JUDGEMENTS))
 
 
 @pytest.mark.parametrize(
@@ -133,11 +144,6 @@ def test_all_wrong_measures_are_named_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["ERR@10", "Accuracy", "NumRet", "Compat(p=0.8)", "IPrec@0.1"])
-def test_a_measure_that_can_be_computed_passes_the_trial(name: str) -> None:
-    assert parse_measure(name).name == name
-
-
 def test_without_ir_measures_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real_import = builtins.__import__
 
@@ -152,9 +158,8 @@ def test_without_ir_measures_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         parse_measure("Bpref")
     assert parse_measure("RR@10").name == "RR@10"
     monkeypatch.setitem(sys.modules, "ir_measures", None)
-    run = judge_run(RUN, Judgements.from_qrels(QRELS))
     with pytest.raises(MissingExtraError, match="'measures' extra"):
-        bpref.per_query(run)
+        bpref.per_query(judge_run(RUN, JUDGEMENTS))
 
 
 def score(*measures: str, missing: str = "zero") -> Result:
@@ -163,13 +168,6 @@ def score(*measures: str, missing: str = "zero") -> Result:
 
 def first(result: Result) -> Figure:
     return result.figures.where(figure=("score", "sum"))[0]
-
-
-def texts(result: Result) -> list[str]:
-    return [note.text for note in result.notes]
-
-
-COUNTS = ("NumQ", "NumRet", "NumRel", "NumRet(rel=2)")
 
 
 @pytest.mark.parametrize(
@@ -182,59 +180,32 @@ def test_queries_are_aggregated_as_ir_measures_does(name: str) -> None:
     assert row.queries == len(list(ir_measures.iter_calc([measure], QRELS, RUN)))
 
 
-def test_counts_are_printed_as_they_are_and_have_no_interval() -> None:
-    result = score(*COUNTS, "Accuracy(rel=2)", "RR@10")
-    (cells,) = result.tables()[0].rows
-    assert [cell.text for cell in cells[4:8]] == ["2", "6", "4", "1"]
+def test_sums_and_means_of_some_queries_say_what_they_are(golden: Golden) -> None:
+    counts = ("NumQ", "NumRet", "NumRel", "NumRet(rel=2)")
+    result = score(*counts, "Accuracy(rel=2)", "Accuracy(rel=9)", "RR@10")
     means = result.figures.where(figure=("score", "sum"))
     # A single query has a value of Accuracy(rel=2): a mean of one has no interval either.
-    assert [row.measure for row in means if row.interval] == ["RR@10"]
-    assert "NumQ: computed by ir_measures, a sum over the queries" in texts(result)
-    assert {row.measure: row.figure for row in means} == {
-        **dict.fromkeys(COUNTS, "sum"), "Accuracy(rel=2)": "score", "RR@10": "score",
+    assert {row.measure: (row.figure, row.value, row.queries, bool(row.interval)) for row in means
+            if row.measure != "Accuracy(rel=9)"} == {
+        "NumQ": ("sum", 2, 3, False), "NumRet": ("sum", 6, 3, False),
+        "NumRel": ("sum", 4, 3, False), "NumRet(rel=2)": ("sum", 1, 3, False),
+        "Accuracy(rel=2)": ("score", 0.0, 1, False),
+        "RR@10": ("score", pytest.approx(1 / 3), 3, True),
     }  # fmt: skip
-
-
-def test_queries_without_a_value_are_left_out_of_the_mean_and_said() -> None:
-    result = score("Accuracy(rel=2)", "RR@10")
-    means = result.figures.where(figure="score")
-    assert [row.queries for row in means] == [1, 3]
-    assert result.tables()[0].rows[0][1].text == "3"
-    note = "Accuracy(rel=2): the mean of the 1 of 3 queries that it has a value for"
-    assert note in texts(result)
-    assert means[1].interval == first(score("RR@10")).interval
+    undefined = means.where(measure="Accuracy(rel=9)")[0]
+    assert (undefined.queries, undefined.interval) == (0, None)
+    assert np.isnan(undefined.number)
+    content = [row for row in result.to_json()["figures"] if row.get("measure", "").endswith("9)")]
+    assert [row.get("value") for row in content if row["figure"] == "score"] == [None]
+    assert means.where(measure="RR@10")[0].interval == first(score("RR@10")).interval
+    (cells,) = result.tables()[0].rows
+    texts = [note.text for note in result.notes]
+    golden.check("sums.txt", "\n".join([*(cell.text for cell in cells), *texts, ""]))
     table = result.per_query()
     scores = table.filter(table["measure"].to_numpy() == "Accuracy(rel=2)")
     assert scores["score"].to_pylist() == [0.0, None, None]
-
-
-def test_a_mean_of_no_value_at_all_is_none() -> None:
-    result = score("Accuracy(rel=9)")
-    row = first(result)
-    assert (row.queries, row.interval) == (0, None)
-    assert np.isnan(row.number)
-    assert result.tables()[0].rows[0][4].text == "-"
-    (content,) = (one for one in result.to_json()["figures"] if one["figure"] == "score")
-    assert content.get("value") is None
-
-
-def test_without_missing_queries_the_others_are_summed() -> None:
-    row = first(score("NumRet", missing="skip"))
-    assert (row.value, row.queries) == (6, 2)
-
-
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("NumRet", "sum over queries"),
-        ("NumQ", "sum"),
-        ("Accuracy(rel=2)", "leaves out the queries"),
-    ],
-)
-def test_run_sets_have_no_loss_in_counts_and_partial_measures(name: str, why: str) -> None:
-    with pytest.raises(UsageError, match=f"{why}.*no Avg In and Out.*'msshift score'") as caught:
-        evaluate_run_sets("runs", settings=Settings(("RR@10", name)))
-    assert str(caught.value).startswith(name)
+    without_missing = first(score("NumRet", missing="skip"))
+    assert (without_missing.value, without_missing.queries) == (6, 2)
 
 
 @pytest.mark.parametrize(
@@ -244,6 +215,8 @@ def test_run_sets_have_no_loss_in_counts_and_partial_measures(name: str, why: st
         (" RR@10,nDCG@10 ,\tAP\n", ["RR@10", "nDCG@10", "AP"]),
         ("RR, AP(rel=2, judged_only=True) P@5", ["RR", "AP(rel=2,judged_only=True)", "P@5"]),
         ("nDCG(gains={0: 0, 1: 3}, dcg='log2')@10,RR", ["nDCG(gains={1:3})@10", "RR"]),
+        ("ERR@10 Accuracy NumRet", ["ERR@10", "Accuracy", "NumRet"]),
+        ("Compat(p=0.8) IPrec@0.1", ["Compat(p=0.8)", "IPrec@0.1"]),
     ],
 )
 def test_a_list_of_measures_is_split_outside_of_brackets_only(text: str, names: list[str]) -> None:
@@ -267,7 +240,7 @@ def test_a_run_is_read_again_once_for_all_delegated_measures_and_orders_of_ties(
 
     monkeypatch.setattr(sources, "open_stream", noted)
     path = tmp_path / "a.run.gz"
-    path.write_bytes(gzip.compress(b"a Q0 x 1 5 t\na Q0 r 2 4 t\nb Q0 r 1 5 t\n"))
+    path.write_bytes(gzip.compress(b"1 Q0 x 1 5 t\n1 Q0 r 2 4 t\n2 Q0 r 1 5 t\n"))
     result = score_runs([path], QRELS, Settings("RR@10 ERR@20 Bpref Rprec"))
     assert opened == [path, path]
     (scored,) = result.scores[0].runs.values()
@@ -275,46 +248,16 @@ def test_a_run_is_read_again_once_for_all_delegated_measures_and_orders_of_ties(
     assert scored.scores["Bpref"].tolist() == scored.best["Bpref"].tolist()
 
 
-def test_ids_of_queries_that_only_look_alike_are_told_apart() -> None:
-    """gdeval, which computes ERR, takes a query's id for the digits at its end."""
+def test_what_a_script_would_read_otherwise_is_passed_on_safely() -> None:
+    """gdeval, a script, takes its judgements as lines of text, and the digits of ids."""
     qrels = {"a-1": {"r": 1}, "b-1": {"r": 1}, "c": {"r": 1}}
     run = {"a-1": {"r": 1.0}, "b-1": {"x": 1.0}, "c": {"x": 2.0, "r": 1.0}}
     values = parse_measure("ERR@20").per_query(judge_run(run, Judgements.from_qrels(qrels)))
     assert values.tolist() == [0.0625, 0, 0.03125]
-
-
-@pytest.mark.parametrize("name", ["ERR@5", "nDCG(dcg='exp-log2')@5"])
-@pytest.mark.parametrize("levels", [{"r": -1}, {}])
-def test_a_query_that_nothing_is_judged_good_for_stops_no_library(
-    name: str, levels: dict[str, int]
-) -> None:
-    """gdeval, a script, takes its judgements as lines of text."""
-    run = {"a": {"r": 1.0}, "b": {"r": 1.0}}
-    judged = judge_run(run, Judgements.from_qrels({"a": {"r": 4}, "b": levels}))
-    values = parse_measure(name).per_query(judged)
-    assert values.tolist() == pytest.approx([15 / 16 if name == "ERR@5" else 1, 0], abs=1e-4)
-
-
-DEEP = [
-    "ERR@2", "nDCG(dcg='exp-log2')@2", "AP(rel=2)@2", "P(rel=2)@2", "R(rel=2)@2", "RR(rel=2)@2",
-    "Success(rel=2)@2", "Judged@2", "Accuracy@6", "nDCG(gains={1:3})@2",
-    "P(judged_only=True)@2", "AP(judged_only=True)@2",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", DEEP)
-def test_no_place_below_the_cutoff_is_needed(name: str) -> None:
-    rng = np.random.default_rng(7)
-    docs = [f"d{n}" for n in range(8)]
-    qrels, run = {}, {}
-    for number in range(40):
-        judged = rng.choice(docs, 5, replace=False).tolist()
-        grades = rng.integers(0, 3, 5).tolist()
-        qrels[str(number)] = dict(zip(judged, grades, strict=True))
-        run[str(number)] = dict(zip(docs, rng.permutation(8).tolist(), strict=True))
-    values = parse_measure(name).per_query(judge_run(run, Judgements.from_qrels(qrels)))
-    theirs = ir_measures.iter_calc([ir_measures.parse_measure(name)], qrels, run)
-    expected = {metric.query_id: metric.value for metric in theirs}
-    assert {q: v for q, v in zip(qrels, values.tolist(), strict=True) if v == v} == pytest.approx(
-        {query: value for query, value in expected.items() if value == value}, abs=1e-12
-    )
+    for name, best in (("ERR@5", 15 / 16), ("nDCG(dcg='exp-log2')@5", 1)):
+        # A query that nothing is judged good for.
+        for levels in ({"r": -1}, {}):
+            judgements = Judgements.from_qrels({"a": {"r": 4}, "b": levels})
+            judged = judge_run({"a": {"r": 1.0}, "b": {"r": 1.0}}, judgements)
+            values = parse_measure(name).per_query(judged)
+            assert values.tolist() == pytest.approx([best, 0], abs=1e-4)

@@ -10,20 +10,20 @@ import pytest
 
 from benchmarks.support.fabricated import write_runs
 from msshift_bench.data import open_dataset
-from msshift_bench.errors import CollectionError, DataError, UnknownNameError
 from msshift_bench.evaluation import Settings, evaluate_run_sets, read_labels, slice_scores
 from msshift_bench.runs import read_run, write_run
 from msshift_bench.shifts import SHIFTS
-from tests.conftest import Build, Command
+from tests.conftest import Build
+from tests.support.golden import Golden
 from tests.support.made_scores import made_scores
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def data(build_once: Build) -> Path:
     return build_once("mini:500", "length", "wh-words")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def queries(data: Path) -> Mapping[str, list[str]]:
     """The test queries of each group of length."""
     tests = open_dataset(data).test_sets(SHIFTS["length"])
@@ -74,25 +74,21 @@ def test_scores_are_sliced_by_label() -> None:
 
 
 def test_labels_of_other_queries_are_refused(
-    lacking: Path, data: Path, tmp_path: Path, msshift: Command
+    lacking: Path, data: Path, tmp_path: Path, build_once: Build, golden: Golden
 ) -> None:
     """Else every query would stand in one slice, `others`, as if it had been left unlabelled."""
-    (tmp_path / "labels.tsv").write_text("zz1\teasy\nzz2\thard\n")
-    done = msshift("evaluate", "runs", "--data", data, "--by", "labels.tsv")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "test queries has a label (0, " in done.stderr
-    assert "the labels are those of zz1, zz2" in done.stderr
-    for labels in ({}, {144: "ids are text"}):
-        with pytest.raises(DataError, match="test queries has a label"):
-            evaluate_run_sets(lacking, data, labels=labels)  # type: ignore[arg-type]
-    (tmp_path / "labels.tsv").write_text("zz1\teasy\nzz1\thard\nzz2\n")
-    with pytest.raises(CollectionError, match=r":2: query_id 'zz1' again[\s\S]*:3: "):
-        read_labels(str(tmp_path / "labels.tsv"), data)
-
-
-def test_the_beginning_of_two_shifts_is_no_shift(build_once: Build) -> None:
-    data = build_once("mini:500", "length", "wh-words", "resttest", "rare-terms")
-    assert set(read_labels("le", data).values()) == {"short", "long"}
-    for ambiguous in ("r", ""):
-        with pytest.raises(UnknownNameError, match="resttest, rare-terms"):
-            read_labels(ambiguous, data)
+    files = {name: tmp_path / f"{name}.tsv" for name in ("others", "again")}
+    files["others"].write_text("zz1\teasy\nzz2\thard\n")
+    files["again"].write_text("zz1\teasy\nzz1\thard\nzz2\n")
+    others = read_labels(str(files["others"]), data)
+    more = build_once("mini:500", "length", "wh-words", "resttest", "rare-terms")
+    assert set(read_labels("le", more).values()) == {"short", "long"}
+    refusals = {
+        "labels of others": lambda: evaluate_run_sets(lacking, data, labels=others),
+        "no labels": lambda: evaluate_run_sets(lacking, data, labels={}),
+        "no texts": lambda: evaluate_run_sets(lacking, data, labels={144: "ids are text"}),  # type: ignore[dict-item]
+        "a query again": lambda: read_labels(str(files["again"]), data),
+        "the beginning of two shifts": lambda: read_labels("r", more),
+        "nothing": lambda: read_labels("", more),
+    }
+    golden.check_refusals("wrong-labels.txt", refusals)
