@@ -42,8 +42,6 @@ def test_p_is_at_most_5_percent_exactly_where_the_interval_excludes_zero() -> No
     for seed in range(60):
         estimate = losses(*sides(seed, 1 + seed % 4, 80, loss=0.1))["rel_loss"]
         (row,) = infer([Claim(Figure("rel_loss"), estimate, ("alone",))], Inference())
-        assert row.interval is not None
-        assert row.p is not None
         assert (row.p <= 0.05) == (not row.interval[0] <= 0 <= row.interval[1])
         mark = STAR if row.counts == "queries and seeds" else DAGGER
         assert row.mark == (mark if row.p <= 0.05 else "")
@@ -77,10 +75,9 @@ def test_what_counts_queries_only_is_corrected_for_and_helps_nobody(correction: 
     assert list(several) == list(nothing.where(system="several", figure="rel_loss"))
     assert {row.family for row in several} == {f"{correction} over 8 tests (groups)"}
     rows = found.where(system="single", figure="rel_loss")
-    assert rows[3].p is not None
     assert rows[3].p < 1e-6
-    assert {row.mark for row in rows} <= {DAGGER, ""}
     assert rows[3].mark == DAGGER
+    assert {row.mark for row in rows} <= {DAGGER, ""}
     assert {(row.counts, row.seed_sd, row.seed_share) for row in rows} == {
         ("queries only", None, None)
     }
@@ -91,10 +88,9 @@ def test_the_spread_over_seeds_by_hand() -> None:
     out = np.array([[0.3, 0.3], [0.2, 0.2]])
     named = {name: Claim(Figure(name), estimate) for name, estimate in losses(inside, out).items()}
     spread = {row.figure: row.seed_sd for row in infer(named.values(), Inference())}
-    assert spread["avg_in"] == pytest.approx(np.std([0.6, 0.4], ddof=1))
-    assert spread["out"] == pytest.approx(np.std([0.3, 0.2], ddof=1))
-    assert spread["loss"] == pytest.approx(np.std([0.3, 0.2], ddof=1))
-    assert spread["rel_loss"] == pytest.approx(0.0)  # Each seed loses half.
+    of_in, of_out = (np.std(means, ddof=1) for means in ([0.6, 0.4], [0.3, 0.2]))
+    expected = {"avg_in": of_in, "out": of_out, "loss": of_out, "rel_loss": 0.0}
+    assert spread == pytest.approx(expected)  # Each seed loses half.
 
 
 def test_what_is_undefined_or_has_no_error_is_no_test() -> None:
@@ -125,19 +121,13 @@ def test_a_mark_never_stands_beside_an_interval_that_holds_zero_nor_below_the_fl
     noise: int, seeds: int, loss: float, confidence: float
 ) -> None:
     estimate = losses(*sides(noise, seeds, 40, loss=loss))["rel_loss"]
-    assert estimate is not None
     claims = [
         Claim(Figure("rel_loss", model=name), of, ("alone",))
         for name, of in (("trained", estimate), ("fixed", estimate.with_models_fixed()))
     ]
-    rows = [infer([claim], Inference(confidence))[0] for claim in claims]
-    for row in rows:
-        assert row.interval is not None
-        low, high = row.interval
-        assert not (row.mark and low <= 0 <= high)
-    trained, fixed = rows
-    assert trained.low is not None
-    assert fixed.low is not None
+    trained, fixed = (infer([claim], Inference(confidence))[0] for claim in claims)
+    for row in (trained, fixed):
+        assert not (row.mark and row.low <= 0 <= row.high)
     assert trained.low <= fixed.low + 1e-9
     assert (trained.p or 0) >= (fixed.p or 0) - 1e-9
 
@@ -148,8 +138,6 @@ def test_two_seeds_that_agree_by_luck_are_no_surer_than_queries() -> None:
     noise -= noise.mean(axis=1, keepdims=True)  # Both seeds have one mean: they agree.
     estimate = Estimate.mean(queries + noise, "lucky", "short")
     known, fixed = estimate.uncertainty(), estimate.with_models_fixed().uncertainty()
-    assert known is not None
-    assert fixed is not None
     assert known.queries.scale < fixed.queries.scale
     assert known.fixed.scale == pytest.approx(fixed.queries.scale)
     assert known.half_width(0.95) == pytest.approx(fixed.half_width(0.95))
@@ -162,9 +150,7 @@ def test_an_interval_stays_inside_the_range_of_its_figure() -> None:
         [Claim(Figure("out"), estimate, bounds=(0.0, 1.0)), Claim(Figure("out"), estimate)],
         Inference(),
     )
-    assert inside.low == 0
-    assert free.low is not None
-    assert free.low < 0
+    assert free.low < 0 == inside.low
     assert (inside.high, free.high) == (1.0, pytest.approx(0.5 - free.low))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from msshift_bench.arrays import Floats
-from msshift_bench.stats import Claim, Estimate, Figure, Inference, adjust, infer, rank_ranges
+from msshift_bench.stats import Claim, Figure, Inference, adjust, infer, rank_ranges
 from tests.support.made_scores import RR10, losses
 
 Sides = tuple[Floats, Floats]
@@ -36,15 +36,10 @@ def figures(sides: Sides, sign: int = 1) -> dict[str, Figure]:
     return {row.figure: row for row in infer(claims, Inference())}
 
 
-def ends(row: Figure) -> tuple[float, float]:
-    assert row.interval is not None
-    return row.interval
-
-
 @given(drawn_sides(max_seeds=3))
 def test_nothing_is_lost_when_in_equals_out(sides: Sides) -> None:
     rows = figures((sides[1], sides[1]))
-    assert (rows["loss"].value, ends(rows["loss"]), rows["loss"].p) == (0, (0, 0), 1)
+    assert (rows["loss"].value, rows["loss"].interval, rows["loss"].p) == (0, (0, 0), 1)
     assert rows["rel_loss"].value in (None, 0)
     assert rows["rel_loss"].p in (None, 1)
 
@@ -61,7 +56,9 @@ def test_values_do_not_depend_on_the_order_of_queries(
         assert shuffled[name].value == rows[name].value
         scale = 1e-7 * max(1.0, inside.max(), out.max())
         if rows[name].interval is not None:
-            assert ends(shuffled[name]) == pytest.approx(ends(rows[name]), rel=1e-6, abs=scale)
+            assert shuffled[name].interval == pytest.approx(
+                rows[name].interval, rel=1e-6, abs=scale
+            )
 
 
 @given(drawn_sides(max_seeds=2), st.integers(-20, 20))
@@ -78,7 +75,7 @@ def test_a_loss_does_not_depend_on_where_the_measure_begins(sides: Sides, shift:
     rows, shifted = figures(sides), figures((sides[0] + shift, sides[1] + shift))
     scale = 1e-7 * (100 + shift)
     assert shifted["loss"].value == pytest.approx(rows["loss"].value, abs=scale)
-    assert ends(shifted["loss"]) == pytest.approx(ends(rows["loss"]), abs=scale, rel=1e-6)
+    assert shifted["loss"].interval == pytest.approx(rows["loss"].interval, abs=scale, rel=1e-6)
 
 
 @given(drawn_sides(max_seeds=3))
@@ -102,8 +99,8 @@ def test_the_direction_of_a_measure_turns_losses_and_nothing_else(sides: Sides) 
             assert lower[name].value is None
             continue
         assert lower[name].value == -higher[name].number
-        turned = tuple(-end for end in reversed(ends(higher[name])))
-        assert ends(lower[name]) == pytest.approx(turned, rel=1e-9, abs=1e-9)
+        turned = tuple(-end for end in reversed(higher[name].interval))
+        assert lower[name].interval == pytest.approx(turned, rel=1e-9, abs=1e-9)
         assert lower[name].p == (None if (p := higher[name].p) is None else pytest.approx(p))
 
 
@@ -112,16 +109,14 @@ def test_comparing_the_other_way_round_turns_the_sign(a: Sides, data: st.DataObj
     shape = data.draw(st.integers(1, 3)), a[0].shape[1]
     b = [data.draw(arrays(np.float64, shape, elements=st.sampled_from(list(RR10))))] * 2
     first, second = (losses(*of, training=name)["out"] for of, name in ((a, "a"), (b, "b")))
-    assert isinstance(first, Estimate)
-    assert isinstance(second, Estimate)
     rows = [
         infer([Claim(Figure("out"), difference, "pair")], Inference())[0]
         for difference in (first - second, second - first)
     ]
     assert rows[0].value == -rows[1].number
     assert rows[0].p == (None if rows[1].p is None else pytest.approx(rows[1].p, rel=1e-9))
-    turned = tuple(-end for end in reversed(ends(rows[1])))
-    assert ends(rows[0]) == pytest.approx(turned, rel=1e-9, abs=1e-9)
+    turned = tuple(-end for end in reversed(rows[1].interval))
+    assert rows[0].interval == pytest.approx(turned, rel=1e-9, abs=1e-9)
 
 
 P_VALUES = st.lists(st.floats(0, 1), max_size=12)

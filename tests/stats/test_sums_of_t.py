@@ -23,9 +23,7 @@ def half_width(confidence: float, first: Part, second: Part) -> float:
 
 
 def two_sided_p(distance: float, first: Part, second: Part) -> float:
-    p = Uncertainty(first, second, 2).p_value(distance)
-    assert p is not None
-    return p
+    return Uncertainty(first, second, 2).p_value(distance)
 
 
 @pytest.mark.parametrize("df", [1, 2, 4, 599])
