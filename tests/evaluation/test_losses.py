@@ -133,7 +133,6 @@ def test_lower_is_better_for_search_lengths(tiny_runs: Path) -> None:
     )
     # s1 at rank 2 has one passage above it; s2 has 3 above one and misses the other, 100.
     assert out == pytest.approx((1 + (3 + 100) / 2) / 2)
-    assert avg_in is not None
     assert loss == pytest.approx(out - avg_in)
     assert loss > 0
 
@@ -162,10 +161,8 @@ def test_a_shift_is_averaged_by_group_or_by_query(averaged: str) -> None:
         together = [np.concatenate(side, axis=1) for side in zip(*drawn.values(), strict=True)]
         expected = losses(*together)
     for name, estimate in expected.items():
-        assert estimate is not None
         (row,) = figures.where(figure=name)
         uncertainty = estimate.uncertainty()
-        assert uncertainty is not None
         assert (row.value, row.queries) == (pytest.approx(estimate.value), 160)
         assert row.interval == pytest.approx(uncertainty.interval(estimate.value, 0.95))
 
@@ -316,7 +313,6 @@ def test_the_best_of_several_systems_is_marked(tiny_runs: Path) -> None:
 def test_notes_say_what_makes_an_interval_wide_and_what_would_halve_it() -> None:
     result = scored_report("brittle", 0.3, shifts=["length"], seeds=(1, 2))
     (row,) = result.figures.where(figure="rel_loss", group="mean", measure="RR@10")
-    assert row.seed_share is not None
     assert "two seeds do not tell agreement from luck" in notes_of(result)
     assert (
         f"{100 * row.seed_share:.0f}% of the variance of its average Rel Loss is what its 2 seeds "
@@ -354,7 +350,6 @@ def test_slices_show_their_queries_and_no_figures_of_few(seeds: int, golden: Gol
     golden.check(f"few-queries-{seeds}.md", "\n".join(map(to_markdown, result.tables())))
     assert "slices: no figures of fewer than 20 queries" in notes_of(result)
     few = result.figures.first(figure="rel_loss", slice="few", group="long")
-    assert few is not None
     assert few.value is not None
 
 

@@ -98,9 +98,7 @@ def test_losses_by_model_method_and_group(
     # It is the inference of any loss, paired by query.
     plain = np.array([[0.5 if row.group == "short" else 1.0 for row in rows]])
     expected = losses(plain, 0.75 * plain)["rel_loss"]
-    assert expected is not None
     uncertainty = expected.uncertainty()
-    assert uncertainty is not None
     assert row.interval == pytest.approx(uncertainty.interval(0.25, 0.95))
 
     for group in ("short", "long", "mean"):

@@ -6,19 +6,25 @@ what is meant anew.
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
-from msshift_bench import __version__
+from msshift_bench import Figure, __version__
 from msshift_bench.errors import MsShiftError
 
-__all__ = ["WRITE", "Golden"]
+__all__ = ["WRITE", "Golden", "check_figures", "read_csv"]
 
 WRITE = bool(os.environ.get("MSSHIFT_WRITE_GOLDEN"))
+
+_NAMES = Figure._fields[: Figure._fields.index("value")]
 
 Calls = Mapping[str, Callable[[], object]]
 
@@ -63,3 +69,52 @@ def _refusal(call: Callable[[], object]) -> str:
     with pytest.raises((MsShiftError, ValueError)) as caught:
         call()
     return f"{type(caught.value).__name__}: {caught.value}"
+
+
+def check_figures(path: Path, place: str, figures: Iterable[tuple[str, Figure]]) -> None:
+    """Check that figures are those of a golden file: the same names, and numbers to 8 digits.
+
+    Args:
+        path: a CSV file with gzip.
+        place: what it calls where figures are from.
+        figures: where they are from, and the figures, in any order.
+    """
+    texts = [(of, *map(_text, figure)) for of, figure in figures]
+    if WRITE:
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([(place, *Figure._fields), *texts])
+        path.write_bytes(gzip.compress(out.getvalue().encode(), mtime=0))
+    head, *lines = read_csv(path)
+    assert head == [place, *Figure._fields]
+    names = 1 + len(_NAMES)
+    golden = {tuple(line[:names]): tuple(line[names:]) for line in lines}
+    computed = {row[:names]: row[names:] for row in texts}
+    assert len(computed) == len(texts), "two figures have the same names"
+    wrong = [
+        f"{' '.join(key)}: {golden.get(key, 'none')} is now {computed.get(key, 'none')}"
+        for key in {**golden, **computed}
+        if key not in golden
+        or key not in computed
+        or not all(map(_alike, golden[key], computed[key]))
+    ]
+    assert not wrong, "\n".join([f"{len(wrong)} of {len(golden)} differ:", *wrong[:20]])
+
+
+def _text(cell: object) -> str:
+    if isinstance(cell, float):
+        return f"{cell:.12g}"
+    return "" if cell is None or cell is False else str(cell)
+
+
+def read_csv(path: Path) -> list[list[str]]:
+    """Return the rows of a CSV file with gzip."""
+    return list(csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode())))
+
+
+def _alike(before: str, now: str) -> bool:
+    if before == now or not before or not now:
+        return before == now
+    try:
+        return math.isclose(float(before), float(now), rel_tol=1e-8, abs_tol=1e-12)
+    except ValueError:
+        return False
