@@ -23,6 +23,7 @@ import typer.testing
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from tests.support.forking import run_msshift, servers
+from tests.support.golden import Golden
 
 # Two test processes share two cores: threads that spin while they wait would take them from others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -199,6 +200,12 @@ def build_copy(build_once: Build, tmp_path: Path) -> Build:
         return Path(shutil.copytree(built, tmp_path / "msshift"))
 
     return copy
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Golden:
+    """Return the golden files in ``golden`` beside the test; they call its folder TMP."""
+    return Golden(request.path.parent / "golden", {str(tmp_path): "TMP"})
 
 
 WriteFolder = Callable[..., Path]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,8 @@ from msshift_bench.analysis import (
 )
 from msshift_bench.arrays import Floats
 from msshift_bench.cli import app
-from msshift_bench.errors import DataError, NotFoundError
 from msshift_bench.evaluation import Result
+from tests.support.golden import Golden
 
 DRAWN = np.random.default_rng(3).standard_normal((3, 9)).round(1)
 """Three scores of nine models, with ties."""
@@ -54,8 +55,7 @@ def test_correlations_are_those_of_scipy_and_their_intervals_hold_them(kind: str
     expected.append(expected[1] - expected[0])
     assert [row.value for row in figures] == pytest.approx(expected)
     for row in figures:
-        assert row.low is not None
-        assert row.low < (row.value or 0.0) < (row.high or 0.0)
+        assert row.low < row.value < row.high
     swapped = aligned(second, first, third).figures.where(figure=kind)
     assert swapped[2].value == pytest.approx(-expected[2])
     assert swapped[2].p == pytest.approx(figures[2].p)
@@ -152,45 +152,42 @@ def test_a_file_of_scores_from_the_command_line(
     assert any(line.startswith("score,beir,,a,,,,,,0.3,") for line in table)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("model,interpolation\na,1\n", r"s.csv:1: no column extrapolation \[no-column\]"),
-        (SCORES.replace("beir", "trec covid"), "column 'trec covid' again"),
-        (SCORES + 'z,"1,2,3\n', r"s.csv:8: not CSV: .*\[not-csv\]"),
-        (SCORES.replace("b,", "a,"), r"s.csv:3: model 'a' again \[repeated-model\]"),
-        (SCORES.replace("0.52", "high"), "s.csv:3: extrapolation of b is 'high', which is no numb"),
-        (SCORES.replace("0.52", "nan"), "s.csv:3: extrapolation of b is 'nan', which is no numb"),
-        (SCORES.replace(",0.2\n", "\n"), "s.csv:3: trec covid of b is '', which is no number"),
-        (SCORES.replace("0.35", "0,35"), "s.csv:3: 6 cells, where the header has 5"),
-        ("", "no column model, interpolation, extrapolation"),
-    ],
-)
-def test_what_is_wrong_with_a_file(content: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "s.csv"
-    path.write_text(content)
-    with pytest.raises(DataError, match=message):
-        read_model_scores(path)
+WRONG = {
+    "no extrapolation": "model,interpolation\na,1\n",
+    "a column again": SCORES.replace("beir", "trec covid"),
+    "a mark that is not closed": SCORES + 'z,"1,2,3\n',
+    "a model again": SCORES.replace("b,", "a,"),
+    "a word": SCORES.replace("0.52", "high"),
+    "no number": SCORES.replace("0.52", "nan"),
+    "an empty cell": SCORES.replace(",0.2\n", "\n"),
+    "a cell too many": SCORES.replace("0.35", "0,35"),
+    "nothing": "",
+    "latin-1": SCORES.replace("b,", "\xe9,").encode("latin-1"),
+}
+"""What is wrong with a file of scores -> the file."""
 
 
-def test_what_is_wrong_with_a_command(tmp_path: Path) -> None:
-    regimes = {"interpolation": 1.0, "extrapolation": 1.0}
-    with pytest.raises(DataError, match="made up holds no scores of a test set elsewhere"):
-        align_scores({f"m{n}": regimes for n in range(5)}, "made up")
-    uneven = {f"m{n}": {**regimes, "dl19": 1.0} for n in range(4)} | {"m4": regimes}
-    with pytest.raises(DataError, match="made up holds no dl19 of m4, and of m0"):
-        align_scores(uneven, "made up")
-    few = tmp_path / "few.csv"
+def test_what_is_wrong_with_scores_is_named(tmp_path: Path, golden: Golden) -> None:
+    refusals = {}
+    for number, (wrong, content) in enumerate(WRONG.items()):
+        path = tmp_path / f"{number}.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        refusals[wrong] = partial(read_model_scores, path)
+    few, blank = tmp_path / "few.csv", tmp_path / "blank.csv"
     few.write_text("".join(SCORES.splitlines(keepends=True)[:4]))
-    with pytest.raises(DataError, match=r"few.csv holds 3 models, and a comparison .* takes 5"):
-        align_scores(read_model_scores(few), str(few))
-    few.write_bytes(SCORES.replace("b,", "\xe9,").encode("latin-1"))
-    with pytest.raises(DataError, match=r"few\.csv: byte \d+ is not UTF-8"):
-        read_model_scores(few)
-    few.write_text(SCORES.replace("c,", "\nc,"))
-    assert list(read_model_scores(few)) == list("abcdef")
-    with pytest.raises(NotFoundError, match="it holds a header and a line per model"):
-        read_model_scores(tmp_path / "none.csv")
+    blank.write_text(SCORES.replace("c,", "\nc,"))
+    assert list(read_model_scores(blank)) == list("abcdef")
+    regimes = {"interpolation": 1.0, "extrapolation": 1.0}
+    models = [f"m{n}" for n in range(5)]
+    elsewhere = {model: {**regimes, "dl19": 1.0} for model in models[:4]}
+    align = partial(align_scores, source="made up")
+    refusals |= {
+        "no file": partial(read_model_scores, tmp_path / "none.csv"),
+        "no test set elsewhere": partial(align, dict.fromkeys(models, regimes)),
+        "a model without a score": partial(align, elsewhere | {"m4": regimes}),
+        "few models": partial(align, read_model_scores(few)),
+    }
+    golden.check_refusals("wrong-scores.txt", refusals)
     for arguments, words in (
         ([str(few), str(few)], "a file of models' scores is analysed alone; got "),
         ([str(few), "--train", "q.tsv", "--test", "q.tsv"], "an alignment foretells none"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +24,12 @@ from msshift_bench.analysis import (
     predict_losses,
 )
 from msshift_bench.data import open_dataset
-from msshift_bench.errors import DataError, MsShiftError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import Result, Settings, evaluate_run_sets
 from msshift_bench.similarity import GroupSimilarity, group_similarity, set_similarity
 from msshift_bench.stats import UNTESTED, Estimate, Figure, Figures, rel_loss
 from tests.conftest import Build
+from tests.support.golden import Golden
 
 GROUPS = ("wha", "how", "who")
 RR = Settings(measures=("RR@10",))
@@ -122,8 +124,7 @@ def test_intervals_hold_every_query_once_and_make_up_the_whole_loss(
             box = boxes.where(figure=quartiles, slice=loss.slice)
             values = [row.value or 0.0 for row in box]
             assert values == sorted(values)
-            assert loss.low is not None
-            assert loss.low < (loss.value or 0.0) < (loss.high or 0.0)
+            assert loss.low < loss.value < loss.high
             assert loss.counts == "queries and seeds"
     assert sum(row.value or 0.0 for row in columns) == pytest.approx(len(GROUPS))
 
@@ -135,7 +136,6 @@ def test_the_loss_of_an_interval_is_that_of_its_queries(
     unseen = {one.group: one.per_query for one in similarities if one.indicator == "unseen-words"}
     low = {}
     for group, values in unseen.items():
-        assert values is not None
         places = [values.query_ids.index(query) for query in scores.ids_of(group)]
         low[group] = np.asarray(values.values)[places]
     edge = np.quantile(np.concatenate(list(low.values())), 0.5)
@@ -147,10 +147,8 @@ def test_the_loss_of_an_interval_is_that_of_its_queries(
     expected = rel_loss(Estimate.mean(inside, "dense", ""), Estimate.mean(out, "dense", ""))
     figures = analyse_report(report, similarities, bins=2).figures
     loss = figures.where(figure="rel_loss", group=ALL_GROUPS, system=scores.system)[0]
-    assert expected is not None
     assert loss.value == pytest.approx(expected.value)
     uncertainty = expected.uncertainty()
-    assert uncertainty is not None
     assert loss.interval == pytest.approx(uncertainty.interval(expected.value, 0.95))
 
 
@@ -180,59 +178,48 @@ def test_one_seed_is_said(data: Path, tmp_path: Path) -> None:
     assert not found.figures.where(figure="detectable_with_seeds")
     (table,) = [table for table in found.tables() if table.title.startswith("What these test")]
     assert table.header[-1] == "detects"
-
-
-def test_of_several_systems_those_with_one_seed_are_named(data: Path, tmp_path: Path) -> None:
-    write_runs(tmp_path / "dense", data, "wh-words", seeds=(1, 2))
-    write_runs(tmp_path / "splade", data, "wh-words")
+    # Of several systems, those with one seed are named.
+    write_runs(tmp_path / "splade", data, "wh-words", seeds=(1, 2))
     found = analyse_run_sets(tmp_path, data, settings=RR)
     evidence = [note.text for note in found.notes if note.text.startswith("one seed per model")]
     assert len(evidence) == 3
-    assert all(text.startswith("one seed per model of splade: ") for text in evidence)
-
-
-def test_similarities_that_do_not_fit_are_refused(
-    report: Result, similarities: list[GroupSimilarity]
-) -> None:
-    first, *rest = [row for row in similarities if row.indicator == "unseen-words"]
-    assert first.per_query is not None
-    count = len(first.per_query.values)
-    not_known = dataclasses.replace(first.per_query, values=np.full(count, np.nan))
-    of_others = dataclasses.replace(first.per_query, query_ids=tuple(map(str, range(-count, 0))))
-    for spoiled, words in (
-        ([], "unseen-words has no value for wha of wh-words"),
-        ([dataclasses.replace(first, value=math.nan)], "unseen-words of wha of wh-words is nan"),
-        ([dataclasses.replace(first, per_query=not_known)], rf"for {count} of the {count} test"),
-        (
-            [dataclasses.replace(first, per_query=of_others)],
-            r"queries of wha \(\d+, \d+, \d+, \.{3}",
-        ),
-    ):
-        with pytest.raises(DataError, match=words):
-            analyse_report(report, [*spoiled, *rest])
+    assert all(text.startswith("one seed per model of dense: ") for text in evidence)
 
 
 @pytest.mark.slow
 def test_what_cannot_be_analysed_is_refused(
-    report: Result, similarities: list[GroupSimilarity], data: Path, runs: Path, tmp_path: Path
-) -> None:
-    def refused(kind: type[MsShiftError], words: str, *folders: Path, **options: object) -> None:
-        with pytest.raises(kind, match=words):
-            analyse_run_sets(folders or runs, data, **options)  # type: ignore[arg-type]
-
-    write_runs(tmp_path / "short" / "dense", data, "length")
+    report: Result, similarities: list[GroupSimilarity], data: Path, runs: Path, tmp_path: Path,
+    golden: Golden,
+) -> None:  # fmt: skip
+    first, *rest = [row for row in similarities if row.indicator == "unseen-words"]
+    not_known = np.full(len(first.per_query.values), np.nan)
+    others = tuple(map(str, range(-len(not_known), 0)))
+    spoilt = {
+        "no value of a group": rest,
+        "no number": [replace(first, value=math.nan), *rest],
+        "no values of queries": [
+            replace(first, per_query=replace(first.per_query, values=not_known)), *rest
+        ],
+        "other queries": [
+            replace(first, per_query=replace(first.per_query, query_ids=others)), *rest
+        ],
+        "another shift": [replace(row, shift="topics") for row in similarities],
+    }  # fmt: skip
+    write_runs(tmp_path / "two groups" / "dense", data, "length")
     write_runs(tmp_path / "untrained" / "bm25", data, "wh-words", one=True)
     write_runs(tmp_path / "lacking" / "dense", data, "wh-words")
     (tmp_path / "lacking" / "dense" / "wh-words" / "how.run.gz").unlink()
-    refused(DataError, "length has 2", tmp_path / "short")
-    refused(DataError, "no system was trained", tmp_path / "untrained")
-    refused(DataError, "how", tmp_path / "lacking")
-    refused(UnknownNameError, "indicator 'jaccard'", indicators=["jaccard"])
-    refused(UsageError, "takes the option models; model-based would", models="x")
-    refused(UsageError, "at least 2 intervals", bins=1)
-    refused(UsageError, "missing='zero'", settings=Settings(missing="skip"))
-    with pytest.raises(UsageError, match="no similarity of the groups of wh-words"):
-        analyse_report(report, [dataclasses.replace(one, shift="topics") for one in similarities])
+    folders = ("two groups", "untrained", "lacking")
+    analyse = partial(analyse_run_sets, runs, data)
+    refusals = {
+        **{wrong: partial(analyse_report, report, given) for wrong, given in spoilt.items()},
+        **{name: partial(analyse_run_sets, (tmp_path / name,), data) for name in folders},
+        "an unknown indicator": partial(analyse, indicators=["jaccard"]),
+        "models for no indicator": partial(analyse, models="x"),
+        "one interval": partial(analyse, bins=1),
+        "missing queries left out": partial(analyse, settings=Settings(missing="skip")),
+    }
+    golden.check_refusals("no-analysis.txt", refusals)
 
 
 def test_short_shifts_count_among_all(data: Path, tmp_path: Path) -> None:
@@ -321,7 +308,7 @@ def test_what_a_link_does_not_reach_is_refused_or_said() -> None:
     link = link_losses(points(0.3, 0.25, 0.1, queries=600))
     found = predict_losses(link, TRAIN, {"9": "who is rome"})
     assert "test sets of 600 to 600 queries, and this one has 1" in found.doubts[-1]
-    nothing = dataclasses.replace(published, figures=Figures([]))
+    nothing = replace(published, figures=Figures([]))
     with pytest.raises(UsageError, match="no link to predict with; analyse run sets first"):
         predict_losses(nothing, TRAIN, TRAIN)
 
@@ -351,21 +338,16 @@ def test_a_link_by_an_encoder_predicts_with_that_encoder_alone(build_once: Build
     assert similarity.value == set_similarity(train, test, "mean-cosine", encoder="terms")
 
 
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ([*points(0.3, 0.2, 0.1), points(0.3, 0.2, 0.1)[4]], "dense has two values on C2 of topi"),
-        ([*points(0.3, 0.2, 0.1), points(0.3, 0.2, 0.1)[5]], "jaccard has two values on C2"),
-        (points(0.3, 0.2, 0.1)[:5], "weighted-jaccard has no value for C2 of topics"),
-        ([*points(0.3, 0.2, 0.1), points(0, 0, 0, system="b")[0]], "b has no value for C1 of top"),
-        (points(0.3, 0.2, 0.1)[:4], "at least 3 groups, and topics has 2"),
-        ([], "at least 3 groups, and there are none"),
-    ],
-    ids=["seeds one by one", "two similarities", "no similarity", "no loss", "groups", "nothing"],
-)
-def test_a_group_has_one_loss_per_system_and_one_similarity(
-    rows: Sequence[Figure], words: str
-) -> None:
+def test_a_group_has_one_loss_per_system_and_one_similarity(golden: Golden) -> None:
     """The last of several losses, and the first of several similarities, would count alone."""
-    with pytest.raises(DataError, match=words):
-        link_losses(rows)
+    rows = points(0.3, 0.2, 0.1)
+    wrong: dict[str, Sequence[Figure]] = {
+        "seeds one by one": [*rows, rows[4]],
+        "two similarities": [*rows, rows[5]],
+        "no similarity": rows[:5],
+        "no loss": [*rows, points(0, 0, 0, system="b")[0]],
+        "groups": rows[:4],
+        "nothing": [],
+    }
+    refusals = {name: partial(link_losses, given) for name, given in wrong.items()}
+    golden.check_refusals("no-links.txt", refusals)

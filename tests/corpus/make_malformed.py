@@ -1,7 +1,7 @@
 """Malformed run files, each with what reading it must find.
 
 ``python tests/corpus/make_malformed.py FOLDER`` writes them all and a list ``expected.tsv``;
-``tests/runs/test_runs_malformed.py`` reads every one.
+``tests/runs/test_malformed.py`` reads every one.
 """
 
 from __future__ import annotations
@@ -235,9 +235,11 @@ def parquet_files() -> Iterator[Malformed]:
         ("text-for-score", {"score": ["a", "b", "c"]}, "score-not-number", 1),
         ("null-id", {"doc_id": ["d1", None, "d2"]}, "id-invalid", 2),
         ("empty-id", {"query_id": ["1", "", "2"]}, "id-invalid", 2),
+        ("empty-doc-id", {"doc_id": ["d1", "", "d2"]}, "id-invalid", 2),
         ("float-ids", {"query_id": [1.0, 1.0, 2.0]}, "id-invalid", 1),
         ("twice", {"doc_id": ["d1", "d1", "d2"]}, "duplicate-document", 2),
         ("rank-half", {"rank": [1.5, 2.0, 1.0]}, "rank-not-integer", 1),
+        ("null-rank", {"rank": [1, 2, None]}, "rank-not-integer", 3),
     ):
         yield Malformed(f"{name}.parquet", parquet(**changes), code, line)
 

@@ -1,4 +1,4 @@
-"""The made world, as all tests of evaluation read it."""
+"""The made world, as all tests of evaluation read it, and run sets of four queries."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import pytest
 
 from tests.conftest import Build
 from tests.support.made_runs import COLLECTION, SHIFT_NAMES, write_world
+from tests.support.tiny_run_sets import write_ranks
+
+DENSE = {
+    "short": {"s1": 2, "s2": 4, "l1": 1, "l2": 2},
+    "long": {"s1": 1, "s2": 1, "l1": 2, "l2": 0},
+}
+"""The ranks of the relevant passages of the system ``dense``."""
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +25,12 @@ def world(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_world(folder, data)
     (folder / "msshift").symlink_to(data)
     return folder
+
+
+@pytest.fixture
+def tiny_runs(tmp_path: Path) -> Path:
+    """The run sets of ``dense``, by one seed, and of ``bm25``, which was not trained."""
+    for group, ranks in DENSE.items():
+        write_ranks(tmp_path / f"dense/length/{group}.run", ranks)
+    write_ranks(tmp_path / "bm25/length.run", {"s1": 1, "s2": 2, "l1": 5, "l2": 1})
+    return tmp_path

@@ -13,9 +13,10 @@ import pytest
 import scipy.stats
 
 from benchmarks.support.fabricated import write_run
-from msshift_bench.errors import RunError, UsageError
+from msshift_bench.errors import RunError
 from msshift_bench.evaluation import Result, Settings, evaluate_also_tests
 from msshift_bench.stats import Figure
+from tests.support.golden import Golden
 
 QUERIES = ("q1", "q2", "q3", "q4")
 RANKS = {
@@ -26,37 +27,38 @@ RANKS = {
 }
 """(held-out group, seed) -> the rank of the relevant passage for each query."""
 
+SCORES = {key: 1 / np.array(ranks) for key, ranks in RANKS.items()}
+MODELS = "mine/also/dl/length"
 
-def write(system: Path, name: str, ranks: Sequence[int], tag: str = "tag") -> None:
+
+def write(system: Path, name: str, ranks: Sequence[int]) -> None:
     """Write a run of the queries, as the shift's own and as that on the extra test set."""
     rankings = [
         (query, [*(f"other{n}" for n in range(rank - 1)), "d"])
         for query, rank in zip(QUERIES, ranks, strict=True)
     ]
     for place in (".", "also/dl"):
-        write_run(system / place / "length" / f"{name}.run.gz", rankings, tag)
+        write_run(system / place / "length" / f"{name}.run.gz", rankings)
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     (tmp_path / "dl").mkdir()
-    (tmp_path / "dl" / "queries.tsv").write_text("".join(f"{one}\twho\n" for one in QUERIES))
-    (tmp_path / "dl" / "qrels.tsv").write_text("".join(f"{one} 0 d 1\n" for one in QUERIES))
+    (tmp_path / "dl" / "queries.tsv").write_text("".join(f"{q}\twho\n" for q in QUERIES))
+    (tmp_path / "dl" / "qrels.tsv").write_text("".join(f"{q} 0 d 1\n" for q in QUERIES))
     for (held_out, seed), ranks in RANKS.items():
         write(tmp_path / "runs/mine", f"seed-{seed}/{held_out}", ranks)
     write(tmp_path / "runs/everything", "../length", (1, 1, 1, 1))
     return tmp_path / "runs"
 
 
-def evaluate(runs: Path, *allow: str, measures: str = "RR@10") -> Result:
-    dl = {"dl": runs.with_name("dl")}
-    return evaluate_also_tests(runs, dl, settings=Settings(measures), allow=allow)
+def evaluate(runs: Path, *allow: str, measures: str = "RR@10", **others: Path) -> Result:
+    also = {"dl": runs.with_name("dl"), **others}
+    return evaluate_also_tests(runs, also, settings=Settings(measures), allow=allow)
 
 
 def first(result: Result, **names: Any) -> Figure:
-    row = result.figures.first(**names)
-    assert row is not None
-    return row
+    return result.figures.first(**names)
 
 
 def only_seed_1(runs: Path) -> None:
@@ -66,39 +68,25 @@ def only_seed_1(runs: Path) -> None:
 
 def test_means_over_models_seeds_and_queries(runs: Path) -> None:
     result = evaluate(runs)
-    assert [(row.system, row.model) for row in result.figures] == [
-        ("everything", "all"), ("mine", "short"), ("mine", "long"), ("mine", "mean"),
-    ]  # fmt: skip
-    scores = {key: 1 / np.array(ranks) for key, ranks in RANKS.items()}
-    for group in ("short", "long"):
-        expected = np.mean([scores[group, seed] for seed in (1, 2)])
-        assert first(result, model=group).value == pytest.approx(expected)
-    mean = first(result, model="mean")
-    assert mean.value == pytest.approx(np.mean(list(scores.values())))
-    assert (mean.test, mean.queries, mean.seeds) == ("dl", 4, 2)
-    assert mean.interval is not None
-    assert mean.interval[0] < mean.number < mean.interval[1]
-    assert first(result, model="all").value == 1
     (table,) = result.tables()
     assert [[cell.text.split(" ")[0] for cell in row] for row in table.rows] == [
         ["everything", "all", "100.0"], ["mine", "short", "68.8"], ["", "long", "45.6"],
         ["", "mean", "57.2"],
     ]  # fmt: skip
+    for group in ("short", "long"):
+        expected = np.mean([SCORES[group, seed] for seed in (1, 2)])
+        assert first(result, model=group).value == pytest.approx(expected)
+    mean = first(result, model="mean")
+    assert mean.value == pytest.approx(np.mean(list(SCORES.values())))
+    assert (mean.test, mean.queries, mean.seeds) == ("dl", 4, 2)
+    assert mean.interval[0] < mean.number < mean.interval[1]
+    assert first(result, model="all").value == 1
 
     # Of one seed the interval is Student's over queries, of each query's mean over models.
     only_seed_1(runs)
-    values = np.mean([scores["short", 1], scores["long", 1]], axis=0)
+    values = np.mean([SCORES["short", 1], SCORES["long", 1]], axis=0)
     expected = scipy.stats.t.interval(0.95, 3, values.mean(), scipy.stats.sem(values))
     assert first(evaluate(runs), model="mean").interval == pytest.approx(expected)
-
-
-def test_a_missing_model_is_said(runs: Path) -> None:
-    (runs / "mine/also/dl/length/seed-2/long.run.gz").unlink()
-    with pytest.raises(RunError, match=r"mine/also/dl/length/seed-2/long.run: there is no run"):
-        evaluate(runs)
-    result = evaluate(runs, "partial")
-    assert result.figures.names("model") == ["all", "short", "long"]
-    assert result.doubts == ["mine on dl (length): no run without long, seed 2"]
 
 
 def test_the_drop_against_a_model_trained_on_everything(runs: Path) -> None:
@@ -107,62 +95,63 @@ def test_the_drop_against_a_model_trained_on_everything(runs: Path) -> None:
     result = evaluate(runs)
     drop = first(result, figure="drop")
     assert (drop.system, drop.against, drop.queries, drop.seeds) == ("mine", "mine-all", 4, 2)
-    mean = np.mean([1 / np.array(ranks) for ranks in RANKS.values()])
+    mean = np.mean(list(SCORES.values()))
     assert drop.value == pytest.approx((of_all.mean() - mean) / of_all.mean())
-    (table,) = result.tables()
-    last = [cell.text for cell in table.rows[-1]]
+    last = [cell.text for cell in result.tables()[0].rows[-1]]
     assert last[:2] == ["", "drop from mine-all"]
     assert last[2].startswith(f"{100 * drop.number:.1f}% [")
     assert any(note.text.startswith("drop: ") for note in result.notes)
 
     # Of one seed, Student's interval of the ratio of two means, over paired queries.
     only_seed_1(runs)
-    models = np.mean([1 / np.array(RANKS[group, 1]) for group in ("short", "long")], axis=0)
+    models = np.mean([SCORES[group, 1] for group in ("short", "long")], axis=0)
     ratio = models.mean() / of_all.mean()
     terms = (ratio * of_all - models) / of_all.mean()
     expected = scipy.stats.t.interval(0.95, 3, 1 - ratio, scipy.stats.sem(terms))
     assert first(evaluate(runs), figure="drop").interval == pytest.approx(expected)
 
 
-def test_what_is_not_for_these_tables_is_refused(runs: Path) -> None:
-    with pytest.raises(UsageError, match="NumRet is a sum over queries, not a mean"):
-        evaluate(runs, measures="NumRet")
-    mixed = {"dl": runs.with_name("dl"), "typed": runs.with_name("typed.tsv")}
-    mixed["typed"].write_text("q1\thwo\ttypo\n")
-    with pytest.raises(UsageError, match="typed holds variants of queries and dl does not"):
-        evaluate_also_tests(runs, mixed)
-
-
-@pytest.mark.parametrize("alone", [True, False], ids=["one system", "a drop"])
-def test_models_that_searched_other_passages_are_refused(runs: Path, alone: bool) -> None:
-    write(runs / "mine-all", "../length", (1, 1, 1, 1), "everything")
-    names = {"mine/also/dl/length/seed-1/short": "a", "mine/also/dl/length/seed-1/long": "b"}
-    whose, name = "runs of one system", "mine on dl (length)"
-    if not alone:
-        names = {"mine/also/dl/length/seed-1/short": "a", "mine-all/also/dl/length": "b"}
-        whose, name = "runs that are compared", "mine-all and mine on dl"
-    for run, digest in names.items():
-        (runs / f"{run}.run.json").write_text(json.dumps({"passages": {"sha256": digest * 64}}))
-    with pytest.raises(RunError, match=f"{whose} are of different passages") as caught:
+def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path, golden: Golden) -> None:
+    typed = runs.with_name("typed.tsv")
+    typed.write_text("q1\thow\ttypo\n")
+    golden.check_refusals(
+        "also-tests.txt",
+        {
+            "a sum": lambda: evaluate(runs, measures="NumRet"),
+            "queries and variants": lambda: evaluate(runs, typed=typed),
+        },
+    )
+    long = runs / MODELS / "seed-2/long.run.gz"
+    content = long.read_bytes()
+    shutil.copy(long.with_name("short.run.gz"), long)
+    with pytest.raises(RunError, match=r"long with seed 2 gave it \[identical-runs\]"):
         evaluate(runs)
-    assert [finding.code for finding in caught.value.findings] == ["other-passages"]
-    result = evaluate(runs, "other-data")
-    assert result.figures.where(figure="drop", against="mine-all")
-    collections = "its runs are of 2 different collections of passages (--allow other-data)"
-    assert f"{name}: {collections}" in result.doubts
-
-
-def test_one_file_under_two_models_is_refused(runs: Path) -> None:
-    models = runs / "mine/also/dl/length/seed-2"
-    shutil.copy(models / "short.run.gz", models / "long.run.gz")
-    with pytest.raises(RunError, match="not every run of mine is a model's own") as caught:
-        evaluate(runs)
-    (finding,) = caught.value.findings
-    assert finding.code == "identical-runs"
-    assert "the model trained without long with seed 2 gave it" in finding.message
     assert evaluate(runs, "identical").doubts == [
-        f"{models / 'long.run.gz'} holds the same rankings as {models / 'short.run.gz'}"
+        f"{long} holds the same rankings as {long.with_name('short.run.gz')}"
     ]
+    long.unlink()
+    with pytest.raises(RunError, match=rf"{MODELS}/seed-2/long.run: there is no run"):
+        evaluate(runs)
+    result = evaluate(runs, "partial")
+    assert result.figures.names("model") == ["all", "short", "long"]
+    assert result.doubts == ["mine on dl (length): no run without long, seed 2"]
+    long.write_bytes(content)
+
+    write(runs / "mine-all", "../length", (1, 1, 1, 1))
+    of_short = f"{MODELS}/seed-1/short.run.json"
+    for other, whose, name in (
+        (f"{MODELS}/seed-1/long.run.json", "runs of one system", "mine on dl (length)"),
+        ("mine-all/also/dl/length.run.json", "runs that are compared", "mine-all and mine on dl"),
+    ):
+        for run, digest in ((of_short, "a"), (other, "b")):
+            (runs / run).write_text(json.dumps({"passages": {"sha256": digest * 64}}))
+        with pytest.raises(RunError, match=rf"{whose} are of different .*(?s:.*)\[other-passages"):
+            evaluate(runs)
+        result = evaluate(runs, "other-data")
+        assert result.figures.where(figure="drop", against="mine-all")
+        collections = "its runs are of 2 different collections of passages (--allow other-data)"
+        assert f"{name}: {collections}" in result.doubts
+        (runs / other).unlink()
 
 
 def test_one_query_has_no_interval_and_measures_say_whether_they_are_scaled(runs: Path) -> None:

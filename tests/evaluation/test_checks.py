@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,16 @@ from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.errors import RunError, UnknownNameError
 from msshift_bench.evaluation import Checks, Scores, Settings, score_files, score_runs
 from msshift_bench.runs import find_run_sets, write_run
+from tests.support.golden import Golden
 
 SHORT = [f"s{number:02}" for number in range(20)]
 LONG = [f"l{number:02}" for number in range(20)]
 TESTS = TestSet(
     "length", {query: {"d1": 1} for query in SHORT + LONG}, {"short": SHORT, "long": LONG}
 )
+ALL = SHORT + LONG
 QRELS = {query: {"d1": 1} for query in SHORT}
+DATA = DataInfo(content_digest="b" * 64)
 
 
 def write(path: Path, queries: list[str], score: float = 1.0) -> Path:
@@ -37,12 +40,25 @@ def say(run: Path, **sidecar: Any) -> None:
     run.with_name(run.name.removesuffix(".gz") + ".json").write_text(json.dumps(sidecar))
 
 
+def write_models(folder: Path, queries: Sequence[list[str]] = (ALL, ALL), *sidecars: Any) -> Path:
+    """Write the run set of a system, and return its folder.
+
+    Args:
+        folder: where to.
+        queries: those of the run of each model.
+        sidecars: what stands beside each.
+    """
+    models = folder / "dense/length"
+    for score, (group, held) in enumerate(zip(("short", "long"), queries, strict=True), 2):
+        write(models / f"{group}.run", held, score)
+    for group, sidecar in zip(("short", "long"), sidecars, strict=False):
+        say(models / f"{group}.run", **sidecar)
+    return models
+
+
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
-    """The folder of the run set of a system."""
-    write(tmp_path / "dense/length/short.run", SHORT + LONG, 2.0)
-    write(tmp_path / "dense/length/long.run", SHORT + LONG, 3.0)
-    return tmp_path / "dense/length"
+    return write_models(tmp_path)
 
 
 def scores_of(models: Path) -> Scores:
@@ -50,7 +66,7 @@ def scores_of(models: Path) -> Scores:
     return scores
 
 
-def check(models: Path, *allow: str, data: DataInfo | None = None) -> list[str]:
+def check(models: Path, *allow: str, data: DataInfo | None = DATA) -> list[str]:
     """Check a run set as an evaluation does, and return the doubts."""
     checks = Checks(data, allow)
     checks.check_run_sets(find_run_sets([models.parent]))
@@ -58,91 +74,71 @@ def check(models: Path, *allow: str, data: DataInfo | None = None) -> list[str]:
     return checks.doubts
 
 
-def refused(models: Path, code: str, *allow: str, data: DataInfo | None = None) -> str:
-    """Check that a run set is refused with findings of one code, and return the message."""
-    with pytest.raises(RunError) as caught:
-        check(models, *allow, data=data)
-    assert {finding.code for finding in caught.value.findings} == {code}
-    return str(caught.value)
+OF_SHORT, OF_LONG = ({"shift": "length", "held_out": group} for group in ("short", "long"))
+OTHER_DATA = {"data_digest": "a" * 64}
+SPOILT: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "in each other's place": ("", ((ALL, ALL), OF_LONG, OF_SHORT)),
+    "of another shift": ("", ((ALL, ALL), OF_SHORT, OF_LONG | {"shift": "topics"})),
+    "of two queries": ("partial", (([SHORT[0], LONG[0]], ALL),)),
+    "of the own group alone": ("", ((SHORT, LONG),)),
+    "of other data": ("other-data", ((ALL, ALL), OTHER_DATA)),
+    "of other passages": (
+        "other-data",
+        ((ALL, ALL), *({"passages": {"sha256": letter * 64}} for letter in "ab")),
+    ),
+}
+"""What is wrong with a run set -> what allows it, and the run set."""
 
 
-def test_runs_that_changed_places_with_their_sidecars_are_refused(models: Path) -> None:
-    short, long = models / "short.run", models / "long.run"
+def halved(text: str) -> str:
+    """The rankings of a run, of half the scores and in another order of lines."""
+    rows = [line.split() for line in text.splitlines()]
+    lines = [" ".join([*row[:4], str(float(row[4]) / 2), row[5]]) for row in rows]
+    return "\n".join(reversed(lines))
+
+
+def test_runs_that_do_not_belong_together_are_refused_unless_it_is_allowed(
+    tmp_path: Path, golden: Golden
+) -> None:
+    spoilt = {}
+    for wrong, (allowance, given) in SPOILT.items():
+        spoilt[wrong] = allowance, write_models(tmp_path / wrong, *given)
+    names = ("missing", "a copy", "compressed", "halved", "of two seeds")
+    missing, copied, compressed, half, seeds = (write_models(tmp_path / name) for name in names)
+    spoilt |= {path.parts[-3]: ("identical", path) for path in (copied, compressed, half, seeds)}
+    spoilt["missing"] = "partial", missing
+    text = (copied / "short.run").read_text()
+    for models in (missing, compressed):
+        (models / "long.run").unlink()
+    (copied / "long.run").write_text(text)
+    (compressed / "long.run.gz").write_bytes(gzip.compress(text.replace("tag", "t").encode()))
+    (half / "long.run").write_text(halved(text))
+    for seed in ("seed-1", "seed-2"):
+        shutil.copytree(copied, seeds / seed)
+    for group in ("short", "long"):
+        (seeds / f"{group}.run").unlink()
+    refusals, doubts = {}, []
+    for wrong, (allowance, models) in spoilt.items():
+        refusals[wrong] = lambda models=models: check(models)
+        doubts += [wrong, *check(models, allowance)] if allowance else []
+    golden.check_refusals("spoilt-runs.txt", refusals)
+    golden.check("spoilt-runs-doubts.txt", "\n".join(doubts) + "\n")
+
+
+def test_runs_that_belong_together_are_not_doubted(models: Path) -> None:
     assert check(models) == []
-    say(short, shift="length", held_out="long")
-    say(long, shift="length", held_out="short")
-    message = refused(models, "sidecar-differs")
-    assert "short.run is where the run of length without short was expected, and this" in message
-    say(short, shift="length", held_out="short")
-    say(long, shift="topics", held_out="long")
-    assert "says that it is of topics without long" in refused(models, "sidecar-differs")
-    say(long, shift="length", held_out="long")
+    for group in ("short", "long"):
+        say(models / f"{group}.run", shift="length", held_out=group, data_digest="b" * 64)
     assert check(models) == []
-
-
-def test_models_that_ran_on_their_own_group_only_are_refused(models: Path) -> None:
-    write(models / "short.run", [SHORT[0], LONG[0]])
-    assert "lacks 19 of the 20 test queries of short" in refused(models, "incomplete-run")
-    assert check(models, "partial") == []  # One answer in every group is enough.
-    write(models / "short.run", SHORT)
-    write(models / "long.run", LONG)
-    message = refused(models, "no-query-answered")
-    assert "the runs of dense and the test sets of length do not belong together" in message
-    assert "another data set, give that one (--data)" in message
-    assert "short.run: answers none of the 20 test queries of long (l00, l01, l02, l03," in message
-    assert "long.run: answers none of the 20 test queries of short (s00, s01, s02, s03," in message
-
-
-def test_a_missing_run_is_refused_or_allowed(models: Path) -> None:
-    (models / "long.run").unlink()
-    assert "trained without 'long'" in refused(models, "missing-run")
-    assert check(models, "partial") == []
-
-
-def test_one_file_under_two_models_or_seeds_is_refused(models: Path) -> None:
-    shutil.copy(models / "short.run", models / "long.run")
-    message = refused(models, "identical-runs")
-    assert f"long.run: holds the same rankings as {models / 'short.run'}" in message
-    assert "the model trained without short" in message
-    assert "--allow identical" in message
-    # So it is if it was compressed, or has another tag.
-    (models / "long.run").unlink()
-    with gzip.open(models / "long.run.gz", "wt") as file:
-        file.write((models / "short.run").read_text().replace("tag", "other"))
-    assert "long.run.gz: holds the same rankings" in refused(models, "identical-runs")
-    (models / "long.run.gz").unlink()
-    # Nor does half of each score change a ranking, or another order of its lines.
-    rows = [line.split() for line in (models / "short.run").read_text().splitlines()]
-    halved = [" ".join([*row[:4], str(float(row[4]) / 2), row[5]]) for row in rows]
-    (models / "long.run").write_text("\n".join(reversed(halved)))
-    assert "long.run: holds the same rankings" in refused(models, "identical-runs")
-    assert check(models, "identical") == []
+    say(models / "short.run", passages={"sha256": "a" * 64})
+    assert check(models) == []
+    say(models / "short.run", **OTHER_DATA)
+    assert check(models, data=None) == []  # qrels, say
     # Both were tuned, and to the same parameters: they may well be alike.
+    shutil.copy(models / "short.run", models / "long.run")
     for group in ("short", "long"):
         say(models / f"{group}.run", tuned={"parameters": {"k1": 0.9}})
     assert check(models) == []
-    for seed in ("seed-1", "seed-2"):
-        (models / seed).mkdir()
-        for group in ("short", "long"):
-            write(models / seed / f"{group}.run", SHORT + LONG, 2.0 + len(group))
-    for group in ("short", "long"):
-        (models / f"{group}.run").unlink()
-        (models / f"{group}.run.json").unlink()
-    assert "the model trained without short with seed 2" in refused(models, "identical-runs")
-
-
-def test_a_sidecar_of_other_data_is_refused(models: Path) -> None:
-    data, run = DataInfo(content_digest="b" * 64), models / "short.run"
-    assert check(models, data=data) == []
-    say(run, data_digest="b" * 64)
-    assert check(models, data=data) == []
-    say(run, data_digest="a" * 64)
-    message = refused(models, "other-data", data=data)
-    assert "the data set aaaaaaaaaaaa, and this one is bbbbbbbbbbbb" in message
-    assert check(models, "other-data", data=data) == [
-        f"{run} was made on other data: aaaaaaaaaaaa, not bbbbbbbbbbbb (--allow other-data)"
-    ]
-    assert check(models) == []  # qrels, say
 
 
 def test_a_sidecar_of_another_file_leaves_a_doubt(models: Path) -> None:
@@ -164,18 +160,9 @@ def test_a_sidecar_of_another_file_leaves_a_doubt(models: Path) -> None:
 def test_a_sidecar_that_says_nothing_is_an_error(models: Path, text: str) -> None:
     (models / "short.run.json").write_text(text)
     for allow in ((), ("other-data",)):
-        refused(models, "sidecar-unreadable", *allow, data=DataInfo(content_digest="b"))
-
-
-def test_models_that_searched_other_passages_are_refused(models: Path) -> None:
-    say(models / "short.run", passages={"sha256": "a" * 64})
-    assert check(models) == []
-    say(models / "long.run", passages={"sha256": "b" * 64})
-    message = refused(models, "other-passages")
-    assert "long.run is of the passages bbbbbbbbbbbb, and short.run of aaaaaaaaaaaa" in message
-    assert check(models, "other-data") == [
-        "dense/length: its runs are of 2 different collections of passages (--allow other-data)"
-    ]
+        with pytest.raises(RunError) as caught:
+            check(models, *allow)
+        assert {finding.code for finding in caught.value.findings} == {"sidecar-unreadable"}
 
 
 def test_an_unknown_allowance_lists_those_that_there_are() -> None:
@@ -186,18 +173,10 @@ def test_an_unknown_allowance_lists_those_that_there_are() -> None:
 # ---- queries ----------------------------------------------------------------------------------
 
 
-def test_more_than_a_few_missing_queries_are_a_doubt(tmp_path: Path) -> None:
-    tests: Mapping[str, Any] = {query: {"d1": 1} for query in SHORT}
-    few = write(tmp_path / "few.run", SHORT[1:])
-    assert score_runs([few], tests).doubts == []  # 5%
-    many = write(tmp_path / "many.run", SHORT[2:])
-    assert score_runs([many], tests).doubts == [
-        f"{many}: test queries that the run does not hold: 2 of 20 of <qrels>"
-    ]
-
-
 @pytest.mark.parametrize("missing", ["zero", "skip"])
-def test_a_run_of_other_queries_names_both(tmp_path: Path, missing: str) -> None:
+def test_a_run_of_other_queries_names_both(
+    tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = write(tmp_path / "other.run", ["11", "12", "13"])
     with pytest.raises(RunError) as caught:
         score_runs([run], QRELS, Settings(missing=missing))
@@ -205,9 +184,7 @@ def test_a_run_of_other_queries_names_both(tmp_path: Path, missing: str) -> None
     assert "answers none of the 20 queries of the test set (s00, s01, s02, s03, s04, ...)" in text
     assert "it holds 3 others (11, 12, 13)" in text
     assert "look like" not in text
-
-
-def test_known_sets_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # Known sets are named.
     ours = sorted(hashlib.sha256(query.encode()).hexdigest()[:12] for query in LONG)[:8]
     monkeypatch.setattr("msshift_bench.evaluation.scores.KNOWN", {"Some Track": tuple(ours)})
     with pytest.raises(RunError, match=r", which look like Some Track's queries"):
@@ -239,30 +216,23 @@ def test_known_sets_are_known(
 @pytest.mark.parametrize(
     ("starts", "is_start"),
     [
-        ((["a", "a"], ["b", "b"]), True),
-        ((["a", "b"], ["c", "c"]), True),
-        ((["a", "a"], ["a", "a"]), False),
-        ((["a", "b"], ["c", "d"]), False),  # several pre-trainings, which count as the seed
+        (("aa", "bb"), True),
+        (("ab", "cc"), True),
+        (("aa", "aa"), False),
+        (("ab", "cd"), False),  # several pre-trainings, which count as the seed
     ],
 )
 def test_two_starts_of_one_pretraining_each_are_told_by_their_sidecars(
-    tmp_path: Path, starts: tuple[list[str], list[str]], is_start: bool
+    tmp_path: Path, starts: tuple[str, str], is_start: bool
 ) -> None:
-    def system(name: str, encoders: list[str], baseline: str = "bi-encoder") -> Scores:
+    def system(name: str, encoders: str, baseline: str = "bi-encoder") -> Scores:
+        models = write_models(tmp_path / name)
         for group, encoder in zip(("short", "long"), encoders, strict=True):
-            run = write(tmp_path / name / "length" / f"{group}.run", SHORT + LONG)
-            say(run, baseline=baseline, encoder={"weights_sha256": encoder})
-        return scores_of(tmp_path / name / "length")
+            say(models / f"{group}.run", baseline=baseline, encoder={"weights_sha256": encoder})
+        return scores_of(models)
 
     first, second = (system(name, encoders) for name, encoders in zip("xy", starts, strict=True))
     assert Checks().differ_in_start(first, second) == is_start
-    other = system("z", starts[1], baseline="colbert")
-    assert not Checks().differ_in_start(first, other)
-    assert not Checks().differ_in_start(scores_of(write_nameless(tmp_path)), first)
-
-
-def write_nameless(folder: Path) -> Path:
-    """Return the folder of a run set without sidecars."""
-    for group in ("short", "long"):
-        write(folder / "nameless" / "length" / f"{group}.run", SHORT + LONG)
-    return folder / "nameless" / "length"
+    assert not Checks().differ_in_start(first, system("z", starts[1], baseline="colbert"))
+    without_sidecars = scores_of(write_models(tmp_path / "nameless"))
+    assert not Checks().differ_in_start(without_sidecars, first)

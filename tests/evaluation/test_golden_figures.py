@@ -1,33 +1,25 @@
-"""Every figure and every table of the made world, and the boards' figures, as they were before.
-
-What differs is meant, or it is a mistake; what is meant is written anew by
-``MSSHIFT_WRITE_GOLDEN=1 python -m pytest tests/evaluation/test_golden_figures.py``.
-"""
+"""Every figure and every table of the made world, and the boards' figures, as they were before."""
 
 from __future__ import annotations
 
 import contextlib
-import csv
-import gzip
-import io
 import json
-import math
-import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from msshift_bench import Figure, __version__
+from msshift_bench import Figure
 from msshift_bench.cli import app
 from msshift_bench.leaderboard import entries_folder, open_entry
+from tests.support.golden import WRITE, Golden, check_figures, read_csv
 
 GOLDEN = Path(__file__).parent / "golden"
-WRITE = bool(os.environ.get("MSSHIFT_WRITE_GOLDEN"))
 
 _RUNS = "runs/bm25/length.run runs/late/length/short.run runs/sparse/length/seed-1/short.run"
 CALLS: Mapping[str, str] = {
@@ -63,17 +55,9 @@ CALLS: Mapping[str, str] = {
 FORMATS = {"text": "txt", "markdown": "md", "latex": "tex"}
 """Format -> the ending of its golden file."""
 
-TABLES = [
-    *((name, "text") for name in CALLS),
-    *(
-        (name, table_format)
-        for name in ("losses-pooled", "pairs-lower")
-        for table_format in ("markdown", "latex")
-    ),
-]
+TABLES = [(name, "text") for name in CALLS]
+TABLES += product(("losses-pooled", "pairs-lower"), ("markdown", "latex"))
 """The calls and formats whose output is compared."""
-
-NAMES = Figure._fields[: Figure._fields.index("value")]
 
 pytestmark = pytest.mark.slow
 
@@ -97,67 +81,14 @@ def call(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Call:
     return run
 
 
-def check_figures(path: Path, place: str, figures: Iterable[tuple[str, Figure]]) -> None:
-    """Check that figures are those of a golden file: the same names, and numbers to 8 digits.
-
-    Args:
-        path: the golden file, a CSV file with gzip.
-        place: what it calls where figures are from.
-        figures: where they are from, and the figures, in any order.
-    """
-    texts = [(of, *map(_text, figure)) for of, figure in figures]
-    if WRITE:
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([(place, *Figure._fields), *texts])
-        path.write_bytes(gzip.compress(out.getvalue().encode(), mtime=0))
-    head, *lines = _read(path)
-    assert head == [place, *Figure._fields]
-    names = 1 + len(NAMES)
-    golden = {tuple(line[:names]): tuple(line[names:]) for line in lines}
-    computed = {row[:names]: row[names:] for row in texts}
-    assert len(computed) == len(texts), "two figures have the same names"
-    wrong = [
-        f"{' '.join(key)}: {golden.get(key, 'none')} is now {computed.get(key, 'none')}"
-        for key in {**golden, **computed}
-        if key not in golden
-        or key not in computed
-        or not all(map(_alike, golden[key], computed[key]))
-    ]
-    assert not wrong, "\n".join([f"{len(wrong)} of {len(golden)} differ:", *wrong[:20]])
-
-
-def _text(cell: object) -> str:
-    if isinstance(cell, float):
-        return f"{cell:.12g}"
-    return "" if cell is None or cell is False else str(cell)
-
-
-def _read(path: Path) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode())))
-
-
-def _alike(before: str, now: str) -> bool:
-    if before == now or not before or not now:
-        return before == now
-    try:
-        return math.isclose(float(before), float(now), rel_tol=1e-8, abs_tol=1e-12)
-    except ValueError:
-        return False
-
-
 def test_every_figure_is_as_it_was(call: Call) -> None:
     figures = [(name, Figure(**row)) for name in CALLS for row in call(name, "text")[1]["figures"]]
     check_figures(GOLDEN / "figures.csv.gz", "call", figures)
 
 
 @pytest.mark.parametrize(("name", "table_format"), TABLES)
-def test_every_table_is_as_it_was(name: str, table_format: str, call: Call) -> None:
-    printed = call(name, table_format)[0].replace(__version__, "VERSION")
-    printed = re.sub(r"\b(sha256|content)((?: [0-9a-f]{8,})+)", r"\1 DIGESTS", printed)
-    path = GOLDEN / f"{name}.{FORMATS[table_format]}"
-    if WRITE:
-        path.write_text(printed, "utf-8")
-    assert printed == path.read_text("utf-8")
+def test_every_table_is_as_it_was(name: str, table_format: str, call: Call, golden: Golden) -> None:
+    golden.check(f"{name}.{FORMATS[table_format]}", call(name, table_format)[0])
 
 
 def test_every_figure_of_the_boards_is_as_it_was() -> None:
@@ -165,7 +96,7 @@ def test_every_figure_of_the_boards_is_as_it_was() -> None:
     places = {path.relative_to(folder).as_posix() for path in folder.glob("*/*/v*")}
     if not WRITE:
         # An entry that joins a board later changes no figure of the others.
-        places &= {line[0] for line in _read(golden)}
+        places &= {line[0] for line in read_csv(golden)}
     entries = {place: open_entry(folder / place) for place in sorted(places)}
     figures = [(place, figure) for place, entry in entries.items() for figure in entry.figures]
     check_figures(golden, "entry", figures)
@@ -173,7 +104,7 @@ def test_every_figure_of_the_boards_is_as_it_was() -> None:
 
 def test_marks_of_the_golden_figures_stand_beside_intervals_without_zero() -> None:
     marks = set()
-    for line in _read(GOLDEN / "figures.csv.gz")[1:]:
+    for line in read_csv(GOLDEN / "figures.csv.gz")[1:]:
         row = dict(zip(("call", *Figure._fields), line, strict=True))
         if row["mark"]:
             assert float(row["low"]) > 0 or float(row["high"]) < 0, row

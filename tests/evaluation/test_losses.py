@@ -1,40 +1,47 @@
-"""Avg In, Out and Rel Loss of run sets by hand, and what is said of missing runs and queries."""
+"""Losses of run sets by hand, slices, tables that golden files do not hold, published Deltas."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.support.fabricated import write_runs
 from benchmarks.support.synthetic_entries import scored_report
-from msshift_bench.data import DataInfo
-from msshift_bench.errors import DataError, RunError, UnknownNameError, UsageError
-from msshift_bench.evaluation import Settings, losses_of, parse_measure
+from msshift_bench.data import DataInfo, open_dataset
+from msshift_bench.errors import DataError, RunError
+from msshift_bench.evaluation import (
+    Result,
+    Settings,
+    evaluate_run_sets,
+    loss_table,
+    losses_of,
+    parse_measure,
+    read_labels,
+    show_delta,
+    slice_scores,
+)
+from msshift_bench.output import to_markdown
+from msshift_bench.runs import read_run, write_run
+from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import Figures, average
+from tests.conftest import REPOSITORY, Build
+from tests.evaluation.conftest import DENSE
+from tests.support.golden import Golden
 from tests.support.made_scores import losses, made_scores, sides
 from tests.support.tiny_run_sets import evaluate, score, write_ranks
-
-DENSE = {
-    "short": {"s1": 2, "s2": 4, "l1": 1, "l2": 2},
-    "long": {"s1": 1, "s2": 1, "l1": 2, "l2": 0},
-}
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    for group, ranks in DENSE.items():
-        write_ranks(tmp_path / f"dense/length/{group}.run", ranks)
-    write_ranks(tmp_path / "bm25/length.run", {"s1": 1, "s2": 2, "l1": 5, "l2": 1})
-    return tmp_path
 
 
 def values(figures: Figures, figure: str, group: str) -> list[float | None]:
     return [row.value for row in figures.where(figure=figure, group=group)]
 
 
-def test_avg_in_out_and_rel_loss(runs: Path) -> None:
-    figures = evaluate(runs).figures
+def test_losses_and_the_scores_that_they_are_of(tiny_runs: Path) -> None:
+    figures = evaluate(tiny_runs).figures
     for group, avg_in, out in (
         ("short", 1.0, 0.375),
         ("long", 0.75, 0.25),
@@ -45,6 +52,11 @@ def test_avg_in_out_and_rel_loss(runs: Path) -> None:
         assert values(figures, "loss", group) == [avg_in - out]
     rel_losses = [0.625, pytest.approx(2 / 3), pytest.approx((0.625 + 2 / 3) / 2)]
     assert [row.value for row in figures.where(figure="rel_loss")] == rel_losses
+    cells = figures.where(figure="model_score", system="dense")
+    assert {(row.model, row.group): row.value for row in cells} == {
+        ("short", "short"): 0.375, ("short", "long"): 0.75,
+        ("long", "short"): 1.0, ("long", "long"): 0.25,
+    }  # fmt: skip
     bm25 = figures.where(system="bm25", model="")
     assert bm25.names("figure") == ["score", "missing"]
     scores = bm25.where(figure="score")
@@ -52,36 +64,29 @@ def test_avg_in_out_and_rel_loss(runs: Path) -> None:
     assert {(row.queries, row.seeds) for row in scores} == {(2, None), (4, None)}
 
 
-def test_the_matrix_has_a_row_per_model(runs: Path) -> None:
-    cells = evaluate(runs).figures.where(figure="model_score", system="dense")
-    assert {(row.model, row.group): row.value for row in cells} == {
-        ("short", "short"): 0.375, ("short", "long"): 0.75,
-        ("long", "short"): 1.0, ("long", "long"): 0.25,
-    }  # fmt: skip
-
-
-def test_missing_queries_score_zero_are_counted_skipped_or_refused(runs: Path) -> None:
-    write_ranks(runs / "dense/length/short.run", {"s1": 1, "l1": 1, "l2": 1})
-    figures = evaluate(runs).figures.where(system="dense")
+def test_missing_queries_score_zero_are_counted_skipped_or_refused(tiny_runs: Path) -> None:
+    short = tiny_runs / "dense/length/short.run"
+    write_ranks(short, {"s1": 1, "l1": 1, "l2": 1})
+    figures = evaluate(tiny_runs).figures.where(system="dense")
     assert values(figures, "out", "short") == [0.5]
     missing = [(row.group, row.value) for row in figures.where(figure="missing")]
     assert missing == [("short", 1), ("long", 0)]
-    skipping = evaluate(runs, missing="skip").figures.where(system="dense", model=("short", "long"))
-    counts = {row.group: row.queries for row in skipping.where(figure="model_score")}
+    skipping = evaluate(tiny_runs, missing="skip").figures.where(figure="model_score")
+    counts = {row.group: row.queries for row in skipping.where(model=("short", "long"))}
     assert counts == {"short": 1, "long": 2}
     with pytest.raises(RunError, match="1 of 4 test queries are not in it: s2"):
-        evaluate(runs, missing="error")
-    write_ranks(runs / "dense/length/short.run", {"s1": 1, "l1": 1})
-    write_ranks(runs / "dense/length/long.run", {"s2": 1, "l1": 1})
+        evaluate(tiny_runs, missing="error")
+    write_ranks(short, {"s1": 1, "l1": 1})
+    write_ranks(short.with_name("long.run"), {"s2": 1, "l1": 1})
     with pytest.raises(DataError, match="dense: every test query of short is missing"):
-        evaluate(runs, missing="skip")
+        evaluate(tiny_runs, missing="skip")
 
 
-def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(runs: Path) -> None:
-    (runs / "dense/length/long.run").unlink()
+def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(tiny_runs: Path) -> None:
+    (tiny_runs / "dense/length/long.run").unlink()
     with pytest.raises(RunError, match="trained without 'long'"):
-        evaluate(runs)
-    result = evaluate(runs, ["partial"])
+        evaluate(tiny_runs)
+    result = evaluate(tiny_runs, ["partial"])
     figures = result.figures.where(system="dense")
     assert not figures.where(figure=("avg_in", "out", "loss", "rel_loss"))
     assert values(figures, "model_score", "short") == [0.375]
@@ -92,15 +97,15 @@ def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(runs: Path) -> Non
     assert "bm25: 1 run file, not trained per group; " in texts
 
 
-def test_models_that_not_every_seed_has_do_not_count(runs: Path) -> None:
+def test_models_that_not_every_seed_has_do_not_count(tiny_runs: Path) -> None:
     for group, ranks in DENSE.items():
-        (runs / f"dense/length/{group}.run").unlink()
-        write_ranks(runs / f"dense/length/seed-1/{group}.run", ranks)
-    write_ranks(runs / "dense/length/seed-2/short.run", DENSE["short"])
-    (scores,) = score(runs / "dense", allow=["partial"])
+        (tiny_runs / f"dense/length/{group}.run").unlink()
+        write_ranks(tiny_runs / f"dense/length/seed-1/{group}.run", ranks)
+    write_ranks(tiny_runs / "dense/length/seed-2/short.run", DENSE["short"])
+    (scores,) = score(tiny_runs / "dense", allow=["partial"])
     assert (scores.models, scores.complete_models) == (["short", "long"], ["short"])
     assert scores.missing_files == ((2, "long"),)
-    figures = evaluate(runs / "dense", ["partial"]).figures
+    figures = evaluate(tiny_runs / "dense", ["partial"]).figures
     assert not figures.where(figure="rel_loss")
     cells = figures.where(figure="model_score", group="long")
     assert {row.model: (row.seeds, row.value) for row in cells} == {
@@ -108,12 +113,12 @@ def test_models_that_not_every_seed_has_do_not_count(runs: Path) -> None:
     }  # fmt: skip
 
 
-def test_replicates_are_averaged(runs: Path) -> None:
+def test_replicates_are_averaged(tiny_runs: Path) -> None:
     for seed, rank in ((1, 1), (2, 2)):
-        folder = runs / f"seeded/length/seed-{seed}"
+        folder = tiny_runs / f"seeded/length/seed-{seed}"
         write_ranks(folder / "short.run", {"s1": 4, "s2": 4, "l1": rank, "l2": 1})
         write_ranks(folder / "long.run", {"s1": rank, "s2": 1, "l1": 4, "l2": 4})
-    figures = evaluate(runs).figures.where(system="seeded", group="short")
+    figures = evaluate(tiny_runs).figures.where(system="seeded", group="short")
     assert values(figures, "avg_in", "short") == [pytest.approx((1 + 0.75) / 2)]
     assert values(figures, "out", "short") == [0.25]
     (row,) = figures.where(figure="rel_loss")
@@ -121,24 +126,23 @@ def test_replicates_are_averaged(runs: Path) -> None:
     assert row.seed_sd is not None
 
 
-def test_lower_is_better_for_search_lengths(runs: Path) -> None:
-    figures = evaluate(runs, measures="ASL@100").figures
+def test_lower_is_better_for_search_lengths(tiny_runs: Path) -> None:
+    figures = evaluate(tiny_runs, measures="ASL@100").figures
     ((avg_in,), (out,), (loss,)) = (
         values(figures, name, "short") for name in ("avg_in", "out", "loss")
     )
     # s1 at rank 2 has one passage above it; s2 has 3 above one and misses the other, 100.
     assert out == pytest.approx((1 + (3 + 100) / 2) / 2)
-    assert avg_in is not None
     assert loss == pytest.approx(out - avg_in)
     assert loss > 0
 
 
-def test_scores_can_be_restricted_afterwards(runs: Path) -> None:
-    (dense,) = score(runs / "dense")
-    figures = losses_of([dense.restricted_to({"s1", "l1"})], DataInfo(), Settings()).figures
-    assert [row.value for row in figures.where(figure="out")] == [0.5, 0.5, 0.5]
-    only_short = losses_of([dense.restricted_to({"s1"})], DataInfo(), Settings()).figures
-    assert only_short.where(figure="out").names("group") == ["short", "mean"]
+def test_scores_can_be_restricted_afterwards(tiny_runs: Path) -> None:
+    (dense,) = score(tiny_runs / "dense")
+    for queries, groups in (({"s1", "l1"}, ["short", "long", "mean"]), ({"s1"}, ["short", "mean"])):
+        figures = losses_of([dense.restricted_to(queries)], DataInfo(), Settings()).figures
+        outs = figures.where(figure="out")
+        assert (outs.names("group"), {row.value for row in outs}) == (groups, {0.5})
 
 
 @pytest.mark.parametrize("averaged", ["macro", "pooled"])
@@ -157,10 +161,8 @@ def test_a_shift_is_averaged_by_group_or_by_query(averaged: str) -> None:
         together = [np.concatenate(side, axis=1) for side in zip(*drawn.values(), strict=True)]
         expected = losses(*together)
     for name, estimate in expected.items():
-        assert estimate is not None
         (row,) = figures.where(figure=name)
         uncertainty = estimate.uncertainty()
-        assert uncertainty is not None
         assert (row.value, row.queries) == (pytest.approx(estimate.value), 160)
         assert row.interval == pytest.approx(uncertainty.interval(estimate.value, 0.95))
 
@@ -184,16 +186,266 @@ def test_resttest_is_averaged_over_its_queries() -> None:
     assert chosen.figures.where(figure="rel_loss", group="mean")
 
 
-def test_settings_are_checked() -> None:
+def test_settings_are_checked(golden: Golden) -> None:
     assert [str(measure) for measure in Settings(("MRR@10", "rr@10")).measures] == ["RR@10"]
     assert Settings("nDCG@10, rr@10") == Settings((parse_measure("nDCG@10"), "RR@10"))
-    for wrong, message in (
-        ({"measures": ("RRR@10",)}, "measure 'RRR@10'"),
-        ({"correction": "hulm"}, "correction"),
-        ({"ties": "random"}, "tie policy"),
-        ({"missing": "ignore"}, "policy for missing queries"),
-    ):
-        with pytest.raises(UnknownNameError, match=message):
-            Settings(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="at least one measure"):
-        Settings(measures=())
+    wrong = {
+        "measures": ("RRR@10",),
+        "correction": "hulm",
+        "ties": "random",
+        "missing": "ignore",
+        "average": "micro",
+        "confidence": 95,
+    }
+    refusals = {name: lambda name=name: Settings(**{name: wrong[name]}) for name in wrong}
+    refusals["no measures"] = lambda: Settings(measures=())
+    golden.check_refusals("wrong-settings.txt", refusals)
+
+
+# ---- slices, and labels that belong elsewhere ----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data(build_once: Build) -> Path:
+    return build_once("mini:500", "length", "wh-words")
+
+
+@pytest.fixture(scope="module")
+def queries(data: Path) -> Mapping[str, list[str]]:
+    """The test queries of each group of length."""
+    tests = open_dataset(data).test_sets(SHIFTS["length"])
+    return {group: [row.query_id for row in rows] for group, rows in tests.items()}
+
+
+@pytest.fixture
+def lacking(data: Path, queries: Mapping[str, list[str]], tmp_path: Path) -> Path:
+    """A system with a run that lacks the first query of `short`."""
+    folder = write_runs(tmp_path / "runs" / "dense", data)
+    path = folder / "length" / "short.run.gz"
+    run = read_run(path)
+    del run[queries["short"][0]]
+    write_run(path, run)
+    return folder
+
+
+def test_slices_without_a_query_that_counts_do_without_the_group_or_are_left_out(
+    lacking: Path, data: Path, queries: Mapping[str, list[str]]
+) -> None:
+    gone, short, long = queries["short"][0], queries["short"][1:], queries["long"]
+    labels = {gone: "mixed", short[0]: "kept", **dict.fromkeys(long[:30], "mixed")}
+    skip = Settings(missing="skip")
+    result = evaluate_run_sets(lacking, data, settings=skip, labels=labels)
+    outs = result.figures.where(slice="mixed", figure="out")
+    assert [(row.group, row.queries) for row in outs] == [("long", 30), ("mean", 30)]
+    assert outs[0].value == outs[1].value
+    assert result.doubts == []
+    counted_as_zero = evaluate_run_sets(lacking, data, labels=labels).figures
+    outs = counted_as_zero.where(slice="mixed", figure="out")
+    assert outs.names("group") == ["short", "long", "mean"]
+
+    rare = {gone: "rare", long[0]: "kept"}
+    result = evaluate_run_sets(lacking, data, settings=skip, labels=rare)
+    assert result.figures.names("slice") == ["", "kept", "others"]
+    assert result.doubts == ["dense/length: no slice rare, because a run lacks each of its queries"]
+
+
+def test_scores_are_sliced_by_label() -> None:
+    scores = made_scores("a", {"short": np.zeros((1, 2, 3)), "long": np.zeros((1, 2, 2))})
+    slices = slice_scores(scores, {"short-1": "b", "long-0": "b", "short-2": "a"})
+    groups = {label: {g: part.ids_of(g) for g in part.groups} for label, part in slices.items()}
+    assert groups == {
+        "a": {"short": ("short-2",)},
+        "b": {"short": ("short-1",), "long": ("long-0",)},
+        "others": {"short": ("short-0",), "long": ("long-1",)},
+    }
+
+
+def test_labels_of_other_queries_are_refused(
+    lacking: Path, data: Path, tmp_path: Path, build_once: Build, golden: Golden
+) -> None:
+    """Else every query would stand in one slice, `others`, as if it had been left unlabelled."""
+    files = {name: tmp_path / f"{name}.tsv" for name in ("others", "again")}
+    files["others"].write_text("zz1\teasy\nzz2\thard\n")
+    files["again"].write_text("zz1\teasy\nzz1\thard\nzz2\n")
+    others = read_labels(str(files["others"]), data)
+    more = build_once("mini:500", "length", "wh-words", "resttest", "rare-terms")
+    assert set(read_labels("le", more).values()) == {"short", "long"}
+    refusals = {
+        "labels of others": lambda: evaluate_run_sets(lacking, data, labels=others),
+        "no labels": lambda: evaluate_run_sets(lacking, data, labels={}),
+        "no texts": lambda: evaluate_run_sets(lacking, data, labels={144: "ids are text"}),  # type: ignore[dict-item]
+        "a query again": lambda: read_labels(str(files["again"]), data),
+        "the beginning of two shifts": lambda: read_labels("r", more),
+        "nothing": lambda: read_labels("", more),
+    }
+    golden.check_refusals("wrong-labels.txt", refusals)
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+SETTINGS = Settings()
+
+
+def notes_of(result: Result) -> str:
+    return "\n".join(note.text for note in result.notes)
+
+
+def together(*results: Result, settings: Settings = SETTINGS) -> Result:
+    scores = [scores for result in results for scores in result.scores]
+    return losses_of(scores, DataInfo(), settings)
+
+
+def test_the_best_of_several_systems_is_marked(tiny_runs: Path) -> None:
+    ranks = {"s1": 2, "s2": 4, "l1": 1, "l2": 2}
+    write_ranks(tiny_runs / "twin/length/short.run", ranks)
+    write_ranks(tiny_runs / "twin/length/long.run", {"s1": 1, "s2": 1, "l1": 1, "l2": 1})
+    result = evaluate(tiny_runs)
+    (table,) = result.tables()
+    best = [row[3].text for row in table.rows if row[1].text == "Rel Loss" and row[3].best]
+    assert best == ["-33.3%"]
+    assert not any(cell.best for cell in table.rows[0])
+    brief = loss_table(result.figures, SETTINGS.measures[0], SETTINGS, brief=True)
+    names = ["", "Avg In", "Out", "Rel Loss"]
+    assert [row[1].text for row in brief.rows] == [*names, *names[1:]]
+
+
+def test_notes_say_what_makes_an_interval_wide_and_what_would_halve_it() -> None:
+    result = scored_report("brittle", 0.3, shifts=["length"], seeds=(1, 2))
+    (row,) = result.figures.where(figure="rel_loss", group="mean", measure="RR@10")
+    assert "two seeds do not tell agreement from luck" in notes_of(result)
+    assert (
+        f"{100 * row.seed_share:.0f}% of the variance of its average Rel Loss is what its 2 seeds "
+        "differ by, noise included"
+    ) in notes_of(result)
+    assert "no number of seeds would halve its interval" in notes_of(result)
+
+
+# ---- slices: how many queries they have, and no percentage of too few ---------------------
+
+SIZES = {"many": (20, 21), "few": (20, 19), "one-group": (20, 0), "hardly": (3, 4)}
+"""Label -> queries of short and of long with that label."""
+
+
+@pytest.mark.parametrize("seeds", [1, 2], ids=["one seed", "two seeds"])
+def test_slices_show_their_queries_and_no_figures_of_few(seeds: int, golden: Golden) -> None:
+    rng = np.random.default_rng(3)
+    groups = dict(zip(("short", "long"), zip(*SIZES.values(), strict=True), strict=True))
+    cubes = {group: rng.random((seeds, 2, sum(sizes))) for group, sizes in groups.items()}
+    dense = made_scores("dense", cubes)
+    labels = {
+        query_id: label
+        for group, sizes in groups.items()
+        for query_id, label in zip(dense.ids_of(group), np.repeat([*SIZES], sizes), strict=True)
+    }
+    bm25 = made_scores("bm25", {group: cube[0, 0] for group, cube in cubes.items()})
+    result = losses_of([dense, bm25], DataInfo(), SETTINGS, labels=labels)
+    tables = {table.title.rpartition("only ")[2]: table for table in result.tables()}
+    for label, (short, long) in SIZES.items():
+        (first, _, *counts), *rows = ([cell.text for cell in row] for row in tables[label].rows)
+        assert (first, counts[2]) == ("queries", str(short + long))
+        for _, _, *cells in rows:
+            shown = zip(cells, (short, long), strict=False)
+            assert all(cell in ("-", "") for cell, count in shown if count < 20)
+    golden.check(f"few-queries-{seeds}.md", "\n".join(map(to_markdown, result.tables())))
+    assert "slices: no figures of fewer than 20 queries" in notes_of(result)
+    few = result.figures.first(figure="rel_loss", slice="few", group="long")
+    assert few.value is not None
+
+
+# ---- Deltas ------------------------------------------------------------------------------
+
+PUBLISHED: dict[str, Any] = json.loads(
+    (REPOSITORY / "msshift_bench/analysis/published/interpolation_extrapolation.json").read_text(
+        "utf-8"
+    )
+)
+
+DELTAS = {
+    "6 14k": {"BM25": (1, 1), "Reranker": (-5, -1), "ColBERT": (-2, 7), "SPLADE": (-18, -7),
+              "DR": (-14, -7)},
+    "6 45k": {"Reranker": (-2, -1), "ColBERT": (-2, 3), "SPLADE": (-17, -8), "DR": (-14, -8)},
+    "6 200k": {"Reranker": (-1, 1), "ColBERT": (-2, 3), "SPLADE": (-5, -5), "DR": (-11, -9)},
+    "7": {"BM25": (-1, 0), "Reranker": (-6, -1), "ColBERT": (-9, -3), "SPLADE": (-13, -6),
+          "DR": (-12, -7)},
+}  # fmt: skip
+"""Table -> system -> its columns Delta of both measures, in percent."""
+
+
+def printed() -> Iterator[tuple[str, float, float, int]]:
+    """Yield every cell of Tables 6 to 9 that has a Delta: where, Inter., Extra., Delta."""
+    cells = {f"6 {size}": rows for size, rows in PUBLISHED["restrain_trec_dl_19_20"].items()}
+    cells["7"] = PUBLISHED["resttest_msmarco_dev"]
+    for table, deltas in DELTAS.items():
+        for system, pair in deltas.items():
+            for place, delta in enumerate(pair):
+                row = cells[table][system]
+                yield f"{table} {system}", *row[2 * place : 2 * place + 2], delta
+    for model, parts in PUBLISHED["table_8_training_methods"].items():
+        if model != "columns":
+            for measures in parts.values():
+                for inter, extra, delta in measures.values():
+                    yield f"8 {model}", inter, extra, int(delta.rstrip("%"))
+    for model, row in PUBLISHED["table_9_pretraining"].items():
+        if model != "columns":
+            for part in ("restrain_45k_R@100", "resttest_R@100"):
+                inter, extra, delta = row[part]
+                yield f"9 {model}", inter, extra, int(delta.rstrip("%"))
+
+
+def test_all_published_deltas_follow_from_their_printed_cells() -> None:
+    cells = list(printed())
+    wrong = [
+        where for where, inter, extra, delta in cells if round(100 * extra / inter - 100) != delta
+    ]
+    assert (len(cells), wrong) == (66, [])
+
+
+def test_deltas_have_the_layout_of_table_7() -> None:
+    settings = Settings("RR@10 nDCG@10")
+    bm25, dense = (
+        scored_report(name, 0.2, shifts=["resttest"], settings=settings, **options)
+        for name, options in (("bm25", {"per_group": False}), ("dense", {"seeds": (1, 2)}))
+    )
+    result = together(bm25, dense, settings=settings)
+    (section,) = result.layout(result.figures, delta=True)
+    (table,) = section.tables
+    header = ("system", "MRR@10 Inter.", "Extra.", "Delta", "nDCG@10 Inter.", "Extra.", "Delta")
+    assert table.header == header
+    of_bm25, of_dense = ([cell.text for cell in row] for row in table.rows)
+    assert of_bm25[1] == of_bm25[2] != "-"
+    assert of_bm25[3] == of_bm25[6] == "0.0%"
+    rows = result.figures.where(system="dense", measure="RR@10", group="all queries")
+    avg_in, out, rel_loss = (
+        rows.where(figure=name)[0].number for name in ("avg_in", "out", "rel_loss")
+    )
+    assert of_dense[1:3] == [f"{100 * avg_in:.1f}", f"{100 * out:.1f}"]
+    assert of_dense[3].startswith(f"{-100 * rel_loss:+.1f}% [")
+    (line,) = section.notes
+    assert "minus Rel Loss" in line
+    assert "queries only" not in line
+
+
+def test_sizes_of_a_shift_share_a_table() -> None:
+    sized = (scored_report("dense", 0.2, shifts=[f"restrain-{size}"]) for size in ("45k", "14k"))
+    result = together(*sized)
+    first, second = result.layout(result.figures, delta=True)
+    assert (len(first.tables), len(second.tables)) == (1, 0)
+    assert first.tables[0].header[:2] == ("#Q", "system")
+    assert len(first.tables[0].rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("rel_loss", "interval", "shown"),
+    [
+        (0.1234, (0.1, 0.15), "-12.3% [-15.0, -10.0]"),
+        (-0.01, (-0.02, 0.0001), "+1.0% [0.0, +2.0]"),
+        (0.0, (-0.01, 0.01), "0.0% [-1.0, +1.0]"),
+        (-0.0, None, "0.0%"),
+        (None, None, "-"),
+    ],
+)
+def test_a_delta_is_a_turned_rel_loss(
+    rel_loss: float | None, interval: tuple[float, float] | None, shown: str
+) -> None:
+    assert show_delta(rel_loss, interval) == shown

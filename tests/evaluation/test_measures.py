@@ -1,61 +1,70 @@
+"""Measures: by hand, as ir_measures computes them, and what holds of every one."""
+
 from __future__ import annotations
 
+import builtins
+import gzip
+import io
 import math
-from typing import Any
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, BinaryIO
 
+import ir_measures
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from msshift_bench.errors import UnknownNameError
-from msshift_bench.evaluation import parse_measure
-from msshift_bench.runs import Judgements, judge_run
+from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
+from msshift_bench.evaluation import Result, Settings, parse_measure, score_runs
+from msshift_bench.plumbing import open_stream
+from msshift_bench.runs import TIE_POLICIES, Judgements, judge_run, sources
+from msshift_bench.stats import Figure
+from tests.support.golden import Golden
 
-JUDGEMENTS = Judgements.from_qrels(
+OF_HAND = Judgements.from_qrels(
     {"a": {"r": 1, "s": 3, "n": 0}, "b": {"r": 1}, "none": {"n": 0}, "missing": {"r": 1}}
 )
-RUN = {
+BY_HAND = {
     "a": {"x": 9, "r": 8, "n": 7, "s": 6},
     "b": {"x": 9, "y": 8, "r": 7},
     "none": {"n": 1},
 }
 IDEAL = 3 / math.log2(2) + 1 / math.log2(3)
+NOTHING = {"a": {"x": 1.0}}
+LAST = {"b": {f"x{n:04}": float(-n) for n in range(999)} | {"r": -2000.0}}
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("run", "name", "expected"),
     [
-        ("RR", [1 / 2, 1 / 3, 0, 0]),
-        ("RR@2", [1 / 2, 0, 0, 0]),
-        ("MRR@10", [1 / 2, 1 / 3, 0, 0]),
-        ("P@4", [2 / 4, 1 / 4, 0, 0]),
-        ("R@2", [1 / 2, 0, 0, 0]),
-        ("R@1000", [1, 1, 0, 0]),
-        ("Success@1", [0, 0, 0, 0]),
-        ("Success@3", [1, 1, 0, 0]),
-        ("AP", [(1 / 2 + 2 / 4) / 2, 1 / 3, 0, 0]),
-        ("AP@3", [(1 / 2) / 2, 1 / 3, 0, 0]),
-        ("nDCG", [(1 / math.log2(3) + 3 / math.log2(5)) / IDEAL, 1 / 2, 0, 0]),
-        ("nDCG@1", [0, 0, 0, 0]),
-        ("nDCG@2", [1 / math.log2(3) / IDEAL, 0, 0, 0]),
-        ("ASL@100", [(1 + 2) / 2, 2, 100, 100]),
-        ("ASL@1", [1, 1, 1, 1]),
+        (BY_HAND, "RR", [1 / 2, 1 / 3, 0, 0]),
+        (BY_HAND, "RR@2", [1 / 2, 0, 0, 0]),
+        (BY_HAND, "MRR@10", [1 / 2, 1 / 3, 0, 0]),
+        (BY_HAND, "P@4", [2 / 4, 1 / 4, 0, 0]),
+        (BY_HAND, "R@2", [1 / 2, 0, 0, 0]),
+        (BY_HAND, "R@1000", [1, 1, 0, 0]),
+        (BY_HAND, "Success@1", [0, 0, 0, 0]),
+        (BY_HAND, "Success@3", [1, 1, 0, 0]),
+        (BY_HAND, "AP", [(1 / 2 + 2 / 4) / 2, 1 / 3, 0, 0]),
+        (BY_HAND, "AP@3", [(1 / 2) / 2, 1 / 3, 0, 0]),
+        (BY_HAND, "nDCG", [(1 / math.log2(3) + 3 / math.log2(5)) / IDEAL, 1 / 2, 0, 0]),
+        (BY_HAND, "nDCG@1", [0, 0, 0, 0]),
+        (BY_HAND, "nDCG@2", [1 / math.log2(3) / IDEAL, 0, 0, 0]),
+        (BY_HAND, "ASL@100", [(1 + 2) / 2, 2, 100, 100]),
+        (BY_HAND, "ASL@1", [1, 1, 1, 1]),
+        *((NOTHING, name, [0] * 4) for name in ("RR@10", "P@5", "R@5", "Success@5", "AP", "nDCG")),
+        (NOTHING, "ASL@5", [5] * 4),
+        (LAST, "RR", [0, 1 / 1000, 0, 0]),
     ],
 )
-def test_values_worked_out_by_hand(name: str, expected: Any) -> None:
-    values = parse_measure(name).per_query(judge_run(RUN, JUDGEMENTS))
+def test_values_worked_out_by_hand(
+    run: dict[str, dict[str, float]], name: str, expected: list[float]
+) -> None:
+    values = parse_measure(name).per_query(judge_run(run, OF_HAND))
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-15)
-
-
-def test_a_documents_place_makes_its_reciprocal_rank_exactly() -> None:
-    run = {"b": {f"x{n:04}": float(-n) for n in range(999)} | {"r": -2000.0}}
-    assert parse_measure("RR").per_query(judge_run(run, JUDGEMENTS))[1] == 1 / 1000
-
-
-def test_without_any_hit_every_measure_has_its_worst_value() -> None:
-    run = judge_run({"a": {"x": 1.0}}, JUDGEMENTS)
-    for name in ("RR@10", "P@5", "R@5", "Success@5", "AP", "nDCG@10"):
-        assert parse_measure(name).per_query(run).tolist() == [0, 0, 0, 0]
-    assert parse_measure("ASL@5").per_query(run).tolist() == [5, 5, 5, 5]
 
 
 @pytest.mark.parametrize(
@@ -67,24 +76,18 @@ def test_without_any_hit_every_measure_has_its_worst_value() -> None:
         ("NDCG@10", "nDCG@10", "nDCG@10"),
         ("Recall@50", "R@50", "R@50"),
         ("ASL@100", "ASL@100", "ASL@100"),
+        # Parameters that change nothing leave a native measure native.
+        ("RR(rel=1)@10", "RR@10", "MRR@10"),
+        ("AP(judged_only=False)", "AP", "MAP"),
+        ("R(rel=1)@5", "R@5", "R@5"),
     ],
 )
-def test_measures_are_named_as_ir_measures_names_them(
-    name: str, canonical: str, mean: float
-) -> None:
+def test_measures_are_named_as_ir_measures_names_them(name: str, canonical: str, mean: str) -> None:
     measure = parse_measure(name)
     assert (str(measure), measure.name, measure.mean_name) == (canonical, canonical, mean)
-    assert parse_measure(measure.name) == measure
-
-
-def test_only_search_length_is_better_when_lower() -> None:
-    names = ("RR@10", "nDCG@10", "AP@10", "P@10", "R@10", "Success@10", "ASL@10")
-    lower = [name for name in names if not parse_measure(name).higher_is_better]
-    assert lower == ["ASL@10"]
-
-
-def test_a_zero_has_no_minus() -> None:
-    assert parse_measure("RR@10").show(-1e-9) == "0.0"
+    assert (parse_measure(measure.name), measure.computed_by) == (measure, "msshift-bench")
+    assert measure.higher_is_better == (canonical != "ASL@100")
+    assert measure.show(-1e-9) == "0.0"
 
 
 @pytest.mark.parametrize("name", ["RR@0", "RR@-1", "R", "P", "Success", "ASL", "MMR@10", "", "RR@"])
@@ -93,10 +96,338 @@ def test_an_unknown_name_lists_the_native_ones(name: str) -> None:
         parse_measure(name)
 
 
-def test_best_and_worst_order_of_the_ties() -> None:
-    judgements = Judgements.from_qrels({"q": {"a": 1, "b": 2}})
-    run = judge_run({"q": {"a": 1, "b": 1, "x": 1, "y": 1, "z": 5}}, judgements)
-    assert run.with_ties("best").hits.rank.tolist() == [2, 3]
-    assert run.with_ties("best").hits.gain.tolist() == [2, 1]
-    assert run.with_ties("worst").hits.rank.tolist() == [4, 5]
-    assert run.with_ties("worst").hits.gain.tolist() == [1, 2]
+# ---- left to ir_measures -------------------------------------------------------------------------
+
+
+QRELS = {"1": {"r": 1, "s": 3, "n": 0}, "2": {"r": 1}, "3": {"r": 1}}
+RUN = {"1": {"x": 9.0, "r": 8.0, "n": 7.0, "s": 6.0}, "2": {"x": 9.0, "r": 7.0}, "4": {"r": 1.0}}
+"""A run that lacks a query, and has another."""
+
+JUDGEMENTS = Judgements.from_qrels(QRELS)
+
+
+def theirs(name: str, qrels: Any, run: Any) -> Any:
+    """What ir_measures says of each query that it has a value for."""
+    metrics = ir_measures.iter_calc([ir_measures.parse_measure(name)], qrels, run)
+    values = {metric.query_id: metric.value for metric in metrics if metric.value == metric.value}
+    return pytest.approx(values, abs=1e-12)
+
+
+def drawn() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Judgements of 40 queries, and a run."""
+    rng = np.random.default_rng(7)
+    docs = [f"d{n}" for n in range(8)]
+    qrels, run = {}, {}
+    for number in range(40):
+        judged = rng.choice(docs, 5, replace=False).tolist()
+        qrels[str(number)] = dict(zip(judged, rng.integers(0, 3, 5).tolist(), strict=True))
+        run[str(number)] = dict(zip(docs, rng.permutation(8).tolist(), strict=True))
+    return qrels, run
+
+
+NAMES = ["Rprec", "Judged@3", "Bpref", "Compat", "AP(rel=2)"]
+# No place below the cutoff is needed for these.
+DEEP = [
+    "ERR@2", "nDCG(dcg='exp-log2')@2", "AP(rel=2)@2", "P(rel=2)@2", "R(rel=2)@2", "RR(rel=2)@2",
+    "Success(rel=2)@2", "Judged@2", "Accuracy@6", "nDCG(gains={1:3})@2",
+    "P(judged_only=True)@2", "AP(judged_only=True)@2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES + DEEP)
+def test_other_names_are_left_to_ir_measures_and_say_so(name: str) -> None:
+    measure = parse_measure(name)
+    assert (measure.name, measure.mean_name) == (name, name)
+    assert (measure.computed_by, measure.higher_is_better) == ("ir_measures", True)
+    for qrels, run in (drawn(), (QRELS, RUN)):
+        values = measure.per_query(judge_run(run, Judgements.from_qrels(qrels))).tolist()
+        given = {query: v for query, v in zip(qrels, values, strict=True) if v == v}
+        assert given == theirs(name, qrels, run)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("trec", 1 / 2), ("doc-id-ascending", 1), ("rank", 1 / 3)]
+)
+def test_the_tie_policy_decides_for_delegated_measures_too(policy: str, expected: float) -> None:
+    records = [("q", "b", 5.0, 1), ("q", "c", 4.0, 2), ("q", "a", 5.0, 3)]
+    run = judge_run(records, Judgements.from_qrels({"q": {"a": 2}}), tie_policy=policy)
+    for name in ("RR(rel=2)@10", "RR@10"):
+        assert parse_measure(name).per_query(run)[0] == expected
+
+
+def test_the_best_and_the_worst_order_of_ties_hold_for_delegated_measures() -> None:
+    judgements = Judgements.from_qrels({"q": {"a": 1, "b": 2, "n": -1}})
+    run = judge_run({"q": {"a": 1, "b": 1, "x": 1, "n": 1, "z": 5}}, judgements)
+    best, worst = run.with_ties("best"), run.with_ties("worst")
+    assert list(best.rankings()) == [("q", ["z", "b", "a", "x", "n"])]
+    assert list(worst.rankings()) == [("q", ["z", "x", "n", "a", "b"])]
+    measure = parse_measure("RR(rel=2)@10")
+    values = [measure.per_query(judged)[0] for judged in (best, run, worst)]
+    assert values == [1 / 2, 1 / 4, 1 / 5]
+
+
+@pytest.mark.parametrize("name", ["a.run", "a.run.gz"])
+def test_files_are_read_again(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("q1 Q0 b 1 5 t\nq2 Q0 a 1 5 t\nq1 Q0 a 2 5 t\n")
+    run = judge_run(path, Judgements.from_qrels({"q1": {"a": 1}, "q2": {}}))
+    assert list(run.rankings()) == [("q1", ["b", "a"]), ("q2", ["a"])]
+
+
+def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measure = parse_measure("Bpref")
+    with pytest.raises(UsageError, match="only native measures"):
+        measure.per_query(judge_run(RUN, JUDGEMENTS, tie_policy="expected"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1 Q0 r 1 1 t\n")))
+    with pytest.raises(UsageError, match="cannot be read twice"):
+        measure.per_query(judge_run("-", JUDGEMENTS))
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("RBP(p=0.8)", r"cwl_eval computes RBP(rel=..., [p=...]) and is not installed (pip inst"),
+        ("INST", "it needs max_rel; INST takes"),
+        ("INST(max_rel=3)", "cwl_eval computes INST([T=...], [min_rel=...], max_rel=...) and is"),
+        ("alpha_nDCG@10", "pyndeval computes alpha_nDCG([alpha=...], [rel=...], [judged_only"),
+        ("AP(rel=0)", "TypeError: Argument relevance_level should be positive"),
+        ("nDCG(rel=2)@10", "there is no parameter 'rel'; nDCG takes cutoff"),
+        ("P(rel=2)", "it needs cutoff (P@cutoff); P takes"),
+        ("P(rel=1.5)@3", "rel cannot be 1.5"),
+        ("NumQ(rel=2)", "there is no parameter 'rel'; NumQ takes no parameters"),
+        # trec_eval ends the process at it
+        ("P(rel=2)@0", "a cutoff is at least 1"),
+        ("AP(judged_only=True)@0", "a cutoff is at least 1"),
+    ],
+)
+def test_a_measure_is_tried_before_anything_is_read(name: str, problem: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Settings(f"RR@10 {name} nDCG@10")
+    assert str(caught.value).startswith(f"ir_measures cannot compute {name}: ")
+    assert problem in str(caught.value)
+
+
+def test_all_wrong_measures_are_named_at_once() -> None:
+    with pytest.raises(UsageError) as caught:
+        Settings("RBP(p=0.8) RR@10 nDCGG R@0 AP(rel=0)")
+    head, *lines = str(caught.value).splitlines()
+    assert head == "4 measures are wrong:"
+    assert [line.partition(":")[0] for line in lines] == [
+        "  ir_measures cannot compute RBP(p=0.8)",
+        "  unknown measure 'nDCGG'",
+        "  unknown measure 'R@0'",
+        "  ir_measures cannot compute AP(rel=0)",
+    ]
+
+
+def test_without_ir_measures_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real_import = builtins.__import__
+
+    def no_ir_measures(name: str, *arguments: Any, **options: Any) -> Any:
+        if name == "ir_measures":
+            raise ModuleNotFoundError(name)
+        return real_import(name, *arguments, **options)
+
+    bpref = parse_measure("Bpref")
+    monkeypatch.setattr(builtins, "__import__", no_ir_measures)
+    with pytest.raises(UnknownNameError, match="'measures' extra"):
+        parse_measure("Bpref")
+    assert parse_measure("RR@10").name == "RR@10"
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    with pytest.raises(MissingExtraError, match="'measures' extra"):
+        bpref.per_query(judge_run(RUN, JUDGEMENTS))
+
+
+def score(*measures: str, missing: str = "zero") -> Result:
+    return score_runs([RUN], QRELS, Settings(measures, missing=missing))
+
+
+def first(result: Result) -> Figure:
+    return result.figures.where(figure=("score", "sum"))[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["NumQ", "NumRet", "Accuracy", "Accuracy(rel=2)", "Accuracy@2", "Rprec"]
+)
+def test_queries_are_aggregated_as_ir_measures_does(name: str) -> None:
+    measure = ir_measures.parse_measure(name)
+    row = first(score(name))
+    assert row.value == pytest.approx(ir_measures.calc_aggregate([measure], QRELS, RUN)[measure])
+    assert row.queries == len(list(ir_measures.iter_calc([measure], QRELS, RUN)))
+
+
+def test_sums_and_means_of_some_queries_say_what_they_are(golden: Golden) -> None:
+    counts = ("NumQ", "NumRet", "NumRel", "NumRet(rel=2)")
+    result = score(*counts, "Accuracy(rel=2)", "Accuracy(rel=9)", "RR@10")
+    means = result.figures.where(figure=("score", "sum"))
+    # A single query has a value of Accuracy(rel=2): a mean of one has no interval either.
+    assert {row.measure: (row.figure, row.value, row.queries, bool(row.interval)) for row in means
+            if row.measure != "Accuracy(rel=9)"} == {
+        "NumQ": ("sum", 2, 3, False), "NumRet": ("sum", 6, 3, False),
+        "NumRel": ("sum", 4, 3, False), "NumRet(rel=2)": ("sum", 1, 3, False),
+        "Accuracy(rel=2)": ("score", 0.0, 1, False),
+        "RR@10": ("score", pytest.approx(1 / 3), 3, True),
+    }  # fmt: skip
+    undefined = means.where(measure="Accuracy(rel=9)")[0]
+    assert (undefined.queries, undefined.interval) == (0, None)
+    assert np.isnan(undefined.number)
+    content = [row for row in result.to_json()["figures"] if row.get("measure", "").endswith("9)")]
+    assert [row.get("value") for row in content if row["figure"] == "score"] == [None]
+    assert means.where(measure="RR@10")[0].interval == first(score("RR@10")).interval
+    (cells,) = result.tables()[0].rows
+    texts = [note.text for note in result.notes]
+    golden.check("sums.txt", "\n".join([*(cell.text for cell in cells), *texts, ""]))
+    table = result.per_query()
+    scores = table.filter(table["measure"].to_numpy() == "Accuracy(rel=2)")
+    assert scores["score"].to_pylist() == [0.0, None, None]
+    without_missing = first(score("NumRet", missing="skip"))
+    assert (without_missing.value, without_missing.queries) == (6, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("RR@10 nDCG@10", ["RR@10", "nDCG@10"]),
+        (" RR@10,nDCG@10 ,\tAP\n", ["RR@10", "nDCG@10", "AP"]),
+        ("RR, AP(rel=2, judged_only=True) P@5", ["RR", "AP(rel=2,judged_only=True)", "P@5"]),
+        ("nDCG(gains={0: 0, 1: 3}, dcg='log2')@10,RR", ["nDCG(gains={1:3})@10", "RR"]),
+        ("ERR@10 Accuracy NumRet", ["ERR@10", "Accuracy", "NumRet"]),
+        ("Compat(p=0.8) IPrec@0.1", ["Compat(p=0.8)", "IPrec@0.1"]),
+    ],
+)
+def test_a_list_of_measures_is_split_outside_of_brackets_only(text: str, names: list[str]) -> None:
+    assert [measure.name for measure in Settings(text).measures] == names
+
+
+@pytest.mark.parametrize("text", ["", " , ", "AP(rel=2 RR", "RR@10) AP"])
+def test_brackets_that_do_not_match_end_in_no_measure(text: str) -> None:
+    with pytest.raises(UsageError):
+        Settings(text)
+
+
+def test_a_run_is_read_again_once_for_all_delegated_measures_and_orders_of_ties(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+
+    def noted(path: Path) -> AbstractContextManager[BinaryIO]:
+        opened.append(path)
+        return open_stream(path)
+
+    monkeypatch.setattr(sources, "open_stream", noted)
+    path = tmp_path / "a.run.gz"
+    path.write_bytes(gzip.compress(b"1 Q0 x 1 5 t\n1 Q0 r 2 4 t\n2 Q0 r 1 5 t\n"))
+    result = score_runs([path], QRELS, Settings("RR@10 ERR@20 Bpref Rprec"))
+    assert opened == [path, path]
+    (scored,) = result.scores[0].runs.values()
+    assert scored.scores["ERR@20"][1] > 0
+    assert scored.scores["Bpref"].tolist() == scored.best["Bpref"].tolist()
+
+
+def test_what_a_script_would_read_otherwise_is_passed_on_safely() -> None:
+    """gdeval, a script, takes its judgements as lines of text, and the digits of ids."""
+    qrels = {"a-1": {"r": 1}, "b-1": {"r": 1}, "c": {"r": 1}}
+    run = {"a-1": {"r": 1.0}, "b-1": {"x": 1.0}, "c": {"x": 2.0, "r": 1.0}}
+    values = parse_measure("ERR@20").per_query(judge_run(run, Judgements.from_qrels(qrels)))
+    assert values.tolist() == [0.0625, 0, 0.03125]
+    for name, best in (("ERR@5", 15 / 16), ("nDCG(dcg='exp-log2')@5", 1)):
+        # A query that nothing is judged good for.
+        for levels in ({"r": -1}, {}):
+            judgements = Judgements.from_qrels({"a": {"r": 4}, "b": levels})
+            judged = judge_run({"a": {"r": 1.0}, "b": {"r": 1.0}}, judgements)
+            values = parse_measure(name).per_query(judged)
+            assert values.tolist() == pytest.approx([best, 0], abs=1e-4)
+
+
+# ---- of every measure on every run ---------------------------------------------------------------
+
+
+NATIVE = ["RR", "AP", "nDCG", "RR@3", "AP@3", "nDCG@3", "R@3", "P@3", "Success@3", "ASL@3"]
+BY_SCORE = [policy for policy in TIE_POLICIES if policy != "rank"]
+
+doc_ids = st.sampled_from("abcdefghij")
+qrels_strategy = st.dictionaries(
+    st.sampled_from("xyz"), st.dictionaries(doc_ids, st.integers(0, 3)), min_size=1
+)
+run_strategy = st.dictionaries(
+    st.sampled_from("xyz"), st.dictionaries(doc_ids, st.integers(0, 4), min_size=1), min_size=1
+)
+
+
+@given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE))
+def test_values_lie_within_their_range_and_between_the_bounds(
+    qrels: Any, run: Any, policy: str
+) -> None:
+    judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy=policy)
+    best, worst = judged.with_ties("best"), judged.with_ties("worst")
+    for name in NATIVE:
+        measure = parse_measure(name)
+        values = measure.per_query(judged)
+        assert values.shape == (len(qrels),)
+        assert values.dtype == np.float64
+        assert (values >= 0).all()
+        assert (
+            values <= (1 if measure.higher_is_better else int(name.partition("@")[2])) + 1e-12
+        ).all()
+        sign = 1 if measure.higher_is_better else -1
+        assert (sign * measure.per_query(best) >= sign * values - 1e-12).all()
+        assert (sign * measure.per_query(worst) <= sign * values + 1e-12).all()
+
+
+@given(qrels_strategy, run_strategy)
+def test_without_ties_all_policies_agree(qrels: Any, run: Any) -> None:
+    spread = {
+        query: {doc: score + ord(doc) / 1000 for doc, score in docs.items()}
+        for query, docs in run.items()
+    }
+    judgements = Judgements.from_qrels(qrels)
+    runs = [judge_run(spread, judgements, tie_policy=policy) for policy in BY_SCORE]
+    assert all((judged.hits.tied <= 1).all() for judged in runs)
+    for name in NATIVE:
+        measure = parse_measure(name)
+        first, *others = (measure.per_query(judged) for judged in runs)
+        for other in others:
+            np.testing.assert_allclose(other, first, rtol=0, atol=1e-12)
+
+
+@given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE), st.integers(1, 12))
+def test_a_larger_cutoff_finds_no_less(qrels: Any, run: Any, policy: str, cutoff: int) -> None:
+    judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy=policy)
+    for name in ("RR", "R", "Success", "AP"):
+        smaller = parse_measure(f"{name}@{cutoff}").per_query(judged)
+        larger = parse_measure(f"{name}@{cutoff + 1}").per_query(judged)
+        assert (larger >= smaller - 1e-12).all()
+    found = parse_measure(f"P@{cutoff}").per_query(judged) * cutoff
+    recalled = parse_measure(f"R@{cutoff}").per_query(judged) * judged.judgements.relevant_counts
+    np.testing.assert_allclose(found, recalled, rtol=0, atol=1e-12)
+
+
+@given(qrels_strategy, run_strategy)
+def test_a_cutoff_below_the_whole_ranking_changes_nothing(qrels: Any, run: Any) -> None:
+    judged = judge_run(run, Judgements.from_qrels(qrels), tie_policy="expected")
+    for name in ("RR", "AP", "nDCG"):
+        whole = parse_measure(name).per_query(judged)
+        np.testing.assert_array_equal(parse_measure(f"{name}@100").per_query(judged), whole)
+
+
+@given(qrels_strategy, run_strategy, st.sampled_from(BY_SCORE))
+def test_moving_a_relevant_document_to_the_top_never_hurts(
+    qrels: Any, run: Any, policy: str
+) -> None:
+    judgements = Judgements.from_qrels(qrels)
+    before = judge_run(run, judgements, tie_policy=policy)
+    for query, docs in run.items():
+        relevant = [doc for doc in docs if qrels.get(query, {}).get(doc, 0) > 0]
+        if not relevant:
+            continue
+        moved = {**run, query: {**docs, relevant[0]: 100}}
+        after = judge_run(moved, judgements, tie_policy=policy)
+        position = judgements.index[query]
+        for name in ("RR@3", "R@3", "P@3", "Success@3", "AP", "ASL@3"):
+            measure = parse_measure(name)
+            sign = 1 if measure.higher_is_better else -1
+            gained = sign * (measure.per_query(after) - measure.per_query(before))
+            assert gained[position] >= -1e-12
+            assert np.delete(gained, position).tolist() == [0] * (len(judgements) - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ import pytest
 
 from benchmarks.support.fabricated import write_run
 from msshift_bench.data import Variant, open_dataset, write_variants
-from msshift_bench.errors import DataError, NotFoundError, RunError, UsageError
+from msshift_bench.errors import MsShiftError
 from msshift_bench.evaluation import Result, Settings, evaluate_also_tests
 from msshift_bench.records import Row
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
+from tests.support.golden import Golden
 from tests.support.made_scores import losses
 
 RANKS: dict[str, tuple[int, int]] = {"": (1, 2), "a": (2, 4), "b": (1, 2)}
@@ -47,12 +48,17 @@ def ranked(row: Row, held_out: str, method: str) -> tuple[str, list[str]]:
 @pytest.fixture
 def runs(rows: list[Row], tmp_path: Path) -> Path:
     """A run set, and its runs on variants by two methods, the second of which changes nothing."""
-    system = tmp_path / "runs" / "dense"
     for group in ("short", "long"):
-        write_run(system / f"length/{group}.run", [ranked(row, group, "") for row in rows])
+        run = tmp_path / f"runs/dense/length/{group}.run"
+        write_run(run, [ranked(row, group, "") for row in rows])
+    write_typed(tmp_path / "runs", rows)
+    return tmp_path / "runs"
+
+
+def write_typed(runs: Path, rows: list[Row]) -> None:
+    for group in ("short", "long"):
         typed = [ranked(row, group, method) for row in rows for method in "ab"]
-        write_run(system / f"also/typed/length/{group}.run", typed)
-    return system.parent
+        write_run(runs / f"dense/also/typed/length/{group}.run", typed)
 
 
 @pytest.fixture
@@ -92,9 +98,7 @@ def test_losses_by_model_method_and_group(
     # It is the inference of any loss, paired by query.
     plain = np.array([[0.5 if row.group == "short" else 1.0 for row in rows]])
     expected = losses(plain, 0.75 * plain)["rel_loss"]
-    assert expected is not None
     uncertainty = expected.uncertainty()
-    assert uncertainty is not None
     assert row.interval == pytest.approx(uncertainty.interval(0.25, 0.95))
 
     for group in ("short", "long", "mean"):
@@ -114,33 +118,23 @@ def test_losses_by_model_method_and_group(
 
 @pytest.mark.parametrize("missing", ["zero", "skip"])
 def test_a_difference_between_in_and_out_is_what_the_shift_adds(
-    evaluate: Evaluate,
-    rows: list[Row],
-    runs: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    missing: str,
+    evaluate: Evaluate, rows: list[Row], runs: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     monkeypatch.setitem(RANKS, "a", (1, 4))
-    for group in ("short", "long"):
-        typed = [ranked(row, group, method) for row in rows for method in "ab"]
-        write_run(runs / f"dense/also/typed/length/{group}.run", typed)
+    write_typed(runs, rows)
     result = evaluate(missing=missing, confidence=0.975)
     for group in ("short", "long", "mean"):
         values = {row.figure: row.number for row in result.figures.where(group=group)}
-        assert (values["loss_by_change_in"], values["loss_by_change_out"]) == (
-            0,
-            pytest.approx(0.25),
-        )
+        compound = [values[f"loss_by_change_{side}"] for side in ("in", "out")]
+        assert compound == [0, pytest.approx(0.25)]
         assert values["rel_loss_changed"] == pytest.approx(1 - 0.5 * 0.75)
-        assert (1 - values["rel_loss_changed"]) / (1 - values["rel_loss"]) == pytest.approx(
-            (1 - values["loss_by_change_out"]) / (1 - values["loss_by_change_in"])
-        )
-    by_model, by_method, compound = result.tables()
-    assert all("97.5%" in table.header for table in (by_model, by_method, compound))
+        assert (1 - values["rel_loss_changed"]) / (1 - values["rel_loss"]) == pytest.approx(0.75)
+    by_model, by_method, compound_table = result.tables()
+    assert all("97.5%" in table.header for table in result.tables())
     sizes = {group: sum(row.group == group for row in rows) for group in ("short", "long")}
-    assert [[cell.text for cell in row[1:6]] for row in compound.rows] == [
-        *([group, str(count), "0.0%", "25.0%", "25.0%"] for group, count in sizes.items()),
-        ["mean", str(len(rows)), "0.0%", "25.0%", "25.0%"],
+    assert [[cell.text for cell in row[1:6]] for row in compound_table.rows] == [
+        [group, str(count), "0.0%", "25.0%", "25.0%"]
+        for group, count in (*sizes.items(), ("mean", len(rows)))
     ]
     assert [row[1].text for row in by_model.rows] == ["short", "long", "mean"]
     assert [row[1].text for row in by_method.rows] == ["b", "a"]
@@ -174,64 +168,46 @@ def test_a_folder_holds_queries_and_variants_in_one_run(
     assert not any("group" in row for row in content["figures"])
 
 
-def say(system: Path, sidecars: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the sidecars of runs, by the run's place."""
-    for place, content in sidecars.items():
-        (system / f"{place}.run.json").write_text(json.dumps(content))
-
-
-def test_what_does_not_belong_together_is_refused(
-    evaluate: Evaluate, runs: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match="NumRet is a sum"):
-        evaluate(measures="NumRet")
-    with pytest.raises(NotFoundError, match=r"they lie in <system>/also/other, and .*=.*typed.tsv"):
-        evaluate(name="other")
-    system, typed = runs / "dense", "also/typed/length/"
-    long = system / typed / "long.run"
-    content = long.read_bytes()
-    long.write_bytes((system / typed / "short.run").read_bytes())
-    with pytest.raises(RunError, match=r"long.run: holds the same rankings as .*short.run"):
-        evaluate()
-    assert evaluate("identical").doubts
-    long.write_bytes(content)
-
-    same = {"training": {"weights_sha256": "1"}, "parameters": {}}
-    places = ("length/short", "length/long", f"{typed}short", f"{typed}long")
-    say(system, dict.fromkeys(places, same))
-    evaluate()
-    say(system, {f"{typed}short": {"training": {"weights_sha256": "2"}, "parameters": {}}})
-    with pytest.raises(RunError, match=r"another model or other parameters than that of .*short.r"):
-        evaluate()
-    # The loss of a variant is none, if its run had other passages to find.
-    for place, passages in (("length/short", "a"), (f"{typed}short", "b")):
-        say(system, {place: {**same, "passages": {"sha256": passages * 64}}})
-    with pytest.raises(RunError, match="runs of one system are of different passages"):
-        evaluate()
-    assert evaluate("other-data").doubts == [
-        "dense on typed (length): its runs are of 2 different collections of passages "
-        "(--allow other-data)",
-        "dense on typed (length): RR@10 counts no passage behind rank 6: no ranking is longer "
-        "(2 of 2 run files)",
-    ]
-
-
-def test_missing_runs_and_foreign_queries_are_refused(
-    evaluate: Evaluate, runs: Path, tmp_path: Path
+def test_what_does_not_belong_together_is_refused_or_doubted(
+    evaluate: Evaluate, runs: Path, tmp_path: Path, golden: Golden
 ) -> None:
     system = runs / "dense"
-    (system / "also/typed/length/short.run").unlink()
-    with pytest.raises(RunError, match="no run of the model trained without 'short'"):
-        evaluate()
-    result = evaluate("partial")
-    assert result.figures.names("model") == ["long"]
-    assert "dense on typed (length): no pair of runs for short" in result.doubts
+    short, long = (system / f"also/typed/length/{group}.run" for group in ("short", "long"))
+    said: list[str] = []
+
+    def refuse(wrong: str, allowance: str = "", **options: Any) -> None:
+        with pytest.raises(MsShiftError) as caught:
+            evaluate(**options)
+        said.append(f"# {wrong}\n{type(caught.value).__name__}: {caught.value}")
+        if allowance:
+            said.extend(f"--allow {allowance}: {doubt}" for doubt in evaluate(allowance).doubts)
+
+    def say(run: Path, weights: str, **content: Any) -> None:
+        training = {"training": {"weights_sha256": weights}, "parameters": {}}
+        run.with_suffix(".run.json").write_text(json.dumps(training | content))
+
+    refuse("a sum", measures="NumRet")
+    refuse("runs of another name", name="other")
+    content = long.read_bytes()
+    long.write_bytes(short.read_bytes())
+    refuse("one file twice", "identical")
+    long.write_bytes(content)
+    plain = system / "length/short.run"
+    for run in (plain, plain.with_name("long.run"), short, long):
+        say(run, "1")
+    evaluate()
+    say(short, "2")
+    refuse("another model")
+    # The loss of a variant is none, if its run had other passages to find.
+    for run, passages in ((plain, "a"), (short, "b")):
+        say(run, "1", passages={"sha256": passages * 64})
+    refuse("other passages", "other-data")
+    short.unlink()
+    refuse("no run", "partial")
+    assert evaluate("partial").figures.names("model") == ["long"]
     (system / "length").rename(tmp_path / "elsewhere")
     (system / "wh-words.run").touch()
-    with pytest.raises(RunError, match="none on the queries as they are, in dense/length"):
-        evaluate("partial")
+    refuse("no run on the queries as they are")
     write_variants(tmp_path / "typed.tsv", [Variant("nowhere", "text", "a")])
-    with pytest.raises(
-        DataError, match=r"none of the 1 variants in .* is one of a test query of len"
-    ):
-        evaluate()
+    refuse("variants of other queries")
+    golden.check("variants-refused.txt", "\n".join(said) + "\n")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from msshift_bench import clean_training, find_leakage
-from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
+from msshift_bench.errors import UsageError
 from tests.conftest import Command
+from tests.support.golden import Golden
 
 TRAIN = "1\tcheap flights\n2\tred shoes\n3\tshoes red\n4\thow old is the sun\n"
 QRELS = "1 0 d1 1\n2 0 d2 2\n2 0 d3 0\n9 0 d1 1\n4 0 d4 1\n"
@@ -37,11 +39,8 @@ def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     assert (clean / "triples.tsv").read_text() == "1\td1\td2\n"
     assert (clean / "removed.tsv").read_text() == "2\tsame-text\n3\tsame-words\n"
     manifest = json.loads((clean / "manifest.json").read_text())
-    assert [(one["lines"], one["leaking"], one["unknown"]) for one in manifest["files"]] == [
-        (4, 2, 0),
-        (5, 2, 1),
-        (3, 1, 1),
-    ]
+    counts = [(file["lines"], file["leaking"], file["unknown"]) for file in manifest["files"]]
+    assert counts == [(4, 2, 0), (5, 2, 1), (3, 1, 1)]
     cleaned = clean_training(
         work / "found", work / "train.tsv", clean, triples=work / "texts.tsv", tier="same-text"
     )
@@ -56,34 +55,32 @@ def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     assert find_leakage(clean / "queries.tsv", {"t": "red shoes"}).count("same-text").pairs == 0
 
 
-def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path) -> None:
+def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path, golden: Golden) -> None:
     found, train, out = work / "found", work / "train.tsv", work / "clean"
     files = {"none": "2\td1\td2\n", "bad": "1\td1\td2\n2\td1\n", "other": "7\tflowers\n"}
     for name, text in files.items():
         (work / f"{name}.tsv").write_text(text)
-    facts = (found / "found.json").read_text()
+    facts = (found / "found.json").read_bytes()
     data = (found / "candidates.parquet").read_bytes()
     for name, facts_now, data_now in (
-        ("facts", facts.replace('"training_queries": ', '"training_queries": 1'), data),
+        ("facts", facts.replace(b'"training_queries": ', b'"training_queries": 1'), data),
         ("pairs", facts, data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]),
         ("short", facts, b"PAR1"),
     ):
         (work / name).mkdir()
-        (work / name / "found.json").write_text(facts_now)
+        (work / name / "found.json").write_bytes(facts_now)
         (work / name / "candidates.parquet").write_bytes(data_now)
-    nothing = r"nothing of .*none\.tsv would be left: of 1 lines, 1 are"
-    for folder, queries, triples, error, message in (
-        (found, train, "none.tsv", DataError, nothing),
-        (found, train, "bad.tsv", CollectionError, r"bad\.tsv:2: 2 tab-separated fields where 3"),
-        (found, work / "other.tsv", None, DataError, "for other training queries than"),
-        (work, train, None, NotFoundError, r"holds no found\.json"),
-        (found, work / "gone.tsv", None, NotFoundError, r"there is no file .*gone\.tsv"),
-        (work / "facts", train, None, DataError, r"found\.json was changed after .*; find again"),
-        (work / "pairs", train, None, CollectionError, r"found\.json names another SHA-256"),
-        (work / "short", train, None, CollectionError, r"found\.json names another SHA-256"),
-    ):
-        with pytest.raises(error, match=message):
-            clean_training(folder, queries, out, triples=triples and work / triples)
+    clean = partial(clean_training, out=out)
+    refusals = {
+        "nothing left": partial(clean, found, train, triples=work / "none.tsv"),
+        "two columns": partial(clean, found, train, triples=work / "bad.tsv"),
+        "other queries": partial(clean, found, work / "other.tsv"),
+        "nothing found": partial(clean, work, train),
+        "no queries": partial(clean, found, work / "gone.tsv"),
+        **{f"other {name}": partial(clean, work / name, train)
+           for name in ("facts", "pairs", "short")},
+    }  # fmt: skip
+    golden.check_refusals("cannot-be-cleaned.txt", refusals)
     assert not out.exists()
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,7 +18,9 @@ from hypothesis import strategies as st
 from benchmarks.leakage_tiers import tables
 from benchmarks.support.planted_leaks import KINDS
 from msshift_bench import find_leakage, plumbing
-from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
+from msshift_bench.data import QueryColumns
+from msshift_bench.encoders import EncoderSpec, embed_queries
+from msshift_bench.errors import DataError
 from msshift_bench.leakage import (
     TIERS,
     FoundLeakage,
@@ -29,8 +32,10 @@ from msshift_bench.leakage import (
 from msshift_bench.mini import queries
 from msshift_bench.records import Qrel, Query
 from msshift_bench.search import normalise, sorted_words
-from msshift_bench.similarity import vectors
+from msshift_bench.similarity import unit_rows, vectors
 from tests.conftest import Command
+from tests.support.golden import Golden
+from tests.support.tiny_encoder import make_tiny_encoder
 
 TEXTS = dict(queries(300))
 TOPICS = """\
@@ -199,51 +204,35 @@ def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
     assert set(again.fields) == {"title", "variant"}
 
 
-BAD = [
-    ("train", "1\tone\nalone\n1\tagain\n", CollectionError, ("train.tsv:2", "field-count")),
-    ("train", "1\tone\n1\tother\n", CollectionError, ("train.tsv:2", "'1' again")),
-    ("train", "1\t \n", CollectionError, ("train.tsv:1", "no text")),
-    ("train", "", CollectionError, ("holds no query",)),
-    ("train", "t\tanother text\n", DataError, ("'another text' and 'a test'", "--separate-ids")),
-    ("test", "alone\n", CollectionError, ("test.tsv:1", "2 (query_id, text) or 3")),
-    ("test", "t\ta test\nt\tb\n", CollectionError, ("test.tsv:2", "third column")),
-    ("test", "t\ta\ttitle\nt\tb\n", CollectionError, ("test.tsv:2", "3, as in the first line")),
-    ("test", "t\ta\ttitle\nt\ta\ttitle\n", CollectionError, ("test.tsv:2", "line 1 already")),
-    ("test", "<top>\n</top>\n", CollectionError, ("holds no query",)),
-    ("test", "\ta test\n", CollectionError, ("test.tsv:1", "query_id is empty")),
-    ("test", "t\ta\nu\t \n", CollectionError, ("test.tsv:2", "query 'u' has no text")),
-    ("test", "t\ta\tthe title\n", CollectionError, ("test.tsv:1", "'the title'", "by one word")),
-    ("test", "<top>\n<title> a\n", CollectionError, ("test.tsv:2", "query_id is empty")),
-    ("test", "<top>\n<title> \udcff\n", CollectionError, ("cannot be read", "not-utf8")),
-    ("test", "\x1f\udc8b\x08\x00cut off", CollectionError, ("test.tsv:1", "truncated-input")),
-    ("test", f"t\t{'a' * (1 << 20)}\n", CollectionError, ("test.tsv:1", "than a mebibyte")),
-    ("train", f"1\t{'a' * (1 << 20)}\n", CollectionError, ("train.tsv:1", "than a mebibyte")),
-    ("test", f"<top>\n{'a' * (1 << 26)}", CollectionError, ("too-large", "67,108,864 bytes")),
-]
+BAD = {
+    "train": [
+        *("1\tone\nalone\n1\tagain\n", "1\tone\n1\tother\n", "1\t \n", "", "t\tanother text\n"),
+        f"1\t{'a' * (1 << 20)}\n",
+    ],
+    "test": [
+        *("alone\n", "t\ta test\nt\tb\n", "t\ta\ttitle\nt\tb\n", "t\ta\ttitle\nt\ta\ttitle\n"),
+        *("<top>\n</top>\n", "\ta test\n", "t\ta\nu\t \n", "t\ta\tthe title\n"),
+        *("<top>\n<title> a\n", "<top>\n<title> \udcff\n", "\x1f\udc8b\x08\x00cut off"),
+        *(f"t\t{'a' * (1 << 20)}\n", f"<top>\n{'a' * (1 << 26)}"),
+    ],
+}
+"""What files of queries cannot hold."""
 
 
-@pytest.mark.parametrize(
-    ("which", "content", "error", "said"), BAD, ids=[str(place) for place in range(len(BAD))]
-)
-def test_wrong_files_are_told_with_their_lines(
-    which: str, content: str, error: type[Exception], said: tuple[str, ...], tmp_path: Path
-) -> None:
-    files = {"train": "1\tone\n", "test": "t\ta test\n"} | {which: content}
-    for name, text in files.items():
-        (tmp_path / f"{name}.tsv").write_text(text, "utf-8", "surrogateescape")
-    with pytest.raises(error) as caught:
-        find_leakage(tmp_path / "train.tsv", tmp_path / "test.tsv")
-    assert all(part in str(caught.value) for part in said), caught.value
-
-
-def test_what_cannot_be_asked_is_refused() -> None:
-    options: dict[str, Any]
+def test_what_cannot_be_searched_is_refused(tmp_path: Path, golden: Golden) -> None:
+    good = {"train": {"1": "one"}, "test": {"t": "a test"}}
+    refusals: dict[str, Callable[[], object]] = {}
+    for which, contents in BAD.items():
+        for number, content in enumerate(contents):
+            path = tmp_path / f"{which}-{number}.tsv"
+            path.write_text(content, "utf-8", "surrogateescape")
+            sources = {**good, which: path}
+            refusals[repr(content)[:40]] = partial(find_leakage, *sources.values())
     for options in ({"threshold": 0.0}, {"threshold": 1.5}, {"nearest": 0}):
-        with pytest.raises(UsageError, match=f"{min(options)} is {options[min(options)]}"):
-            find_leakage(TEXTS, TEXTS, **options)
+        refusals[str(options)] = partial(find_leakage, TEXTS, TEXTS, **options)
     for sources in (("none.tsv", TEXTS), (TEXTS, "none.tsv")):
-        with pytest.raises(NotFoundError, match=r"there is no file none\.tsv"):
-            find_leakage(*sources)
+        refusals[f"no file {sources.index('none.tsv') + 1}"] = partial(find_leakage, *sources)
+    golden.check_refusals("wrong-files.txt", refusals)
 
 
 @pytest.mark.slow
@@ -282,3 +271,43 @@ def test_the_command_writes_prints_and_fails_where_it_is_asked_to(
         refused = msshift(*arguments, HF_HUB_OFFLINE="1")
         assert (refused.returncode, message in refused.stderr) == (code, True), refused.stderr
     assert not (tmp_path / "o").exists()
+
+
+# ---- under a neural encoder ----------------------------------------------------------------------
+
+
+TRAIN = dict(list(queries(60))[:60])
+TESTS = {f"t{query_id}": text for query_id, text in list(queries(60))[60:]} | {"t0": "who is it"}
+
+
+@pytest.mark.neural
+def test_near_duplicates_are_those_of_brute_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "encoder"
+    every = [*TRAIN.values(), *TESTS.values()]
+    make_tiny_encoder(folder, every, length=64, layers=1, hidden=16)
+    distinct = tuple(sorted(set(every)))
+    spec = EncoderSpec(str(folder), pooling="mean")
+    vectors = unit_rows(embed_queries(QueryColumns(distinct, distinct), spec).vectors)
+    row_of = {text: row for row, text in enumerate(distinct)}
+    expected = {
+        (test_id, train_id): float(vectors[row_of[test]] @ vectors[row_of[train]])
+        for test_id, test in TESTS.items()
+        for train_id, train in TRAIN.items()
+        if sorted_words(test) != sorted_words(train)
+    }
+    threshold = float(np.mean(sorted(expected.values())[-200:-198]))
+    monkeypatch.setattr(search, "_BLOCK", 25)
+    options = {"encoder": str(folder), "pooling": "mean"}
+    found = find_leakage(TRAIN, TESTS, threshold=threshold, **options)
+    near = {
+        (one.test_id, one.train_id): one.cosine
+        for one in found.pairs
+        if one.tier == "near-duplicate"
+    }
+    assert near.keys() == {pair for pair, cosine in expected.items() if cosine >= threshold}
+    assert len(near) == 199
+    assert np.allclose([near[pair] for pair in near], [expected[pair] for pair in near])
+    assert found.to_json()["encoder"]["pooling"] == "mean"
+    assert find_leakage(TRAIN, TESTS, **options).facts["threshold"] == 0.91

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from benchmarks.support.fabricated import write_run, write_runs
 from msshift_bench.data import load_dataset, open_dataset
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import (
+    Result,
     Settings,
     evaluate_run_sets,
     losses_of,
@@ -18,7 +19,9 @@ from msshift_bench.evaluation import (
     score_runs,
 )
 from msshift_bench.leakage import FoundLeakage, LeakedPair, read_left_out
-from tests.conftest import Build, Command
+from msshift_bench.shifts import SHIFTS
+from tests.conftest import Build
+from tests.support.golden import Golden
 
 KEPT, DIFFERENCE = "not leaked", "all minus not leaked"
 
@@ -34,7 +37,7 @@ def write_found(folder: Path, leaked: dict[str, str]) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def data(build_once: Build) -> Path:
     return build_once("mini:300", "length")
 
@@ -52,9 +55,7 @@ def found(data: Path, tmp_path: Path) -> Path:
     return write_found(tmp_path / "found", {row.query_id: row.text for row in rows[::3]})
 
 
-def test_run_sets_without_leaked_queries(
-    data: Path, runs: Path, found: Path, msshift: Command
-) -> None:
+def test_run_sets_without_leaked_queries(data: Path, runs: Path, found: Path) -> None:
     write_runs(runs / "bm25", data, one=True)
     without = read_left_out(found, data)
     result = evaluate_run_sets(runs, data, without=without)
@@ -70,39 +71,21 @@ def test_run_sets_without_leaked_queries(
     mine = [(row.system, row.group, row.figure, row.queries, row.value) for row in kept]
     assert sorted(mine) == sorted(expected)
     assert len(mine) == 12
-    command = ("evaluate", runs, "--data", data, "--without-leaked", found)
-    done = msshift(*command)
-    assert done.returncode == 0, done.stderr
-    table = done.stdout.partition("without leaked test queries")[2]
-    assert re.search(r"Rel Loss .*\n.*not leaked .*\n.*difference .*\n.*95% interval +\[", table)
-    ids = _ids(data)
-    assert f"short {len(without.query_ids.intersection(ids))} of {len(ids)}" in table
     assert set(result.figures.names("slice")) == {"", KEPT, DIFFERENCE}
 
 
-def _ids(data: Path) -> list[str]:
-    return [row.query_id for row in load_dataset(data, "length-short", split="test")]
-
-
-def test_single_runs_without_leaked_queries(
-    data: Path, found: Path, tmp_path: Path, msshift: Command
-) -> None:
+def test_single_runs_without_leaked_queries(data: Path, found: Path, tmp_path: Path) -> None:
     run = write_runs(tmp_path / "runs" / "bm25", data, one=True) / "length.run.gz"
     without = read_left_out(found, data)
     result = score_runs([run], "length-short", data=data, without=without)
     (scored,) = result.scores[0].runs.values()
     kept = [query_id not in without.query_ids for query_id in result.scores[0].query_ids]
     values = {row.slice: row.value for row in result.figures.where(figure="score")}
-    assert values[""] == pytest.approx(scored.scores["RR@10"].mean())
-    assert values[KEPT] == pytest.approx(scored.scores["RR@10"][kept].mean())
-    assert values[DIFFERENCE] == pytest.approx(values[""] - values[KEPT])
-    done = msshift(
-        "score", run, "--test", "length-short", "--data", data, "--without-leaked", found,
-        "--measures", "RR@10 NumRet",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "intervals and p count queries only" in " ".join(done.stdout.split())
-    assert "not leaked" in done.stdout
+    assert values == {
+        "": pytest.approx(scored.scores["RR@10"].mean()),
+        KEPT: pytest.approx(scored.scores["RR@10"][kept].mean()),
+        DIFFERENCE: pytest.approx(values[""] - values[KEPT]),
+    }
 
 
 def test_runs_scored_on_qrels_without_leaked_queries(tmp_path: Path) -> None:
@@ -133,12 +116,9 @@ def test_a_group_without_a_score_has_no_loss_to_compare(
 ) -> None:
     # The model that saw `short` finds nothing there, so that its Rel Loss would divide by 0.
     path = runs / "trained" / "length" / "long.run.gz"
-    short = [(query_id, ["nothing"]) for query_id in _ids(data)]
-    others = [row.query_id for row in load_dataset(data, "length-long", split="test")]
-    relevant = {
-        row.query_id: row.relevant_doc_ids for row in open_dataset(data).rows("length", "queries")
-    }
-    write_run(path, [*short, *((query_id, relevant[query_id]) for query_id in others)])
+    rows = open_dataset(data).test_sets(SHIFTS["length"])
+    nothing = [(row.query_id, ["nothing"]) for row in rows["short"]]
+    write_run(path, [*nothing, *((row.query_id, row.relevant_doc_ids) for row in rows["long"])])
     without = read_left_out(found, data)
     result = evaluate_run_sets(runs, data, without=without)
     assert result.figures.where(slice=KEPT, figure="rel_loss").names("group") == ["long"]
@@ -148,50 +128,43 @@ def test_a_group_without_a_score_has_no_loss_to_compare(
     assert [(row[2].text, row[4].text) for row in table.rows[-4:]] == [("-", "-")] * 4
     # With one of two held-out models, there is nothing to compare it with.
     path.unlink()
-    partial = evaluate_run_sets(runs, data, without=without, allow=["partial"])
-    assert not partial.figures.where(slice=(KEPT, DIFFERENCE))
-    assert [note.text for note in partial.notes if note.about.get("view") == "left out"] == [
+    partly = evaluate_run_sets(runs, data, without=without, allow=["partial"])
+    assert not partly.figures.where(slice=(KEPT, DIFFERENCE))
+    assert [note.text for note in partly.notes if note.about.get("view") == "left out"] == [
         "no figure without leaked test queries: no group has the scores of models that saw it and "
         "of one that did not"
     ]
 
 
 def test_candidates_of_other_test_queries_are_refused(
-    data: Path, runs: Path, tmp_path: Path, msshift: Command
-) -> None:
-    first, *others = load_dataset(data, "length-short", split="test")
-    stranger = write_found(tmp_path / "stranger", {"no-such": "x", first.query_id: first.text})
-    done = msshift("evaluate", runs, "--data", data, "--without-leaked", stranger)
-    assert done.returncode == 1
-    assert "made for other test queries: 1 of the 2" in done.stderr
-    assert "are not among those that are scored (no-such)" in done.stderr
-    other = write_found(tmp_path / "other", {first.query_id: "another text"})
-    with pytest.raises(DataError, match="have other texts than those"):
-        read_left_out(other, data)
-    every = write_found(tmp_path / "every", {row.query_id: row.text for row in (first, *others)})
-    with pytest.raises(DataError, match=r"every test query of length-short leaked"):
-        evaluate_run_sets(runs, data, without=read_left_out(every, open_dataset(data)))
-    nothing = read_left_out(write_found(tmp_path / "none", {}), data)
-    result = evaluate_run_sets(runs, data, without=nothing)
-    assert {row.value for row in result.figures.where(slice=DIFFERENCE)} == {0.0}
-
-
-def test_queries_that_were_not_searched_do_not_count_as_not_leaked(
-    data: Path, runs: Path, tmp_path: Path, msshift: Command
+    data: Path, runs: Path, tmp_path: Path, golden: Golden
 ) -> None:
     short, long = (
-        load_dataset(data, f"length-{group}", split="test") for group in ("short", "long")
+        [*load_dataset(data, f"length-{group}", split="test")] for group in ("short", "long")
     )
-    leaked = LeakedPair(short[0].query_id, "t", "near-duplicate", 0.95, short[0].text, "text")
-    for name, searched in (("short", [*short]), ("all", [*short, *long])):
+    first = short[0]
+
+    def evaluate(name: str) -> Result:
+        without = read_left_out(tmp_path / name, open_dataset(data))
+        return evaluate_run_sets(runs, data, without=without)
+
+    for name, leaked in (
+        ("strangers", {"no-such": "x", first.query_id: first.text}),
+        ("other texts", {first.query_id: "another text"}),
+        ("every query", {row.query_id: row.text for row in short}),
+        ("none", {}),
+    ):
+        write_found(tmp_path / name, leaked)
+    pair = LeakedPair(first.query_id, "t", "near-duplicate", 0.95, first.text, "text")
+    for name, searched in (("one group", short), ("both", [*short, *long])):
         ids = tuple(row.query_id for row in searched)
-        FoundLeakage((leaked,), 9, {}, {}, ids).write(tmp_path / name)
-    command = ("evaluate", runs, "--data", data, "--without-leaked")
-    refused = msshift(*command, tmp_path / "short")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert f"does not say whether {len(long)} of the {len(short) + len(long)}" in refused.stderr
-    assert msshift(*command, tmp_path / "all").returncode == 0
+        FoundLeakage((pair,), 9, {}, {}, ids).write(tmp_path / name)
+    # Queries that were not searched do not count as not leaked.
+    wrong = ("strangers", "other texts", "every query", "one group")
+    golden.check_refusals("other-queries.txt", {name: partial(evaluate, name) for name in wrong})
+    assert {row.value for row in evaluate("none").figures.where(slice=DIFFERENCE)} == {0.0}
+    assert evaluate("both").figures.where(slice=DIFFERENCE)
     # Whoever scores the group that was searched alone may.
     run = runs / "trained" / "length" / "short.run.gz"
-    command = ("score", run, "--test", "length-short", "--data", data, "--without-leaked")
-    assert msshift(*command, tmp_path / "short").returncode == 0
+    without = read_left_out(tmp_path / "one group", open_test_set("length-short", data))
+    assert score_runs([run], "length-short", data=data, without=without).figures

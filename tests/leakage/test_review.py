@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.annotation import LEAKAGE, read_annotations, write_sheet
-from msshift_bench.errors import CollectionError, NotFoundError, UsageError
+from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Result
 from msshift_bench.leakage import (
     FoundLeakage,
@@ -24,8 +25,9 @@ from msshift_bench.leakage import (
     read_candidates,
     review_leakage,
 )
-from msshift_bench.stats import annotator_agreement
+from msshift_bench.output import to_markdown
 from tests.conftest import Command
+from tests.support.golden import Golden
 from tests.support.sheets import IDS, PAIRS, fill
 
 A, B, C, D = IDS[:4]
@@ -73,26 +75,21 @@ def test_a_sheet_holds_the_most_alike_of_each_test_query(tmp_path: Path) -> None
     assert [pair.train_id for pair in again] == list(chosen())
 
 
-def test_candidates_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="msshift leakage find --out"):
-        read_candidates(tmp_path)
-    path = tmp_path / "candidates.parquet"
-    path.write_bytes(b"PAR1 no")
-    with pytest.raises(CollectionError, match="not a whole Parquet file"):
-        read_candidates(path)
-    columns: dict[str, list[Any]] = {name: ["x"] for name in LeakedPair._fields if name != "cosine"}
-    for cosine, message in (
-        ({}, "no column cosine"),
-        ({"cosine": ["x"]}, "holds no numbers"),
-        ({"cosine": [1.0]}, "there is no tier 'x'; expected same-text, "),
-    ):
+def test_candidates_that_are_none(tmp_path: Path, golden: Golden) -> None:
+    columns = {name: ["x"] for name in LeakedPair._fields if name != "cosine"}
+    tables = ({}, {"cosine": ["x"]}, {"cosine": [1.0]})
+    paths = [tmp_path / f"{number}.parquet" for number in range(4)]
+    for path, cosine in zip(paths, tables, strict=False):
         pq.write_table(pa.table(columns | cosine), path)
-        with pytest.raises(CollectionError, match=message):
-            read_candidates(path)
+    paths[-1].write_bytes(b"PAR1 no")
     sheet = tmp_path / "certain.csv"
     write_sheet([pair._replace(found_by="same-text") for pair in PAIRS], LEAKAGE, sheet)
-    with pytest.raises(UsageError, match="no candidate"):
-        pairs_to_judge(sheet)
+    names = ("no cosine", "a word for a cosine", "an unknown tier", "no Parquet")
+    refusals = {name: partial(read_candidates, path) for name, path in
+                zip(names, paths, strict=True)}  # fmt: skip
+    refusals["no file"] = partial(read_candidates, tmp_path)
+    refusals["none to judge"] = partial(pairs_to_judge, sheet)
+    golden.check_refusals("no-candidates.txt", refusals)
     assert len(pairs_to_judge(sheet, per_test=2, certain=True)) == 8
 
 
@@ -156,50 +153,27 @@ def falling(pairs: int, leaking: int, per_test: int) -> ThresholdCurve:
     )
 
 
-def test_agreement_is_shown_with_its_interval(tmp_path: Path) -> None:
-    judged = {ids: ("identical", "different")[n % 3] for n, ids in enumerate(IDS) if n % 3 < 2}
-    one = fill(tmp_path / "one.csv", judged)
-    two = fill(tmp_path / "two.csv", judged | {max(judged): "identical"})
-    result = review_leakage(read_annotations([one, two]))
-    # By hand: they agree on 7 of 8 pairs, and by chance on half of them.
-    ((names, pairs, types, _, leaking),) = cells(result)["agreement: Cohen's kappa [95% interval]"]
-    assert (names, pairs, types) == ("one and two", "8", leaking)
-    first = [label == "identical" for label in judged.values()]
-    agreement = annotator_agreement([first, [*first[:-1], True]], [ids[0] for ids in judged])
-    assert agreement.kappa == pytest.approx(0.75)
-    assert agreement.interval is not None
-    assert leaking == "0.750 [{:.2f}, {:.2f}]".format(*agreement.interval)
-
-
-def test_what_cannot_be_estimated_is_a_dash(tmp_path: Path) -> None:
-    one = fill(tmp_path / "one.csv", {A: "identical", B: "different", C: "different"})
-    two = fill(tmp_path / "two.csv", {A: "identical", B: "different", C: "identical"})
-    result = review_leakage(read_annotations([one, two]))
-    assert (len(result.facts["labels"]), len(result.facts["unsettled"])) == (2, 1)
-    # By hand: they agree on 2 of 3, by chance on 4 of 9. A single test query has no interval.
-    assert cells(result)["agreement: Cohen's kappa [95% interval]"] == [
-        ["one and two", "3", "0.400", "-", "0.400"]
-    ]
-    one.write_text(one.read_text().replace(",1,", ",,"))
-    alone = review_leakage(read_annotations([one]))
-    assert "1 pairs have no cosine; thresholds leave them out" in texts(alone)
-    assert "no threshold has a precision of 0.9" in texts(alone)
-    assert [title for title in cells(alone) if "agreement" in title] == []
+def test_what_a_review_shows(tmp_path: Path, golden: Golden) -> None:
+    most = {ids: ("identical", "different")[n % 3] for n, ids in enumerate(IDS) if n % 3 < 2}
+    few = {A: "identical", B: "different", C: "different"}
+    bare = fill(tmp_path / "bare.csv", few)
+    bare.write_text(bare.read_text().replace(",1,", ",,"))
+    reviews = {
+        # They agree on 7 of 8 pairs, and by chance on half of them.
+        "one pair apart": [most, most | {max(most): "identical"}],
+        # They agree on 2 of 3, by chance on 4 of 9. A single test query has no interval.
+        "one test query": [few, few | {C: "identical"}],
+        "every pair unsettled": [{A: "identical"}, {A: "different"}],
+    }
+    shown = []
+    for name, answers in reviews.items():
+        sheets = [fill(tmp_path / f"{name} {n}.csv", labels) for n, labels in enumerate(answers)]
+        result = review_leakage(read_annotations(sheets))
+        shown += [name, *map(to_markdown, result.tables()), *texts(result)]
     # None of the two that have a cosine leaks, so there is nothing to recall.
-    assert cells(alone)["precision and recall by threshold"] == [
-        ["0.96", "2", "0", "0.000", "-"],
-        ["0.97", "1", "0", "0.000", "-"],
-        ["0.98", "1", "0", "0.000", "-"],
-    ]
-
-
-def test_where_every_pair_is_unsettled_nothing_is_counted(tmp_path: Path) -> None:
-    labels = ("identical", "different")
-    sheets = [fill(tmp_path / f"{label}.csv", {A: label}) for label in labels]
-    split = review_leakage(read_annotations(sheets))
-    assert cells(split)["judged pairs"] == [["all", "leaking", "0", "0"], ["all", "not", "0", "0"]]
-    assert {tuple(row[1:]) for row in cells(split)["types of reformulation"]} == {("0", "-")}
-    assert "no pair that counts has a cosine, so there is no threshold to choose" in texts(split)
+    alone = review_leakage(read_annotations([bare]))
+    shown += ["no cosine", *map(to_markdown, alone.tables()), *texts(alone), ""]
+    golden.check("reviews.md", "\n".join(shown))
 
 
 @pytest.mark.parametrize(

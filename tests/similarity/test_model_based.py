@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.data import open_dataset
-from msshift_bench.errors import MissingError, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.similarity import group_similarity, query_similarity
 from tests.conftest import Build, Command
+from tests.support.golden import Golden
 from tests.support.tiny_models import save_tiny_models
 
 pytestmark = pytest.mark.neural
@@ -54,7 +55,6 @@ def test_r_is_the_mean_dot_product_of_the_models_own_vectors(
             model.encode_query([row.text for row in rows], show_progress_bar=False)
             for rows in (test, train)
         )
-        assert one.per_query is not None
         assert one.per_query.query_ids == tuple(row.query_id for row in test)
         np.testing.assert_allclose(one.per_query.values, (left @ right.T).mean(axis=1), atol=1e-5)
         assert one.value == pytest.approx(one.per_query.values.mean())
@@ -65,27 +65,32 @@ def test_r_is_the_mean_dot_product_of_the_models_own_vectors(
 
 
 def test_a_model_that_is_not_there_or_not_fit_is_named(
-    runs: Path, tiny: Path, build_once: Build, tmp_path: Path
+    runs: Path, tiny: Path, build_once: Build, tmp_path: Path, golden: Golden
 ) -> None:
-    dataset = build_once("mini:300", "length")
-    with pytest.raises(MissingError, match=r"seed-2/short.run .*--keep-model") as missing:
-        group_similarity(dataset, "length", "model-based", models=runs, seed=2)
-    assert missing.value.exit_code == 3
-    with pytest.raises(UnknownNameError, match="valid are 1, 2"):
-        group_similarity(dataset, "length", "model-based", models=runs, seed=3)
-    with pytest.raises(UsageError, match=r"needs the bi-encoders.*--models"):
-        group_similarity(dataset, "length", "model-based")
-    with pytest.raises(UsageError, match="no model is given for long"):
-        group_similarity(dataset, "length", "model-based", models={"short": tiny})
-    with pytest.raises(NotFoundError, match=r"no modules\.json"):
-        group_similarity(
-            dataset, "length", "model-based", models={"short": tiny / "bert", "long": tiny}
-        )
-    with pytest.raises(UsageError, match="is a SparseEncoder"):
-        query_similarity({"1": "a"}, {"2": "b"}, "model-based", models=tiny / "my-splade")
-    shutil.copytree(runs, tmp_path / "runs" / "other")
-    with pytest.raises(UsageError, match=r"2 systems .*\(bi-encoder, other\)"):
-        group_similarity(dataset, "length", "model-based", models=runs.parent)
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
+
+    narrow = SentenceTransformer(str(tiny / "my-bi-encoder"), device="cpu")
+    narrow.append(modules.Dense(16, 8))
+    narrow.save_pretrained(str(tmp_path / "narrow"), create_model_card=False)
+    widths = {"short": tiny / "my-bi-encoder", "long": tmp_path / "narrow"}
+    of_groups = partial(group_similarity, build_once("mini:300", "length"), "length", "model-based")
+    of_sets = partial(query_similarity, {"1": "a"}, {"2": "b"}, "model-based")
+    shutil.copytree(runs, tmp_path / "two" / "bi-encoder")
+    shutil.copytree(runs, tmp_path / "two" / "other")
+    shutil.copytree(tiny, tmp_path / "tiny")
+    no_encoders = {"short": tmp_path / "tiny/bert", "long": tmp_path / "tiny"}
+    refusals = {
+        "no model": partial(of_groups, models=runs, seed=2),
+        "no seed": partial(of_groups, models=runs, seed=3),
+        "none given": of_groups,
+        "none for a group": partial(of_groups, models={"short": tmp_path / "tiny"}),
+        "no encoders": partial(of_groups, models=no_encoders),
+        "another kind": partial(of_sets, models=tmp_path / "tiny/my-splade"),
+        "two systems": partial(of_groups, models=tmp_path / "two"),
+        "of other widths": partial(of_groups, models=widths),
+    }
+    golden.check_refusals("no-models.txt", refusals)
 
 
 def test_models_that_were_trained_on_other_data_are_refused(
@@ -106,18 +111,6 @@ def test_models_that_were_trained_on_other_data_are_refused(
     assert "sidecar-unreadable" in msshift(*asked).stderr
 
 
-def test_models_of_other_widths_are_not_compared(runs: Path, tiny: Path, build_once: Build) -> None:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer import modules
-
-    narrow = SentenceTransformer(str(tiny / "my-bi-encoder"), device="cpu")
-    narrow.append(modules.Dense(16, 8))
-    narrow.save_pretrained(str(tiny / "narrow"), create_model_card=False)
-    models = {"short": tiny / "my-bi-encoder", "long": tiny / "narrow"}
-    with pytest.raises(UsageError, match=r"without long .* of 8 components, .* short of 16"):
-        group_similarity(build_once("mini:300", "length"), "length", "model-based", models=models)
-
-
 def test_the_command_takes_the_run_set(msshift: Command, runs: Path, build_copy: Build) -> None:
     data = build_copy("mini:300", "length")
     done = msshift(
@@ -128,7 +121,6 @@ def test_the_command_takes_the_run_set(msshift: Command, runs: Path, build_copy:
     rows = pq.ParquetFile(data.parent / "r.parquet").read().to_pylist()
     for one in group_similarity(data, "length", "model-based", models=runs):
         assert f"{one.value:.6f}" in done.stdout
-        assert one.per_query is not None
         values = [row["value"] for row in rows if row["group"] == one.group]
         assert values == one.per_query.values.tolist()
     shutil.rmtree(runs / "length" / "seed-1" / "long.model")

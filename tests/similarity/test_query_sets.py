@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +11,7 @@ import pytest
 
 from msshift_bench.data import open_dataset
 from msshift_bench.dataset_builders.importing import import_official
-from msshift_bench.errors import (
-    CollectionError,
-    DataError,
-    MissingError,
-    MsShiftError,
-    NotFoundError,
-    UnknownNameError,
-    UsageError,
-)
+from msshift_bench.errors import CollectionError, DataError
 from msshift_bench.leakage import find_leakage
 from msshift_bench.records import Qrel, Query
 from msshift_bench.similarity import (
@@ -27,6 +21,7 @@ from msshift_bench.similarity import (
     set_similarity,
 )
 from tests.conftest import Build
+from tests.support.golden import Golden
 from tests.support.official_checkout import write_checkout
 
 
@@ -57,69 +52,56 @@ def test_a_file_will_do_and_so_will_rows_and_mappings(tmp_path: Path) -> None:
     assert read_query_set(texts) == read_query_set(list(queries)) == read_query_set(str(path))
 
 
-def test_what_cannot_be_compared_is_refused(tmp_path: Path, build_once: Build) -> None:
-    path = tmp_path / "queries.tsv"
-    for content, message in (
-        ("q1\n", "1 tab-separated fields where 2"),
-        ("q1\ta\nq1\tb\n", "queries.tsv:2: query_id 'q1' again"),
-        ("q1\t \n", "has no text"),
-        ("", "holds no query"),
-    ):
+def test_what_cannot_be_compared_is_refused(
+    tmp_path: Path, build_once: Build, golden: Golden
+) -> None:
+    fine = {"q2": "b"}
+    refusals: dict[str, Callable[[], object]] = {}
+    for number, content in enumerate(("q1\n", "q1\ta\nq1\tb\n", "q1\t \n", "")):
+        path = tmp_path / f"queries-{number}.tsv"
         path.write_text(content)
-        with pytest.raises(CollectionError, match=message):
-            set_similarity(path, {"q2": "b"})
+        refusals[repr(content)] = partial(set_similarity, path, fine)
     one, without_texts = {"q1": "a"}, build_once("mini:300", "length", texts=False)
-    dataset, fine = build_once("mini:300", "length"), {"q2": "b"}
-    refused: tuple[tuple[type[MsShiftError], str, Any, tuple[Any, ...]], ...] = (
-        (NotFoundError, "none.tsv", set_similarity, (tmp_path / "none.tsv", fine)),
-        (DataError, "no query to compare", set_similarity, ({}, fine)),
-        (DataError, "'q1' is 'a' and 'a c'", set_similarity, (one, {"q1": "a c", "q2": "b"})),
-        (
-            UnknownNameError,
-            "mean 'weighted-jaccard'",
-            set_similarity,
-            (one, fine, "weightedjacard"),
+    dataset = build_once("mini:300", "length")
+    judged: Any = [Qrel(1, "d", 1)]
+    refusals |= {
+        "no file": partial(set_similarity, tmp_path / "none.tsv", fine),
+        "no query": partial(set_similarity, {}, fine),
+        "another text": partial(set_similarity, one, {"q1": "a c", "q2": "b"}),
+        "an unknown indicator": partial(set_similarity, one, fine, "weightedjacard"),
+        "of sets alone": partial(query_similarity, one, fine, "weighted-jaccard"),
+        "no such shift": partial(group_similarity, dataset, "topics"),
+        "no texts": partial(group_similarity, without_texts, "length"),
+        "no such split": partial(group_similarity, dataset, "length", split="tests"),
+        "ids of judgements": partial(
+            find_leakage, fine, one, qrels=(judged, [Qrel("q1", "d", 1)])
         ),
-        (UsageError, "not for single ones", query_similarity, (one, fine, "weighted-jaccard")),
-        (UnknownNameError, "valid are length", group_similarity, (dataset, "topics")),
-        (MissingError, "'msshift import", group_similarity, (without_texts, "length")),
-    )
-    for kind, message, function, arguments in refused:
-        with pytest.raises(kind, match=message):
-            function(*arguments)
-    with pytest.raises(UnknownNameError, match="split of groups"):
-        group_similarity(dataset, "length", split="tests")
+    }  # fmt: skip
+    for unfit in (["a", "b"], [("q1", "a")], None):
+        refusals[repr(unfit)] = partial(set_similarity, unfit, fine)
+    golden.check_refusals("not-compared.txt", refusals)
 
 
 def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
     fine = {"q2": "b"}
-    wrong: tuple[tuple[Any, str], ...] = (
+    for queries, message in (
         ({1: "a"}, "query 1: ids must be strings"),
         ({"q1": " "}, "query 'q1' has no text"),
         ({"q1": None}, "query 'q1' has no text"),
         ({"q1": float("nan")}, "query 'q1' has no text"),
         ([Query("q1", "a"), Query("q1", "b")], "query 'q1' has another text, 'a', already"),
-    )
-    for queries, message in wrong:
+    ):
         for sets in ((queries, fine), (fine, queries)):
-            with pytest.raises(CollectionError, match=message):
-                set_similarity(*sets)
-            with pytest.raises(CollectionError, match=message):
-                find_leakage(*sets)
-    for unfit in (["a", "b"], [("q1", "a")], None):
-        with pytest.raises(UsageError, match="or what has a query_id and a text each: "):
-            set_similarity(unfit, fine)  # type: ignore[arg-type]
+            for function in (set_similarity, find_leakage):
+                with pytest.raises(CollectionError, match=message):
+                    function(*sets)
     # Rows of several splits may hold a query twice.
     assert set_similarity([Query("q1", "a"), Query("q1", "a")], {"q2": "a"}) == 1
     ids_only = open_dataset(build_once("mini:300", "length", texts=False))
     rows = [ids_only.rows("length-short", split) for split in ("train", "test")]
-    with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift import'"):
-        find_leakage(*rows)
-    with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift import'"):
-        query_similarity(*rows, "unseen-words")
-    with pytest.raises(CollectionError, match="query 1, document 'd': ids must be strings"):
-        judged: Any = [Qrel(1, "d", 1)]
-        find_leakage(fine, {"q1": "a"}, qrels=(judged, [Qrel("q1", "d", 1)]))
+    for compare in (find_leakage, partial(query_similarity, indicator="unseen-words")):
+        with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift import'"):
+            compare(*rows)
 
 
 def test_a_release_without_training_queries_says_what_to_compare_with(tmp_path: Path) -> None:

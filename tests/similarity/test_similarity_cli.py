@@ -1,4 +1,4 @@
-"""msshift similarity: what it prints and writes is what the functions return."""
+"""msshift similarity prints and writes what the functions return; and overlap of judgements."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from msshift_bench import mini
 from msshift_bench.data import open_dataset
-from msshift_bench.similarity import group_similarity
+from msshift_bench.errors import DataError
+from msshift_bench.records import Qrel
+from msshift_bench.similarity import count_overlap, group_similarity
 from tests.conftest import Build, Command
 
 
@@ -47,7 +50,6 @@ def test_the_command_writes_every_querys_value(msshift: Command, build_copy: Bui
     rows = table.to_pylist()
     assert json.loads(table.schema.metadata[b"msshift_bench"])["indicator"] == "unseen-words"
     for one in group_similarity(data, "length", "unseen-words"):
-        assert one.per_query is not None
         of_group = [row for row in rows if row["group"] == one.group]
         assert [row["query_id"] for row in of_group] == list(one.per_query.query_ids)
         assert [row["value"] for row in of_group] == one.per_query.values.tolist()
@@ -61,7 +63,6 @@ def test_groups_overlap_where_a_query_shares_a_relevant_passage(build_once: Buil
     for one in group_similarity(data, "length", "overlap"):
         train = open_dataset(data).rows(f"length-{one.group}", "train")
         trained = {doc_id for row in train for doc_id in labels[row.query_id]}
-        assert one.per_query is not None
         expected = [float(bool(labels[q] & trained)) for q in one.per_query.query_ids]
         assert one.per_query.values.tolist() == expected
         assert one.value == sum(expected) / len(expected)
@@ -91,3 +92,60 @@ def test_the_command_finds_the_nearest_query_of_a_file(msshift: Command, tmp_pat
     ):
         refused = msshift(*wrong)
         assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
+
+
+# ---- relevant passages that test queries share with training queries -------------------------
+
+TRAIN = [Qrel("1", "a", 1), Qrel("1", "b", 1), Qrel("2", "b", 2), Qrel("3", "c", 0)]
+TEST = [
+    *(Qrel("7", "a", 1), Qrel("7", "b", 3)),
+    *(Qrel("8", "b", 1), Qrel("8", "c", 3)),
+    Qrel("9", "a", 0),
+    Qrel("1", "a", 1),
+]
+
+
+def test_a_query_counts_at_its_relevance_and_number_of_shared_passages() -> None:
+    # Query 1 shares its passage with itself alone, and c is relevant to no training query.
+    counts = count_overlap({"train": TRAIN}, {"test": TEST}).counts
+    assert [(row.relevance, row.shared, row.overlapping, row.queries) for row in counts] == [
+        (1, 1, 2, 4), (1, 2, 1, 4), (3, 1, 1, 4), (3, 2, 0, 4),
+    ]  # fmt: skip
+
+
+def test_training_sets_are_compared_with_each_other() -> None:
+    other = [Qrel("2", "b", 1), Qrel("2", "b", 1), Qrel("4", "d", 1)]
+    found = count_overlap({"ours": TRAIN, "theirs": other}, {"test": TEST})
+    assert found.common == {("ours", "theirs"): (1, 1)}
+    sizes = {name: tuple(counts.values()) for name, counts in found.training.items()}
+    assert sizes == {"ours": (2, 3, 2), "theirs": (2, 2, 2)}
+    shown = {table.title: table for table in found.tables()}
+    (row,) = shown["What two training sets have in common"].rows
+    assert [cell.text for cell in row] == ["ours", "theirs", "1", "1"]
+
+
+def test_sets_without_a_relevant_passage_are_refused() -> None:
+    for kind, train, test in (("training", TRAIN[-1:], TEST), ("test", TRAIN, [TEST[4]])):
+        with pytest.raises(DataError, match=f"the {kind} set {kind} has no relevant passage"):
+            count_overlap({"training": train}, {"test": test})
+
+
+def test_the_command_counts_overlap(msshift: Command, tmp_path: Path) -> None:
+    for name, qrels in (("a", TRAIN[:2]), ("b", TRAIN[2:]), ("t", TEST)):
+        lines = [f"{one.query_id} 0 {one.doc_id} {one.relevance}\n" for one in qrels]
+        (tmp_path / name).write_text("".join(lines))
+    overlap = ("similarity", "--indicator", "overlap")
+    arguments = (*overlap, "--train", "known=a", "--train", "known=b", "--test", "dl=t")
+    done = msshift(*arguments)
+    assert done.returncode == 0, done.stderr
+    (row,) = [line.split() for line in done.stdout.splitlines() if ">= 1" in line]
+    assert row == ["known", "dl", ">=", "1", "2", "of", "4", "(50%)", "1", "of", "4", "(25%)"]
+    assert "counts from 2 on" in done.stdout
+    values = json.loads(msshift(*arguments, "--format", "json", "--output", "o.json").stdout)
+    assert values["training"] == [{"name": "known", "queries": 2, "pairs": 3, "passages": 2}]
+    assert json.loads((tmp_path / "o.json").read_text()) == values
+    refused = msshift(*overlap, "--train", "a", "--test", "dl=t")
+    assert refused.returncode == 2
+    assert "--train takes NAME=QRELS for overlap, e.g. dl19=qrels.dl19" in refused.stderr
+    no_values = msshift(*arguments, "--output", "o.parquet")
+    assert (no_values.returncode, "no values per query" in no_values.stderr) == (2, True)

@@ -1,7 +1,9 @@
-"""Claims become figures: intervals, corrected p-values, stars; and how figures are looked up."""
+"""Claims become figures: intervals, p-values, stars and ranks; and what holds for any scores."""
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,12 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
+from msshift_bench.arrays import Floats
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.stats import (
     DAGGER,
     FIXED,
-    STAR,
     Claim,
     Estimate,
     Figure,
@@ -22,8 +25,9 @@ from msshift_bench.stats import (
     Inference,
     adjust,
     infer,
+    rank_ranges,
 )
-from tests.support.made_scores import losses, sides
+from tests.support.made_scores import RR10, losses, sides
 
 GROUPS = ("C0", "C1", "C2", "C3")
 
@@ -35,20 +39,6 @@ def claims(seeds: int, system: str = "a", scale: float = 0.1) -> Iterator[Claim]
         for name, estimate in of_group.items():
             family = ("loss", "groups") if name == "rel_loss" else ()
             yield Claim(Figure(name, system=system, group=group, seeds=seeds), estimate, family)
-
-
-def test_p_is_at_most_5_percent_exactly_where_the_interval_excludes_zero() -> None:
-    decided = set()
-    for seed in range(60):
-        estimate = losses(*sides(seed, 1 + seed % 4, 80, loss=0.1))["rel_loss"]
-        (row,) = infer([Claim(Figure("rel_loss"), estimate, ("alone",))], Inference())
-        assert row.interval is not None
-        assert row.p is not None
-        assert (row.p <= 0.05) == (not row.interval[0] <= 0 <= row.interval[1])
-        mark = STAR if row.counts == "queries and seeds" else DAGGER
-        assert row.mark == (mark if row.p <= 0.05 else "")
-        decided.add(row.p <= 0.05)
-    assert decided == {True, False}
 
 
 @pytest.mark.parametrize("correction", ["holm", "benjamini-hochberg"])
@@ -77,10 +67,9 @@ def test_what_counts_queries_only_is_corrected_for_and_helps_nobody(correction: 
     assert list(several) == list(nothing.where(system="several", figure="rel_loss"))
     assert {row.family for row in several} == {f"{correction} over 8 tests (groups)"}
     rows = found.where(system="single", figure="rel_loss")
-    assert rows[3].p is not None
     assert rows[3].p < 1e-6
-    assert {row.mark for row in rows} <= {DAGGER, ""}
     assert rows[3].mark == DAGGER
+    assert {row.mark for row in rows} <= {DAGGER, ""}
     assert {(row.counts, row.seed_sd, row.seed_share) for row in rows} == {
         ("queries only", None, None)
     }
@@ -91,10 +80,9 @@ def test_the_spread_over_seeds_by_hand() -> None:
     out = np.array([[0.3, 0.3], [0.2, 0.2]])
     named = {name: Claim(Figure(name), estimate) for name, estimate in losses(inside, out).items()}
     spread = {row.figure: row.seed_sd for row in infer(named.values(), Inference())}
-    assert spread["avg_in"] == pytest.approx(np.std([0.6, 0.4], ddof=1))
-    assert spread["out"] == pytest.approx(np.std([0.3, 0.2], ddof=1))
-    assert spread["loss"] == pytest.approx(np.std([0.3, 0.2], ddof=1))
-    assert spread["rel_loss"] == pytest.approx(0.0)  # Each seed loses half.
+    of_in, of_out = (np.std(means, ddof=1) for means in ([0.6, 0.4], [0.3, 0.2]))
+    expected = {"avg_in": of_in, "out": of_out, "loss": of_out, "rel_loss": 0.0}
+    assert spread == pytest.approx(expected)  # Each seed loses half.
 
 
 def test_what_is_undefined_or_has_no_error_is_no_test() -> None:
@@ -125,19 +113,13 @@ def test_a_mark_never_stands_beside_an_interval_that_holds_zero_nor_below_the_fl
     noise: int, seeds: int, loss: float, confidence: float
 ) -> None:
     estimate = losses(*sides(noise, seeds, 40, loss=loss))["rel_loss"]
-    assert estimate is not None
     claims = [
         Claim(Figure("rel_loss", model=name), of, ("alone",))
         for name, of in (("trained", estimate), ("fixed", estimate.with_models_fixed()))
     ]
-    rows = [infer([claim], Inference(confidence))[0] for claim in claims]
-    for row in rows:
-        assert row.interval is not None
-        low, high = row.interval
-        assert not (row.mark and low <= 0 <= high)
-    trained, fixed = rows
-    assert trained.low is not None
-    assert fixed.low is not None
+    trained, fixed = (infer([claim], Inference(confidence))[0] for claim in claims)
+    for row in (trained, fixed):
+        assert not (row.mark and row.low <= 0 <= row.high)
     assert trained.low <= fixed.low + 1e-9
     assert (trained.p or 0) >= (fixed.p or 0) - 1e-9
 
@@ -148,8 +130,6 @@ def test_two_seeds_that_agree_by_luck_are_no_surer_than_queries() -> None:
     noise -= noise.mean(axis=1, keepdims=True)  # Both seeds have one mean: they agree.
     estimate = Estimate.mean(queries + noise, "lucky", "short")
     known, fixed = estimate.uncertainty(), estimate.with_models_fixed().uncertainty()
-    assert known is not None
-    assert fixed is not None
     assert known.queries.scale < fixed.queries.scale
     assert known.fixed.scale == pytest.approx(fixed.queries.scale)
     assert known.half_width(0.95) == pytest.approx(fixed.half_width(0.95))
@@ -162,9 +142,7 @@ def test_an_interval_stays_inside_the_range_of_its_figure() -> None:
         [Claim(Figure("out"), estimate, bounds=(0.0, 1.0)), Claim(Figure("out"), estimate)],
         Inference(),
     )
-    assert inside.low == 0
-    assert free.low is not None
-    assert free.low < 0
+    assert free.low < 0 == inside.low
     assert (inside.high, free.high) == (1.0, pytest.approx(0.5 - free.low))
 
 
@@ -212,3 +190,187 @@ def test_corrections_by_hand_of_nothing_and_of_nonsense(
 def test_impossible_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises((UsageError, UnknownNameError), match=message):
         Inference(**wrong)
+
+
+# ---- for any scores ------------------------------------------------------------------------------
+
+
+Sides = tuple[Floats, Floats]
+NAMES = ("avg_in", "out", "loss", "rel_loss")
+
+
+@st.composite
+def drawn_sides(draw: st.DrawFn, max_seeds: int = 1) -> Sides:
+    """RR@10 scores, or any scores from 0 to 100, in and out, on 2 to 40 queries."""
+    values = draw(st.sampled_from([st.sampled_from(list(RR10)), st.floats(0, 100, width=32)]))
+    shape = draw(st.integers(1, max_seeds)), draw(st.integers(2, 40))
+    inside, out = (draw(arrays(np.float64, shape, elements=values)) for _ in range(2))
+    return inside, out
+
+
+def figures_of(sides: Sides, sign: int = 1) -> dict[str, Figure]:
+    """Return the figures of one group, each tested by itself."""
+    claims = [
+        Claim(Figure(name), estimate, name) for name, estimate in losses(*sides, sign).items()
+    ]
+    return {row.figure: row for row in infer(claims, Inference())}
+
+
+@given(drawn_sides(max_seeds=3))
+def test_nothing_is_lost_when_in_equals_out(sides: Sides) -> None:
+    rows = figures_of((sides[1], sides[1]))
+    assert (rows["loss"].value, rows["loss"].interval, rows["loss"].p) == (0, (0, 0), 1)
+    assert rows["rel_loss"].value in (None, 0)
+    assert rows["rel_loss"].p in (None, 1)
+
+
+@given(drawn_sides(max_seeds=3), st.randoms(use_true_random=False))
+def test_values_do_not_depend_on_the_order_of_queries(
+    sides: Sides, shuffler: random.Random
+) -> None:
+    order = list(range(sides[0].shape[1]))
+    shuffler.shuffle(order)
+    inside, out = sides
+    rows, shuffled = figures_of(sides), figures_of((inside[:, order], out[:, order]))
+    for name in NAMES:
+        assert shuffled[name].value == rows[name].value
+        scale = 1e-7 * max(1.0, inside.max(), out.max())
+        if rows[name].interval is not None:
+            assert shuffled[name].interval == pytest.approx(
+                rows[name].interval, rel=1e-6, abs=scale
+            )
+
+
+@given(drawn_sides(max_seeds=2), st.integers(-20, 20))
+def test_rel_loss_does_not_depend_on_the_scale_of_the_measure(sides: Sides, power: int) -> None:
+    factor = 2.0**power
+    rows, scaled = figures_of(sides), figures_of((factor * sides[0], factor * sides[1]))
+    assert scaled["rel_loss"] == rows["rel_loss"]
+    assert scaled["avg_in"].value == factor * rows["avg_in"].number
+    assert scaled["loss"].p == rows["loss"].p
+
+
+@given(drawn_sides(max_seeds=2), st.integers(0, 100))
+def test_a_loss_does_not_depend_on_where_the_measure_begins(sides: Sides, shift: int) -> None:
+    rows, shifted = figures_of(sides), figures_of((sides[0] + shift, sides[1] + shift))
+    scale = 1e-7 * (100 + shift)
+    assert shifted["loss"].value == pytest.approx(rows["loss"].value, abs=scale)
+    assert shifted["loss"].interval == pytest.approx(rows["loss"].interval, abs=scale, rel=1e-6)
+
+
+@given(drawn_sides(max_seeds=3))
+def test_intervals_contain_their_value_and_exclude_0_where_it_is_rejected(sides: Sides) -> None:
+    for row in figures_of(sides).values():
+        if row.interval is None:
+            continue
+        low, high = row.interval
+        slack = 1e-9 * max(1, abs(low), abs(high))
+        assert low - slack <= row.number <= high + slack
+        if row.p is not None and min(abs(low), abs(high)) > slack:
+            assert (row.p <= 0.05) == (not low <= 0 <= high)
+
+
+@given(drawn_sides(max_seeds=2))
+def test_the_direction_of_a_measure_turns_losses_and_nothing_else(sides: Sides) -> None:
+    higher, lower = figures_of(sides), figures_of(sides, sign=-1)
+    assert (lower["avg_in"], lower["out"]) == (higher["avg_in"], higher["out"])
+    for name in ("loss", "rel_loss"):
+        if higher[name].value is None:
+            assert lower[name].value is None
+            continue
+        assert lower[name].value == -higher[name].number
+        turned = tuple(-end for end in reversed(higher[name].interval))
+        assert lower[name].interval == pytest.approx(turned, rel=1e-9, abs=1e-9)
+        assert lower[name].p == (None if (p := higher[name].p) is None else pytest.approx(p))
+
+
+@given(drawn_sides(max_seeds=3), st.data())
+def test_comparing_the_other_way_round_turns_the_sign(a: Sides, data: st.DataObject) -> None:
+    shape = data.draw(st.integers(1, 3)), a[0].shape[1]
+    b = [data.draw(arrays(np.float64, shape, elements=st.sampled_from(list(RR10))))] * 2
+    first, second = (losses(*of, training=name)["out"] for of, name in ((a, "a"), (b, "b")))
+    rows = [
+        infer([Claim(Figure("out"), difference, "pair")], Inference())[0]
+        for difference in (first - second, second - first)
+    ]
+    assert rows[0].value == -rows[1].number
+    assert rows[0].p == (None if rows[1].p is None else pytest.approx(rows[1].p, rel=1e-9))
+    turned = tuple(-end for end in reversed(rows[1].interval))
+    assert rows[0].interval == pytest.approx(turned, rel=1e-9, abs=1e-9)
+
+
+P_VALUES = st.lists(st.floats(0, 1), max_size=12)
+
+
+def corrected(p: list[float], correction: str) -> list[float]:
+    return list(adjust(dict(enumerate(p)), correction).values())
+
+
+@given(P_VALUES, st.randoms(use_true_random=False))
+def test_corrections_raise_p_values_keep_their_order_and_do_not_depend_on_that_of_tests(
+    p: list[float], shuffler: random.Random
+) -> None:
+    order = list(range(len(p)))
+    shuffler.shuffle(order)
+    holm, fdr = (corrected(p, name) for name in ("holm", "benjamini-hochberg"))
+    for name, values in (("holm", holm), ("benjamini-hochberg", fdr)):
+        assert max(values, default=0) <= 1
+        assert all(after >= before - 1e-15 for before, after in zip(p, values, strict=True))
+        assert (np.diff(np.array(values)[np.argsort(p, kind="stable")]) >= 0).all()
+        assert corrected([p[i] for i in order], name) == [values[i] for i in order]
+    assert all(weak <= strong + 1e-15 for weak, strong in zip(fdr, holm, strict=True))
+
+
+Known = tuple[list[str], list[tuple[str, str]]]
+
+
+@st.composite
+def told_apart(draw: st.DrawFn, most: int = 12) -> Known:
+    """Systems from the best to the worst, and any of their pairs."""
+    order = [f"system-{number}" for number in range(draw(st.integers(1, most)))]
+    draw(st.randoms(use_true_random=False)).shuffle(order)
+    pairs = list(itertools.combinations(order, 2))
+    chosen = draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
+    return order, list(itertools.compress(pairs, chosen))
+
+
+@given(told_apart())
+def test_a_rank_lies_in_its_range_and_the_better_of_two_has_the_smaller(known: Known) -> None:
+    order, apart = known
+    ranges = rank_ranges(order, apart)
+    assert list(ranges) == order
+    for place, name in enumerate(order, 1):
+        best, worst = ranges[name]
+        assert 1 <= best <= place <= worst <= len(order)
+        assert ranges[name].rank == best
+    for better, worse in apart:
+        assert ranges[better].rank < ranges[worse].rank
+        assert ranges[better].worst < ranges[worse].worst
+
+
+@given(told_apart(most=5))
+def test_a_range_holds_the_places_in_all_orders_that_agree(known: Known) -> None:
+    order, apart = known
+    places: dict[str, set[int]] = {name: set() for name in order}
+    for permuted in itertools.permutations(order):
+        if all(permuted.index(better) < permuted.index(worse) for better, worse in apart):
+            for place, name in enumerate(permuted, 1):
+                places[name].add(place)
+    for name, (best, worst) in rank_ranges(order, apart).items():
+        assert places[name] == set(range(best, worst + 1))
+
+
+@given(st.integers(1, 9))
+def test_ranks_where_all_or_no_pairs_are_told_apart(systems: int) -> None:
+    order = [str(number) for number in range(systems)]
+    pairs = list(itertools.combinations(order, 2))
+    assert set(rank_ranges(order, []).values()) == {(1, systems)}
+    assert list(rank_ranges(order, pairs).values()) == [(n, n) for n in range(1, systems + 1)]
+
+
+def test_what_contradicts_the_order_is_refused() -> None:
+    with pytest.raises(ValueError, match="different names"):
+        rank_ranges(["a", "a"], [])
+    for pair in (("b", "a"), ("a", "a"), ("a", "c")):
+        with pytest.raises(ValueError, match="against the order"):
+            rank_ranges(["a", "b"], [pair])
