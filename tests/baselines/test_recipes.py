@@ -178,8 +178,8 @@ def test_whole_numbers_do_for_floats(write: Write) -> None:
         ({"random": "{layers = 1}"}, r"holds 5 errors:\n.*:26: random.hidden: is missing"),
         ({"search": "{depth = 0, batch_size = 1}"}, "search.depth: Input should be greater than 0"),
         (
-            {"search": '{depth = 5, batch_size = 1, approximate = "ivf", storage = "float16"}'},
-            "search.storage: 'float16' is of exact search; approximate",
+            {"search": '{depth = 5, batch_size = 1, index_parameters = "nprobe=3"}'},
+            "search.index_parameters: it is of an index; exact search knows none",
         ),
         (
             {"search": "{depth = 5, candidates = 1}"},
