@@ -266,7 +266,7 @@ def test_all_that_is_wrong_is_said_at_once(write: Write) -> None:
     expected = [
         ("batch_size", "batch_size: Input should be greater than or equal to 2 (found 1)"),
         ("schedule", "schedule: unknown name 'liner'; did you mean 'linear'? (one of: constant, l"),
-        ("search", "search.color: there is no such field (one of: depth, batch_size, approx"),
+        ("search", "search.color: there is no such field (one of: depth, batch_size, index,"),
         ("search", "search.depth: Input should be greater than 0"),
         ("stpes", "stpes: there is no such field; did you mean 'steps'?"),
         ("every", "validation.every: Input should be greater than 0"),
