@@ -267,7 +267,6 @@ class _Run:
             validation=(),
             triples=triples,
             work=work,
-            logs=None,
             record=RunFacts(),
             progress=progress,
         )

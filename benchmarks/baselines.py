@@ -125,7 +125,6 @@ def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
         validation=(),
         triples=None,
         work=work,
-        logs=None,
         record=CpuRecord(),
         progress=silent,
     )
