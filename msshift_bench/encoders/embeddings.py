@@ -24,9 +24,7 @@ import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import QueryColumns
-from msshift_bench.encoders.sentence_models import load_sentence_model
-from msshift_bench.encoders.term_vectors import PARAMETERS, term_vectors
-from msshift_bench.encoders.text_encoders import (
+from msshift_bench.encoders.models import (
     OWN,
     ROWS,
     TERMS,
@@ -36,6 +34,7 @@ from msshift_bench.encoders.text_encoders import (
     find_encoder,
     load_encoder,
 )
+from msshift_bench.encoders.term_vectors import PARAMETERS, term_vectors
 from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
@@ -139,7 +138,7 @@ def embed_queries(
                 if spec.name == TERMS:
                     parts = _embed_terms(texts, folder / "blocks", progress)
                 else:
-                    encoder = _open_encoder(spec, source, root / "onnx")
+                    encoder = load_encoder(spec, source)
                     parts = _embed(texts, spec, source, encoder, folder / "blocks", progress)
                 _arrange(places, parts, final, progress)
                 write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
@@ -194,7 +193,6 @@ def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, ob
         "encoder": Path(spec.name).name if Path(spec.name).is_dir() else spec.name,
         "encoder_sha256": source.sha256,
         "pooling": spec.pooling,
-        "backend": spec.backend,
         **({} if spec.pooling == OWN else {"max_length": spec.max_length}),
         "libraries": source.libraries,
     }
@@ -215,12 +213,6 @@ def _embed_terms(texts: Sequence[str], folder: Path, progress: Progress) -> list
     write_array(path, term_vectors(texts))
     progress("embed", len(texts), len(texts))
     return [(np.arange(len(texts)), np.load(path, mmap_mode="r"))]
-
-
-def _open_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encoder:
-    if spec.pooling == OWN:
-        return load_sentence_model(spec, source)
-    return load_encoder(spec, source, cache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +274,7 @@ def _named_encoder(
             f"this machine has another encoder {spec.name}, or other versions of its libraries, "
             f"than the tasks come from ({dict(libraries)}): install the same on all machines"
         )
-    return _open_encoder(spec, source, cache_folder("embeddings") / "onnx")
+    return load_encoder(spec, source)
 
 
 def _embed(

@@ -10,7 +10,7 @@ import pytest
 from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import embeddings
 from msshift_bench.encoders.embeddings import embed_queries
-from msshift_bench.encoders.text_encoders import EncoderSpec
+from msshift_bench.encoders.models import EncoderSpec
 from msshift_bench.mini import generator as mini
 from tests.support.forking import work_forked
 from tests.support.tiny_encoder import make_tiny_encoder
