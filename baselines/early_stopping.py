@@ -62,16 +62,7 @@ def make_validation_set(task: Task, index: Bm25, validation: EarlyStopping) -> V
     def key(query_id: str) -> bytes:
         return hashlib.blake2b(query_id.encode(), digest_size=16, key=b"validation").digest()
 
-    held = {
-        row.query_id: {
-            doc_id
-            for doc_id, place in zip(
-                row.relevant_doc_ids, index.ids.rows(row.relevant_doc_ids), strict=True
-            )
-            if place is not None
-        }
-        for row in task.validation
-    }
+    held = {row.query_id: set(index.ids.held(row.relevant_doc_ids)) for row in task.validation}
     usable = [row for row in task.validation if held[row.query_id]]
     if not usable:
         raise DataError(

@@ -257,7 +257,8 @@ class TrainedSystem(System):
             self._make_encoder(task)
             model = self._new_model(task.work)
             initial = weights_digest(model)
-            if is_one_of_several():
+            done = last_checkpoint(task.work / _CHECKPOINTS)
+            if is_one_of_several() and not (done and done.ended_early):
                 parts.first.save(task.work / _TOGETHER)
             model, last = self._fit_parts(task, model, parts, validation)
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)

@@ -230,7 +230,8 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
                     str(source.folder), model_kwargs=SAFETENSORS, **options
                 )
         else:
-            model = library.SentenceTransformer(modules=_modules(spec, source), **options)
+            parts = _parts(spec, source)
+            model = library.SentenceTransformer(modules=parts, **options)
             model.max_seq_length = spec.max_length
     normalised = spec.pooling == OWN and model.similarity_fn_name == "cosine"
     prompt = model.prompts.get("query") or None
@@ -260,11 +261,11 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
     return Encoder(tokenise, encode)
 
 
-def _modules(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
+def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
     """Return an encoder of transformers and its pooling, as modules of sentence-transformers."""
     torch = require("torch", "neural", _WHAT)
     transformers = require("transformers", "neural", _WHAT)
-    base = require("sentence_transformers.base.modules", "neural", _WHAT)
+    modules = require("sentence_transformers.base.modules", "neural", _WHAT)
     dense = require("sentence_transformers.sentence_transformer.modules", "neural", _WHAT)
     # Without its weights: sentence-transformers would fill in those that are missing in silence.
     bare, loading = transformers.AutoModel.from_pretrained(
@@ -276,7 +277,7 @@ def _modules(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise DataError(f"{spec.name} lacks weights of its own model, {missing[0]} for one")
-    transformer = base.Transformer(
+    transformer = modules.Transformer(
         str(source.folder), model_kwargs={"dtype": torch.float32, **SAFETENSORS}
     )
     tokenizer, config = transformer.tokenizer, bare.config

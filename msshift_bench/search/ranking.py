@@ -99,6 +99,11 @@ class PassageIds:
             for row, doc_id in zip(rows, doc_ids, strict=True)
         ]
 
+    def held(self, doc_ids: Sequence[str]) -> list[str]:
+        """Return those of some doc_ids that are in the collection, in their order."""
+        rows = self.rows(doc_ids)
+        return [doc_id for doc_id, row in zip(doc_ids, rows, strict=True) if row is not None]
+
 
 def pack(scores: Vectors, places: Ints) -> Ints:
     """Turn scores, and the places of passages in `PassageIds.order`, into integers that sort alike.
