@@ -90,8 +90,8 @@ def ours(texts: list[str], encoder: str, work: Path) -> tuple[Vectors, Taken]:
     source = find_encoder(spec)
     loaded = load_encoder(spec, source)
     start = taken()
-    parts = embeddings._embed(texts, spec, source, loaded, work / "blocks", lambda *_: None)
-    embeddings._arrange(np.arange(len(texts)), parts, work / "vectors.npy", lambda *_: None)
+    order, blocks = embeddings._embed(texts, spec, source, loaded, work / "blocks", lambda *_: None)
+    embeddings._arrange(np.argsort(order), blocks, work / "vectors.npy", lambda *_: None)
     return np.load(work / "vectors.npy"), taken(*start)
 
 

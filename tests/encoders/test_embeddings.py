@@ -101,7 +101,7 @@ def test_neither_order_nor_company_changes_a_vector(
     whole = embed_queries(MINI, spec, cache=tmp_path / "whole")
     rows = list(MINI)
     random.Random(3).shuffle(rows)
-    monkeypatch.setattr(embeddings, "_BLOCK_BATCHES", 2)
+    monkeypatch.setattr(embeddings, "_BLOCK", 50)
     shuffled = embed_queries(queries_of(rows), spec, cache=tmp_path / "shuffled")
     assert shuffled.sha256 == whole.sha256 == embedding_digest(whole.query_ids, whole.vectors)
     assert shuffled.facts == whole.facts

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.neural]
 
 def work(encoder: str, cache: Path, events: Connection) -> None:
     """Embed in a process of its own, in many small blocks; tell of every event."""
-    embeddings._BLOCK_BATCHES = 2
+    embeddings._BLOCK = 64
     ids, texts = zip(*mini.queries(400), strict=True)
     embedded = embed_queries(
         QueryColumns(ids, texts),
