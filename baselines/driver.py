@@ -242,7 +242,7 @@ def _make_all(jobs: Iterable[Job], progress: Progress, baseline: str | None = No
         # Nothing holds on to a job that is over, so that the index of its system is freed.
         job = left.popleft()
         if not is_first():
-            job.system.follow(job.work, job.logs, job.is_complete)
+            job.system.follow(job.work, job.is_complete)
             continue
         number = f" ({len(runs) - len(left)} of {len(runs)})" if len(runs) > 1 else ""
         start = time.monotonic()
@@ -291,7 +291,6 @@ def _make_run(job: Job, progress: Progress, baseline: str | None) -> bool:
             validation=source.split(job.held_out, "validation"),
             triples=job.triples,
             work=job.work,
-            logs=job.logs,
             record=record,
             progress=progress,
             teacher=job.teacher,

@@ -35,9 +35,6 @@ NO_TEST_SETS: Mapping[str, str | Path] = MappingProxyType({})
 WORK = ".work"
 """The folder of unfinished work, e.g. ``.work/<system>/<shift>/<held-out>``."""
 
-LOGS = ".logs"
-"""The folder of TensorBoard's files, e.g. ``.logs/<system>/<shift>/<held-out>``."""
-
 _PLAN = "plan.json"
 
 _WEIGHTS = "weights_sha256"
@@ -104,11 +101,6 @@ class Job:
     def work(self) -> Path:
         """The folder of its unfinished work."""
         return self.out / WORK / self._place
-
-    @property
-    def logs(self) -> Path:
-        """The folder of TensorBoard's files."""
-        return self.out / LOGS / self._place
 
     @property
     def plan(self) -> Path:

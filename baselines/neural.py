@@ -20,7 +20,7 @@ from msshift_bench.baselines.backbones import (
     weights_digest,
 )
 from msshift_bench.baselines.early_stopping import (
-    BestWeights,
+    Validation,
     make_validation_set,
     mean_reciprocal_rank,
 )
@@ -35,7 +35,13 @@ from msshift_bench.baselines.recipe import BM25, MINED, RANDOM
 from msshift_bench.baselines.shift_data import ReleasedTriples, ShiftData
 from msshift_bench.baselines.system import MODEL, TRAINING_FACTS, System, Task
 from msshift_bench.baselines.teachers import find_teacher
-from msshift_bench.baselines.trainer import TripleItems, check_precision, last_checkpoint, train
+from msshift_bench.baselines.trainer import (
+    Checkpoint,
+    TripleItems,
+    check_precision,
+    last_checkpoint,
+    train,
+)
 from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.errors import DataError, NotFoundError, UsageError, require
 from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
@@ -218,7 +224,7 @@ class TrainedSystem(System):
             self._in_use = digest, self._searching(model)
         return self._in_use[1]
 
-    def follow(self, work: Path, logs: Path, is_over: Callable[[], bool]) -> None:
+    def follow(self, work: Path, is_over: Callable[[], bool]) -> None:
         """Train with the first process, if it trains."""
         if not wait_for(work / _TOGETHER, is_over):
             return
@@ -226,12 +232,13 @@ class TrainedSystem(System):
         if (work / _WITHOUT_VALIDATION).exists():
             validation = None
         # Only the first process measures.
-        best = BestWeights(validation, work / "best", lambda _: math.nan) if validation else None
-        if _ended_early(best, work):
+        validated = Validation(validation, lambda _: math.nan) if validation else None
+        done = last_checkpoint(work / _CHECKPOINTS)
+        if done is not None and done.ended_early:
             return
         triples = TrainingData.load(work / _TOGETHER)
         with quiet_libraries():
-            self._fit(self._new_model(work), triples, best, work, logs, self.name, silent)
+            self._fit(self._new_model(work), triples, validated, work, self.name, silent)
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""
@@ -245,62 +252,62 @@ class TrainedSystem(System):
         _logger.info("%s: trains on %s", task.name, training_material(task, self._recipe))
         with task.record.stage("negatives"):
             parts = TriplesInParts(task, self._recipe, self._index)
-            best = self._best(task)
+            validation = self._validation(task)
         with task.record.stage("train"):
             self._make_encoder(task)
             model = self._new_model(task.work)
             initial = weights_digest(model)
-            if is_one_of_several() and not _ended_early(best, task.work):
+            done = last_checkpoint(task.work / _CHECKPOINTS)
+            if is_one_of_several() and not (done and done.ended_early):
                 parts.first.save(task.work / _TOGETHER)
-            model, last = self._fit_parts(task, model, parts, best)
+            model, last = self._fit_parts(task, model, parts, validation)
             shutil.rmtree(task.work / _TOGETHER, ignore_errors=True)
-        if best:
-            model = self._recipe.load_model(best.model)
+        if validation:
+            model = self._recipe.load_model(last.best)
         check_finite_weights(model, task.name)
         validates = self._recipe.validation is not None
         with replace_folder(folder) as partial:
             model.save_pretrained(str(partial), create_model_card=False)
             facts = {
                 **parts.facts(),
-                "steps": last,
-                "weights_kept": "best" if best else "last",
+                "steps": last.step,
+                "losses": last.losses(),
+                "weights_kept": "best" if validation else "last",
                 **({"validation_queries": len(task.validation)} if validates else {}),
-                **(best.facts(last) if best else {}),
+                **(last.facts() if validation else {}),
                 "initial_weights_sha256": initial,
                 "weights_sha256": weights_digest(model),
             }
             write_json(partial / TRAINING_FACTS, facts)
 
     def _fit_parts(
-        self, task: Task, model: Any, parts: TriplesInParts, best: BestWeights | None
-    ) -> tuple[Any, int]:
-        """Train part by part; return the model and its last step."""
+        self, task: Task, model: Any, parts: TriplesInParts, validation: Validation | None
+    ) -> tuple[Any, Checkpoint]:
+        """Train part by part; return the model and its last checkpoint."""
         checkpoints, ends = task.work / _CHECKPOINTS, parts.ends()
-        last = 0
         for number, end in enumerate(ends):
             done = last_checkpoint(checkpoints)
             if number:
                 assert done is not None
-                parts.find_next(self._loaded, done[1])
-            if done is not None and done[0] <= end and _ended_early(best, task.work):
-                last = done[0]
+                parts.find_next(self._loaded, done.folder)
+            if done is not None and done.step <= end and done.ended_early:
                 break
             is_last = end == ends[-1]
-            if not is_last and done is not None and done[0] >= end:
+            if not is_last and done is not None and done.step >= end:
                 continue
             if number:
                 # A part begins with the checkpoint at the end of the one before, as after a kill.
                 model = self._new_model(task.work)
-            last = self._fit(
-                *(model, parts.known(), best, task.work, task.logs, task.name, task.progress),
+            self._fit(
+                *(model, parts.known(), validation, task.work, task.name, task.progress),
                 until=None if is_last else end,
             )
-            if last < end or (best is not None and best.is_over(last)):
-                break
+        last = last_checkpoint(checkpoints)
+        assert last is not None
         return model, last
 
-    def _best(self, task: Task) -> BestWeights | None:
-        """Return the keeper of the best weights; `None` without early stopping."""
+    def _validation(self, task: Task) -> Validation | None:
+        """Return how the training is validated; `None` without early stopping."""
         validation = self._recipe.validation
         if validation is None:
             return None
@@ -331,7 +338,7 @@ class TrainedSystem(System):
                 )
             return mean_reciprocal_rank(scores, sets.relevant)
 
-        return BestWeights(validation, task.work / "best", measure)
+        return Validation(validation, measure)
 
     def _make_encoder(self, task: Task) -> None:
         """Make what the model starts from, if it is made from the collection and is not there."""
@@ -350,9 +357,8 @@ class TrainedSystem(System):
         self,
         model: Any,
         triples: TripleItems,
-        best: BestWeights | None,
+        validation: Validation | None,
         work: Path,
-        logs: Path | None,
         name: str,
         progress: Progress,
         *,
@@ -367,15 +373,5 @@ class TrainedSystem(System):
             progress,
             name=name,
             until=until,
-            callbacks=[best.callback()] if best else [],
-            logs=logs,
+            validation=validation,
         )
-
-
-def _ended_early(best: BestWeights | None, work: Path) -> bool:
-    """Return whether an earlier process trained as far as early stopping lets it.
-
-    Its last checkpoint does not say so: from there, training would go on to the next validation.
-    """
-    done = last_checkpoint(work / _CHECKPOINTS)
-    return best is not None and done is not None and best.is_over(done[0])

@@ -104,7 +104,6 @@ class Task:
         triples: the data set's triples to train on, as `System.choose_triples` chose; `None` if the
             model is not trained, or the system makes its own triples.
         work: an existing folder for work that a later process may continue.
-        logs: a folder for TensorBoard's files, made with the first one; `None` for no such files.
         record: the facts for the sidecar.
         progress: called with ``(stage, done, total)``.
         teacher: who scores the triples, as `System.choose_teacher` chose; `None` if the model
@@ -121,7 +120,6 @@ class Task:
     validation: tuple[Row, ...]
     triples: GivenTriples | None
     work: Path
-    logs: Path | None
     record: RunFacts
     progress: Progress
     teacher: Teacher | None = None
@@ -274,15 +272,14 @@ class System(ABC):
         """
         del work
 
-    def follow(self, work: Path, logs: Path, is_over: Callable[[], bool]) -> None:
+    def follow(self, work: Path, is_over: Callable[[], bool]) -> None:
         """Help the first of several processes to make one run; see `processes`.
 
         Args:
             work: the folder of the run's unfinished work.
-            logs: the folder of TensorBoard's files.
             is_over: returns whether the run is complete.
         """
-        del work, logs, is_over
+        del work, is_over
 
     @abstractmethod
     def rankings(self, task: Task) -> Iterable[tuple[str, Ranking]]:

@@ -56,7 +56,6 @@ def triples_of(folder: Path, recipe: Any) -> TrainingData:
         validation=(),
         triples=None,
         work=folder,
-        logs=None,
         record=RunFacts(),
         progress=silent,
     )

@@ -55,7 +55,7 @@ _LITTLE = 2 * 1024**3
 
 _CACHE = {
     "data": re.escape(DATASET_NAME),
-    "embeddings": r"[0-9a-f]{64}|onnx",
+    "embeddings": r"[0-9a-f]{64}",
     "indexes": r"[0-9a-f]{16}-[0-9a-f]{32}",
     "passages": r"[0-9a-f]{32}",
 }

@@ -206,19 +206,22 @@ def search(
     candidates: Annotated[
         str | None,
         typer.Option(
-            help="colbert: the passages to rank: all (the default), tokens (those of the nearest "
-            "tokens), or bm25:1000 (BM25's first 1,000)."
+            help="colbert: the passages to rank: all (the default), or bm25:1000 (BM25's first "
+            "1,000)."
         ),
     ] = None,
-    approximate: Annotated[
-        str | None, typer.Option(help="bi-encoder: search with hnsw or ivf. Default: exactly.")
-    ] = None,
-    effort: Annotated[
-        int | None,
+    index: Annotated[
+        str | None,
         typer.Option(
-            min=1,
-            help="Approximate search: passages kept in view (hnsw; default: twice the depth), or "
-            "lists looked through (ivf; default: 64). More is slower and nearer to exact.",
+            help="bi-encoder: search with this index of faiss, e.g. HNSW32 or IVF4096,Flat. "
+            "Default: exactly."
+        ),
+    ] = None,
+    index_parameters: Annotated[
+        str | None,
+        typer.Option(
+            help="What the index is set to, e.g. efSearch=2000 or nprobe=64. More is slower and "
+            "nearer to exact."
         ),
     ] = None,
     also_test: options.AlsoTest = None,
@@ -259,8 +262,8 @@ def search(
             depth=depth,
             batch_size=batch_size,
             candidates=candidates,
-            approximate=approximate,
-            effort=effort,
+            index=index,
+            index_parameters=index_parameters,
         )
     _tell(runs, out, dataset, as_json, also_test)
 
@@ -336,7 +339,7 @@ def register(app: typer.Typer) -> None:
     }
     group.command("run", cls=in_panels(panels))(run)
     panels = {
-        "Search": ("depth", "batch_size", "candidates", "approximate", "effort"),
+        "Search": ("depth", "batch_size", "candidates", "index", "index_parameters"),
         "Cluster": ("ray", "store"),
         "Output": ("out", "also_test", "as_json"),
     }

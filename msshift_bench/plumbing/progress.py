@@ -281,9 +281,8 @@ def shown_log(*modules: str) -> Iterator[None]:
             logger.setLevel(level)
 
 
-_LOGGERS = ("sentence_transformers", "torch.onnx._internal.exporter._registration")
-"""Loggers outside that of transformers whose messages come with it; torch's reports everything that
-is not installed, and resets the level of its parents."""
+_LOGGERS = ("sentence_transformers",)
+"""Loggers outside that of transformers whose messages come with it."""
 
 
 @contextmanager

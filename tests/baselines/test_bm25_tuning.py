@@ -107,7 +107,6 @@ def test_queries_that_were_scored_for_one_group_are_not_searched_again_for_anoth
         validation=(),
         triples=None,
         work=tmp_path,
-        logs=None,
         record=RunFacts(),
         progress=lambda stage, *_: events.append(stage),
     )

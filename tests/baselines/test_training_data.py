@@ -61,7 +61,6 @@ def task(data: Path, tmp_path: Path) -> Task:
         validation=(),
         triples=source.triples("short"),
         work=tmp_path,
-        logs=None,
         record=RunFacts(),
         progress=lambda *_: None,
     )

@@ -53,7 +53,7 @@ def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     """Return what loads a model -> the model that it takes, and the function."""
     from msshift_bench.baselines.backbones import load_backbone
     from msshift_bench.baselines.monobert import MonoBert
-    from msshift_bench.baselines.pretraining_losses import load_learner
+    from msshift_bench.baselines.pretraining_tasks import load_learner
     from msshift_bench.baselines.recipe_files import load_recipe
     from msshift_bench.baselines.registry import ARCHITECTURES
     from msshift_bench.encoders import OWN, EncoderSpec, embed_queries

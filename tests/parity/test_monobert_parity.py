@@ -52,7 +52,6 @@ def test_the_order_is_that_of_the_scores(
         validation=(),
         triples=None,
         work=tmp_path,
-        logs=None,
         record=RunFacts(),
         progress=lambda *_: None,
     )
