@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -258,7 +258,8 @@ def _pair(row: Row, other: str, topic: str = "") -> LearntPair:
 def _planted(topics: Sequence[Row], count: int) -> list[Row]:
     """Return queries of a topic's words in another order; their group is the topic."""
     made = []
-    for turn, reorder in enumerate((_reversed, sorted)):
+    orders: tuple[Callable[[Sequence[str]], list[str]], ...] = (_reversed, sorted)
+    for turn, reorder in enumerate(orders):
         for row in sorted(topics, key=lambda row: _key(f"planted {row.query_id}")):
             words = reorder(content_words(row.text) or row.text.split())
             made.append(
