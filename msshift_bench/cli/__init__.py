@@ -16,27 +16,23 @@ import typer
 
 from msshift_bench._version import __version__
 from msshift_bench.cli import (
-    agree,
     analyse,
-    annotate,
+    annotation,
     baseline,
+    board,
     build,
     compare,
     demo,
     doctor,
     evaluate,
     import_,
-    install,
-    irds,
-    leaderboard,
     leakage,
     list_,
-    push,
+    publishing,
     recipes,
     report,
     score,
     similarity,
-    submit,
     triples,
     variants,
     verify,
@@ -50,11 +46,11 @@ __all__ = ["app", "main"]
 
 _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Begin": (demo, list_, doctor),
-    "Data": (build, import_, verify, triples, variants, install, push, irds),
+    "Data": (build, import_, verify, triples, variants, publishing),
     "Systems": (baseline, recipes),
     "Evaluation": (score, evaluate, compare, report),
-    "Analysis": (similarity, leakage, annotate, agree, analyse),
-    "Leaderboard": (submit, leaderboard),
+    "Analysis": (similarity, leakage, annotation, analyse),
+    "Leaderboard": (board,),
 }
 """A panel of the help text -> the modules of its commands."""
 
