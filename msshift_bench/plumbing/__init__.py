@@ -16,9 +16,11 @@ from msshift_bench.plumbing.checksums import (
 from msshift_bench.plumbing.compression import DamagedInputError
 from msshift_bench.plumbing.drawn_progress import ProgressLog, progress_bars, shown_log
 from msshift_bench.plumbing.files import (
+    TooLargeError,
     check_locks,
     check_target,
     link_file,
+    unpacked_batches,
     write_array,
     write_atomically,
     write_json,
@@ -61,6 +63,7 @@ from msshift_bench.plumbing.textfiles import (
 )
 
 __all__ = [
+    "TooLargeError",
     "ProgressLog",
     "progress_bars",
     "shown_log",
@@ -119,5 +122,6 @@ __all__ = [
     "write_array",
     "write_atomically",
     "write_json",
+    "unpacked_batches",
     "write_parquet",
 ]
