@@ -384,13 +384,19 @@ class Checks:
         return is_one_baseline and starts[0] != starts[1] and min(map(len, starts)) == 1
 
     def doubts_about(self, scores: Scores, name: str) -> list[str]:
-        """Return doubts about run files: queries that they lack, and sidecars of other files.
+        """Return doubts about run files: those missing, queries they lack, sidecars of others.
 
         Args:
             scores: the scores of one system.
             name: how the doubts call it.
         """
         doubts = _missing_doubts(scores, name)
+        lacking = {seed for seed, _ in scores.missing_files}
+        if scores.missing_files and scores.shift:
+            trained = scores.shift.training_of("; ".join(scores.missing_runs))
+            whole = [str(seed) for seed in scores.seeds if seed not in lacking]
+            alone = f"seed {' and '.join(whole)} alone can be evaluated: move the others' folders"
+            doubts.append(f"{name}: no run {trained}" + (f"; {alone}" if whole else ""))
         remarks = Counter(remark for run in scores.runs.values() for remark in run.remarks)
         for remark, count in remarks.items():
             whose = f" ({count} of {len(scores.runs)} run files)" if len(scores.runs) > 1 else ""

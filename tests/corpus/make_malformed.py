@@ -237,6 +237,12 @@ def parquet_files() -> Iterator[Malformed]:
         ("empty-id", {"query_id": ["1", "", "2"]}, "id-invalid", 2),
         ("float-ids", {"query_id": [1.0, 1.0, 2.0]}, "id-invalid", 1),
         ("twice", {"doc_id": ["d1", "d1", "d2"]}, "duplicate-document", 2),
+        (
+            "long-ids",
+            {"query_id": ["x" * (1 << 20)] * 1100, "doc_id": ["d"] * 1100, "score": [1.0] * 1100},
+            "parquet-too-large",
+            0,
+        ),
         ("rank-half", {"rank": [1.5, 2.0, 1.0]}, "rank-not-integer", 1),
     ):
         yield Malformed(f"{name}.parquet", parquet(**changes), code, line)
