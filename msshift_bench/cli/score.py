@@ -104,6 +104,7 @@ def score(
         runs,
         test_set,
         settings,
+        data=data,
         reference=reference,
         without=without,
         allow=checking.allow or (),

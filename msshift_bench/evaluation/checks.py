@@ -384,25 +384,39 @@ class Checks:
         return is_one_baseline and starts[0] != starts[1] and min(map(len, starts)) == 1
 
     def doubts_about(self, scores: Scores, name: str) -> list[str]:
-        """Return doubts about run files: queries that they lack, and sidecars of other files.
+        """Return doubts about run files: those missing, queries they lack, sidecars of others.
 
         Args:
             scores: the scores of one system.
             name: how the doubts call it.
         """
         doubts = _missing_doubts(scores, name)
+        lacking = {seed for seed, _ in scores.missing_files}
+        if scores.missing_files and scores.shift:
+            trained = scores.shift.training_of("; ".join(scores.missing_runs))
+            whole = [str(seed) for seed in scores.seeds if seed not in lacking]
+            alone = f"seed {' and '.join(whole)} alone can be evaluated: move the others' folders"
+            doubts.append(f"{name}: no run {trained}" + (f"; {alone}" if whole else ""))
         remarks = Counter(remark for run in scores.runs.values() for remark in run.remarks)
         for remark, count in remarks.items():
             whose = f" ({count} of {len(scores.runs)} run files)" if len(scores.runs) > 1 else ""
             doubts.append(f"{name}: {remark}{whose}")
         for run in scores.runs.values():
             sidecar = self.sidecar(Path(run.report.name))
+            if sidecar.absent_passages:
+                doubts.append(_absent(name, sidecar.absent_passages))
             if sidecar.run_sha256 not in ("", run.report.digest):
                 doubts.append(
                     f"{sidecar.path} was written for another file than {sidecar.run}, by its "
                     "SHA-256: it does not say what made this run"
                 )
-        return doubts
+        return list(dict.fromkeys(doubts))
+
+    def doubt_collection(self, dataset: Dataset) -> None:
+        """Doubt figures of a data set whose collection lacks passages that queries need."""
+        known = dataset.manifest.collection
+        if lacking := known.get("passages", {}).get("relevant_absent", 0):
+            self.doubts.append(_absent(known["name"], lacking))
 
     def misfits(self, run: str, report: RunReport, query_ids: Sequence[str]) -> list[Finding]:
         """Return why a run that is well-formed cannot be scored on a test set.
@@ -423,6 +437,13 @@ class Checks:
             fix = "score the run on the test set that it was made for"
             findings.append(Finding("no-query-answered", message, report.name, fix=fix))
         return findings
+
+
+def _absent(name: str, count: int) -> str:
+    return (
+        f"{name}: {count:,} relevant passages are not in the collection that was searched, so that "
+        "no system can find them"
+    )
 
 
 def _model_name(shift: object, held_out: object) -> str:

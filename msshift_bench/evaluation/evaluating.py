@@ -138,6 +138,7 @@ def score_run_sets(
         DataError: if no query of a group is left to count.
     """
     checks.data = dataset.info
+    checks.doubt_collection(dataset)
     shifts = {run_set.shift.name: run_set.shift for run_set in run_sets}
     test_sets = {name: _test_set_of_shift(shift, dataset) for name, shift in shifts.items()}
     checks.check_run_sets(run_sets)

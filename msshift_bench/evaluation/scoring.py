@@ -195,11 +195,13 @@ def score_runs(
     if reference is not None:
         checks.check_passages([(judged.name, files)], COMPARED_RUNS)
     checks.check_data(files)
-    if not judged.data.content_digest:  # a data set's own tests are none of its training queries
-        sidecars = [checks.sidecar(file) for file in files]
-        trained = [(part.run, part.shift, part.held_out) for part in sidecars if part.shift]
-        checks.training_data = find_dataset(data) if trained else None
-        checks.check_untrained(judged, trained)
+    trained = [(part.run, part.shift, part.held_out) for part in map(checks.sidecar, files)]
+    trained = [model for model in trained if model[1] and not judged.data.content_digest]
+    known = find_dataset(data) if trained or judged.data.content_digest else None
+    if known and known.info.content_digest == judged.data.content_digest:
+        checks.doubt_collection(known)
+    checks.training_data = known
+    checks.check_untrained(judged, trained)  # a data set's own tests are no training queries
     checks.check_grades(judged, settings.measures)
     judgements = judgements_of(judged)
     groups = positions_of(judged.groups, judgements)

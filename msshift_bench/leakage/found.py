@@ -23,10 +23,12 @@ from msshift_bench.errors import (
 from msshift_bench.evaluation import LeftOut
 from msshift_bench.output import Table, plain, report_head, with_head
 from msshift_bench.plumbing import (
+    TooLargeError,
     check_contents,
     check_folder,
     is_as_written,
     replace_folder,
+    unpacked_batches,
     with_checksum,
     write_json,
     write_parquet,
@@ -53,6 +55,9 @@ TIERS = ("same-text", "same-normalised", "same-words", "near-duplicate", "same-p
 """The tiers of evidence, from the strictest to the loosest."""
 
 NEAR_TIER, PASSAGE_TIER = TIERS[-2:]
+
+_BATCH = 100_000
+"""Pairs that are read at a time."""
 
 CANDIDATES_NAME, FOUND_NAME = "candidates.parquet", "found.json"
 
@@ -251,21 +256,22 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
 
     if path.name == CANDIDATES_NAME and digest not in (None, sha256_of(path)):
         raise wrong(f"{FOUND_NAME} names another SHA-256")
+    pairs: list[LeakedPair] = []
+    names = LeakedPair._fields
     try:
-        with pq.ParquetFile(path) as file:
-            lacking = [name for name in LeakedPair._fields if name not in file.schema_arrow.names]
-            if lacking:
-                raise wrong(f"no column {', '.join(lacking)}")
-            table = file.read(columns=list(LeakedPair._fields))
+        schema = pq.read_schema(path)
+        if lacking := [name for name in names if name not in schema.names]:
+            raise wrong(f"no column {', '.join(lacking)}")
+        if not pa.types.is_floating(schema.field("cosine").type):
+            raise wrong("the column cosine holds no numbers")
+        for batch in unpacked_batches(path, names, _BATCH, in_all=True):
+            texts = [batch[n] if n == "cosine" else batch[n].cast(pa.string()) for n in names]
+            columns = [column.to_pylist() for column in texts]
+            pairs += [LeakedPair(*row) for row in zip(*columns, strict=True)]
+    except TooLargeError as error:
+        raise wrong(str(error)) from None
     except (pa.ArrowInvalid, OSError) as error:
         raise wrong(f"not a whole Parquet file: {quoted(str(error))}") from None
-    if not pa.types.is_floating(table["cosine"].type):
-        raise wrong("the column cosine holds no numbers")
-    columns = [
-        (table[name] if name == "cosine" else table[name].cast(pa.string())).to_pylist()
-        for name in LeakedPair._fields
-    ]
-    pairs = [LeakedPair(*row) for row in zip(*columns, strict=True)]
     if unknown := sorted({str(pair.tier) for pair in pairs} - set(TIERS)):
         raise wrong(f"there is no tier {quoted(unknown[0])}; expected {', '.join(TIERS)}")
     return pairs

@@ -5,9 +5,11 @@ Nothing here knows queries or passages. It may use `errors` and `records`.
 
 from msshift_bench.plumbing.compression import DamagedInputError
 from msshift_bench.plumbing.files import (
+    TooLargeError,
     check_locks,
     check_target,
     link_file,
+    unpacked_batches,
     write_array,
     write_atomically,
     write_json,
@@ -75,6 +77,7 @@ from msshift_bench.plumbing.threads import (
 )
 
 __all__ = [
+    "TooLargeError",
     "ProgressLog",
     "progress_bars",
     "shown_log",
@@ -132,5 +135,6 @@ __all__ = [
     "write_array",
     "write_atomically",
     "write_json",
+    "unpacked_batches",
     "write_parquet",
 ]

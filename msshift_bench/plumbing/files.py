@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "TooLargeError",
     "check_locks",
     "check_target",
     "link_file",
@@ -39,6 +40,7 @@ __all__ = [
     "write_array",
     "write_atomically",
     "write_json",
+    "unpacked_batches",
     "write_parquet",
 ]
 
@@ -51,6 +53,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 """Errors of a hard link where a copy works: to another disk, on one without links, of a file that
 is somebody else's."""
+
+MAX_UNPACKED = 1 << 30
+"""Bytes of texts that a Parquet file of somebody else may give at once, and of a part of it."""
+
+_TOO_LARGE = f"it unpacks to more than {MAX_UNPACKED:,} bytes"
 
 _LONGEST = 255
 """Bytes of a file's name, on every file system in use."""
@@ -216,6 +223,50 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 
     with write_atomically(path) as file:
         pq.write_table(table, file, compression="zstd", row_group_size=ROW_GROUP)
+
+
+class TooLargeError(ValueError):
+    """A file unpacks to more than memory should hold."""
+
+
+def unpacked_batches(
+    path: Path, columns: Sequence[str], rows: int, *, in_all: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield what a file of somebody else holds, if its texts are no larger than `MAX_UNPACKED`.
+
+    A text of a dictionary stands in the file once, and in memory once for every row that has it: a
+    few bytes can become gigabytes. Texts come as dictionaries.
+
+    Args:
+        path: the Parquet file.
+        columns: the columns to read; the file has each once.
+        rows: the most rows of a batch.
+        in_all: whether all batches are held in memory, and not one after the other.
+
+    Raises:
+        TooLargeError: if the texts of a batch, or of all, or a part of the file are larger.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    schema, size = pq.read_schema(path), 0
+    texts = [
+        name for name in columns if schema.field(name).type in (pa.string(), pa.large_string())
+    ]
+    with pq.ParquetFile(path, read_dictionary=texts) as file:
+        for group in range(file.num_row_groups):
+            if file.metadata.row_group(group).total_byte_size > MAX_UNPACKED:
+                raise TooLargeError(_TOO_LARGE)
+            for batch in file.iter_batches(rows, [group], columns):
+                size *= in_all
+                for part in batch.columns:
+                    if pa.types.is_dictionary(part.type):
+                        lengths = pc.binary_length(part.dictionary.cast("string"))
+                        size += pc.sum(lengths.take(part.indices)).as_py() or 0
+                if size > MAX_UNPACKED:
+                    raise TooLargeError(_TOO_LARGE)
+                yield batch
 
 
 def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Path] = ()) -> None:

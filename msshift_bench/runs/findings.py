@@ -46,6 +46,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "unreadable-parquet": Code(
             "error", "write columns query_id, doc_id and score (optionally rank) to the file"
         ),
+        "parquet-too-large": Code("error", "write short ids, and less than a gigabyte at once"),
         "not-utf8": Code("error", "convert the file to UTF-8"),
         "field-count": Code(
             "error",

@@ -120,12 +120,16 @@ class RunSet:
         Raises:
             RunError: naming every missing file.
         """
+        lacking = {seed for seed, _ in self.missing}
+        whole = [f"seed-{seed}" for seed in self.runs if seed not in lacking]
+        fix = "add the file, or go on without it (--allow partial)"
+        fix += f"; {' and '.join(whole)} can be evaluated alone" if whole else ""
         findings = [
             Finding(
                 "missing-run",
                 f"there is no run of the model trained {self.shift.training_of(repr(group))}",
                 str(Path(self.system, self.shift.name, _seed_folder(seed), f"{group}.run")),
-                fix="add the file, or go on without it (--allow partial)",
+                fix=fix,
             )
             for seed, group in self.missing
         ]

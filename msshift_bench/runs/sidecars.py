@@ -30,6 +30,7 @@ class Sidecar:
         held_out: the group that the model was trained without; `None` if it was not trained per
             group, "" if it does not say.
         queries: the digest of an extra test set's queries; "" if it does not say.
+        absent_passages: how many passages that are relevant to such queries were not searched.
         weights: the digest of the model's weights; "" if it does not say.
         parameters: what decides the model beside the data; `None` if it does not say.
         tuned: the parameters that tuning chose; `None` if it does not say.
@@ -49,6 +50,7 @@ class Sidecar:
     shift: str = ""
     held_out: str | None = ""
     queries: str = ""
+    absent_passages: int = 0
     weights: str = ""
     parameters: Mapping[str, Any] | None = None
     tuned: Mapping[str, Any] | None = None
@@ -87,6 +89,7 @@ class Sidecar:
             shift=text("shift"),
             held_out=facts.get("held_out", ""),
             queries=text("test_set", "queries_sha256"),
+            absent_passages=fact("test_set", "absent_passages") or 0,
             weights=text("training", "weights_sha256"),
             parameters=fact("parameters"),
             tuned=fact("tuned", "parameters"),

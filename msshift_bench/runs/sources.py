@@ -26,8 +26,10 @@ from msshift_bench.plumbing import (
     MAX_RANK,
     DamagedInputError,
     FileState,
+    TooLargeError,
     map_in_threads,
     open_stream,
+    unpacked_batches,
 )
 from msshift_bench.runs.findings import RunFindings, place_of
 from msshift_bench.runs.ids import id_column
@@ -236,19 +238,20 @@ class ParquetRun:
         import pyarrow.parquet as pq  # takes a while, which other formats need not wait for
 
         try:
-            with pq.ParquetFile(self._path) as parquet:
-                names = self._choose(parquet.schema_arrow.names, file, findings)
-                place = place_of(file, 1)
-                for batch in parquet.iter_batches(_BATCH_ROWS, columns=names) if names else ():
-                    columns = [batch.column(name) for name in names]
-                    lines = _lines_of_columns(columns, place)
-                    if lines is None:
-                        records = zip(*(column.to_pylist() for column in columns), strict=True)
-                        places = range(place, place + len(batch))
-                        with_ranks = len(names) == len(_COLUMNS)
-                        lines = _sound_records(records, places, findings, with_ranks=with_ranks)
-                    yield lines
-                    place += len(batch)
+            names = self._choose(pq.read_schema(self._path).names, file, findings)
+            place = place_of(file, 1)
+            for batch in unpacked_batches(self._path, names, _BATCH_ROWS) if names else ():
+                columns = [batch.column(name) for name in names]
+                lines = _lines_of_columns(columns, place)
+                if lines is None:
+                    records = zip(*(column.to_pylist() for column in columns), strict=True)
+                    places = range(place, place + len(batch))
+                    with_ranks = len(names) == len(_COLUMNS)
+                    lines = _sound_records(records, places, findings, with_ranks=with_ranks)
+                yield lines
+                place += len(batch)
+        except TooLargeError as error:
+            findings.add("parquet-too-large", place_of(file, 0), str(error))
         except (pa.ArrowException, OSError) as error:
             findings.add("truncated-input", place_of(file, 0), f"the file is damaged: {error}")
 

@@ -79,7 +79,7 @@ def zstd(data: bytes) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def parquet(**changes: list | None) -> bytes:
+def parquet(**changes: list | pa.Array | None) -> bytes:
     """A Parquet run with some columns changed, or left out where the change is `None`."""
     columns = {"query_id": ["1", "1", "2"], "doc_id": ["d1", "d2", "d2"], "score": [2.0, 1.0, 3.0]}
     table = {name: values for name, values in {**columns, **changes}.items() if values is not None}
@@ -223,6 +223,11 @@ def empty_and_damaged() -> Iterator[Malformed]:
     yield Malformed("nothing-but-magic.parquet", b"PAR1", "truncated-input", 0)
 
 
+def repeated(text: str) -> pa.Array:
+    """A column of one text, which the file holds once."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * 1100), pa.array([text]))
+
+
 def parquet_files() -> Iterator[Malformed]:
     """Parquet files with the wrong columns or values."""
     for name, changes, code, line in (
@@ -238,6 +243,12 @@ def parquet_files() -> Iterator[Malformed]:
         ("empty-doc-id", {"doc_id": ["d1", "", "d2"]}, "id-invalid", 2),
         ("float-ids", {"query_id": [1.0, 1.0, 2.0]}, "id-invalid", 1),
         ("twice", {"doc_id": ["d1", "d1", "d2"]}, "duplicate-document", 2),
+        (
+            "long-ids",
+            {"query_id": repeated("x" * (1 << 20)), "doc_id": repeated("d"), "score": [1.0] * 1100},
+            "parquet-too-large",
+            0,
+        ),
         ("rank-half", {"rank": [1.5, 2.0, 1.0]}, "rank-not-integer", 1),
         ("null-rank", {"rank": [1, 2, None]}, "rank-not-integer", 3),
     ):

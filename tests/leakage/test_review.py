@@ -219,7 +219,7 @@ def test_what_agree_refuses_before_it_writes(tmp_path: Path, msshift: Command) -
     pair, bare = ("ann.csv", "bob.csv"), ("ann-bare.csv", "bob-bare.csv")
     outputs = ("--plot", "drawn.svg", "--disputed", "new.csv")
     for arguments, message in (
-        ((*pair, *outputs, "--disputed", "settled.csv"), "settled.csv holds verdicts on 1 pairs"),
+        ((*pair, *outputs, "--disputed", "settled.csv"), "settled.csv holds verdicts or notes on"),
         ((*pair, *outputs, "--disputed", "new.txt"), "unknown ending of a sheet '.txt'"),
         ((*pair, *outputs, "--disputed", "ann.csv"), "ann.csv is read, and would be overwritten"),
         ((*pair, *outputs, "--plot", "drawn.gif"), "unknown ending of a plot's name '.gif'"),
