@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,9 @@ def test_settings_are_checked(golden: Golden) -> None:
     }
     refusals = {name: lambda name=name: Settings(**{name: wrong[name]}) for name in wrong}
     refusals["no measures"] = lambda: Settings(measures=())
+    for name in ("NumQ", "Accuracy(rel=2)"):
+        settings = Settings(("RR@10", name))
+        refusals[f"losses in {name}"] = partial(evaluate_run_sets, "runs", settings=settings)
     golden.check_refusals("wrong-settings.txt", refusals)
 
 

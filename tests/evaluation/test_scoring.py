@@ -56,24 +56,6 @@ def test_runs_and_qrels_may_be_anything_that_holds_them(run: Path, qrels: Path) 
     assert (figures.names("measure"), figures.names("group")) == (["RR@10"], [str(qrels)])
 
 
-def test_queries_that_the_run_lacks_count_are_left_out_or_are_an_error() -> None:
-    run, qrels = {"q1": {"a": 1.0}}, {"q1": {"a": 1}, "q2": {"d": 1}}
-    result = score_runs([run], qrels)
-    counts = {row.figure: row.value for row in result.figures}
-    assert counts == {"queries": 2, "missing": 1, "tied": 0, "score": 0.5}
-    assert means(run, qrels, missing="skip") == {"RR@10": 1.0}
-    with pytest.raises(RunError, match="q2"):
-        means(run, qrels, missing="error")
-
-
-def test_ties_are_broken_by_the_policy_and_bounded() -> None:
-    run, qrels = {"q": {"a": 1.0, "b": 1.0}}, {"q": {"a": 1}}
-    figures = score_runs([run], qrels).figures
-    bounds = {row.figure: row.value for row in figures if row.measure}
-    assert bounds == {"score": 0.5, "tie_best": 1.0, "tie_worst": 0.5}
-    assert means(run, qrels, ties="doc-id-ascending") == {"RR@10": 1.0}
-
-
 def test_runs_are_compared_with_a_reference_over_queries_only() -> None:
     qrels = {f"q{n}": {"a": 1} for n in range(9)}
     first, second, third = (
