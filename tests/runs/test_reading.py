@@ -7,6 +7,7 @@ import hashlib
 import io
 import random
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -259,6 +260,7 @@ def test_a_run_is_read_as_a_mapping(write: Write, monkeypatch: pytest.MonkeyPatc
     assert read_run("-") == MAPPING
     assert read_run(write("q a 2\nq b 1\n")) == {"q": {"a": -2.0, "b": -1.0}}
     assert read_run(write("q Q0 d 7 1 t\n")) == {"q": {"d": 1.0}}
+    assert read_run({"q1": pd.Series({"d1": 2.0})}) == {"q1": {"d1": 2.0}}
 
 
 def test_what_is_no_run_is_named(write: Write, golden: Golden) -> None:
@@ -275,7 +277,12 @@ def test_what_is_no_run_is_named(write: Write, golden: Golden) -> None:
         "an odd rank": lambda: read_run(odd, strict=True),
         "an unknown format of a mapping": lambda: read_run(odd, format="csv"),
         "a number": lambda: read_run(7),
-    }
+        **{f"{wrong!r} for a ranking": partial(read_run, {"q1": wrong})
+           for wrong in (["d1", "d2"], None, 1.0)},
+        **{f"{type(source).__name__} without ranks": partial(judge_run, source, tie_policy="rank",
+                                                             judgements=JUDGEMENTS)
+           for source in (3, {"q1": {"d": 1.0}}, [("q", "d")], pd.DataFrame({"qid": []}))},
+    }  # fmt: skip
     golden.check_refusals("no-runs.txt", refusals)
 
 
@@ -441,16 +448,3 @@ def test_an_id_longer_than_any_line_is_refused(write_parquet: Write) -> None:
             error = refused(source)
             assert codes(error) == [("id-invalid", 1)]
             assert len(str(error)) < 500
-
-
-@pytest.mark.parametrize("source", [3, {"q1": {"d": 1.0}}, [("q", "d")], pd.DataFrame({"qid": []})])
-def test_what_cannot_be_a_run_by_rank_is_a_usage_error(source: Any) -> None:
-    with pytest.raises(UsageError):
-        judge_run(source, JUDGEMENTS, tie_policy="rank")
-
-
-def test_a_mapping_that_holds_no_mappings_is_named() -> None:
-    assert read_run({"q1": pd.Series({"d1": 2.0})}) == {"q1": {"d1": 2.0}}
-    for wrong in (["d1", "d2"], None, 1.0):
-        with pytest.raises(UsageError, match=r"query id -> doc id -> score, and query 'q1' has "):
-            read_run({"q1": wrong})
