@@ -11,7 +11,6 @@ import scipy.stats
 
 from msshift_bench.arrays import Floats
 from msshift_bench.data import DataInfo
-from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.evaluation import Result, Settings, differences_of
 from msshift_bench.stats import Figure, adjust
 from tests.support.made_scores import RR10, made_scores
@@ -87,16 +86,6 @@ def test_systems_that_lose_the_same_share_are_not_told_apart() -> None:
     assert (row.value, row.interval, row.p) == (0.0, (0.0, 0.0), 1.0)
 
 
-def test_one_seed_is_compared_over_queries_only_and_never_told_apart() -> None:
-    result = compare({"a": system(0.05, 1), "b": system(0.5, 2, seeds=1), "c": system(0.3, 3)})
-    for group in ("mean", *GROUPS):
-        row = difference(result, "a", "b", group=group)
-        assert row.p < 1e-6
-        assert (row.mark, row.counts, row.seeds) == ("†", "queries only", 1)
-    assert ranks(result) == {"a": (1, 1, 1), "c": (2, 2, 2), "b": (None, None, None)}
-    assert any(note.text.startswith("one seed: b: ") for note in result.notes)
-
-
 def test_undefined_losses_have_no_difference_and_no_place() -> None:
     nothing = {group: np.zeros((3, 2, 400)) for group in GROUPS}
     half = {**system(0.2, 2), "long": nothing["long"]}
@@ -170,20 +159,6 @@ def test_one_training_or_none_counts_queries_only() -> None:
     row = difference(result, "bm25", "other bm25", figure="out", group="short")
     assert row.interval == pytest.approx(tuple(interval))
     assert any("not trained per group: bm25, other bm25: " in note.text for note in result.notes)
-
-
-def test_with_a_reference_only_its_pairs_are_tested_and_corrected_for() -> None:
-    systems = {"a": system(0.1, 1), "b": system(0.2, 2), "c": system(0.3, 3)}
-    result = compare(systems, "b")
-    pairs = {(row.system, row.against) for row in result.figures if row.against}
-    assert (pairs, ranks(result)) == ({("a", "b"), ("c", "b")}, {})
-    row = difference(result, "a", "b")
-    assert row.family == "holm over 2 tests (pairs)"
-    assert row.interval == difference(compare(systems), "a", "b").interval
-    with pytest.raises(UnknownNameError, match="unknown reference 'bm2': did you mean 'bm25'"):
-        compare({"a": system(0.1, 1), "bm25": untrained(0.6, 3)}, "bm2")
-    with pytest.raises(UsageError, match=r"it takes two systems.*only a has"):
-        compare({"a": system(0.1, 1)})
 
 
 def test_two_starts_of_one_pretraining_each_have_an_interval_and_no_p() -> None:

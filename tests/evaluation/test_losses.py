@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,16 +190,15 @@ def test_resttest_is_averaged_over_its_queries() -> None:
 def test_settings_are_checked(golden: Golden) -> None:
     assert [str(measure) for measure in Settings(("MRR@10", "rr@10")).measures] == ["RR@10"]
     assert Settings("nDCG@10, rr@10") == Settings((parse_measure("nDCG@10"), "RR@10"))
-    wrong = {
-        "measures": ("RRR@10",),
-        "correction": "hulm",
-        "ties": "random",
-        "missing": "ignore",
-        "average": "micro",
-        "confidence": 95,
-    }
-    refusals = {name: lambda name=name: Settings(**{name: wrong[name]}) for name in wrong}
+    wrong = [
+        *(("measures", ("RRR@10",)), ("correction", "hulm"), ("ties", "random")),
+        *(("missing", "ignore"), ("average", "micro"), ("confidence", 95), ("confidence", 1.0)),
+    ]
+    refusals = {f"{name} {value}": partial(Settings, **{name: value}) for name, value in wrong}
     refusals["no measures"] = lambda: Settings(measures=())
+    for name in ("NumQ", "Accuracy(rel=2)"):
+        settings = Settings(("RR@10", name))
+        refusals[f"losses in {name}"] = partial(evaluate_run_sets, "runs", settings=settings)
     golden.check_refusals("wrong-settings.txt", refusals)
 
 

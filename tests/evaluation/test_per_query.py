@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.errors import DataError, NotFoundError, UnknownNameError
+from msshift_bench.errors import DataError
 from msshift_bench.evaluation import FOR_ALL, ScoredRun, Scores, read_per_query, scores_table
 from msshift_bench.runs import RunReport
 from msshift_bench.shifts import get_shift
+from tests.support.golden import Golden
 
 LENGTH = get_shift("length")
 IDS = ("q1", "q2", "q3", "q4")
@@ -73,46 +75,34 @@ def changed(column: str, row: int, value: object) -> pa.Table:
     return pa.table(columns, table.schema)
 
 
-TABLE = scores_table(scores())
+CHANGES = [
+    ("system", 3, "other"), ("seed", 0, None), ("seed", 0, 2), ("held_out", 19, "short"),
+    ("group", 0, "long"), ("group", 0, None), ("measure", 0, "R@100"), ("query_id", 0, "q4"),
+    ("query_id", 3, "q9"), ("query_id", 3, None), ("query_id", 3, "q" * 101),
+    ("missing", 0, False), ("score", 2, 0.123), ("shift", 0, "lenght"),
+]  # fmt: skip
+"""Column, row and value that do not belong into a table; q3 has another score in long."""
 
 
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (changed("system", 3, "other"), "not where they belong: system"),
-        (changed("seed", 0, None), "length needs a run for every seed and group"),
-        (changed("seed", 0, 2), "length needs a run for every seed and group"),
-        (changed("held_out", 19, "short"), "not where they belong: held_out"),
-        (changed("group", 0, "long"), "rows where"),
-        (changed("group", 0, None), "not where they belong: group"),
-        (changed("measure", 0, "R@100"), "not where they belong: measure"),
-        (changed("query_id", 0, "q4"), "rows where 24 are due"),
-        (changed("query_id", 3, "q9"), "rows where 24 are due"),
-        (changed("query_id", 3, None), "a query has no id"),
-        (changed("query_id", 3, "q" * 101), "a query_id has more than 100 characters"),
-        (changed("missing", 0, False), "'missing' depends on the measure"),
-        (changed("score", 2, 0.123), "not where they belong: score"),  # q3 has another in long
-        (TABLE[:-1], "19 rows where 20 are due"),
-        (TABLE[:0], "has no rows"),
-        (TABLE.drop_columns("seed"), "expected system string, shift string"),
-        (TABLE.append_column("x", pa.nulls(len(TABLE))), "expected system string"),
-        (TABLE.set_column(7, "score", TABLE["score"].cast("float")), "score float"),
-    ],
-)  # fmt: skip
-def test_rows_that_are_not_where_they_belong(tmp_path: Path, table: pa.Table, message: str) -> None:
-    with pytest.raises(DataError) as refused:
-        read(tmp_path / "s.parquet", table)
-    assert message in str(refused.value)
-
-
-def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError):
-        read_per_query(tmp_path / "s.parquet", MEASURES)
-    pq.write_table(TABLE, tmp_path / "s.parquet")
-    content = (tmp_path / "s.parquet").read_bytes()
+def test_rows_that_are_not_where_they_belong_are_refused(tmp_path: Path, golden: Golden) -> None:
+    table = scores_table(scores())
+    tables = {" ".join(map(str, change)): changed(*change) for change in CHANGES} | {
+        "a row less": table[:-1],
+        "no row": table[:0],
+        "a column less": table.drop_columns("seed"),
+        "a column more": table.append_column("x", pa.nulls(len(table))),
+        "other numbers": table.set_column(7, "score", table["score"].cast("float")),
+    }
+    refusals = {}
+    for number, (wrong, of) in enumerate(tables.items()):
+        pq.write_table(of, tmp_path / f"{number}.parquet")
+        refusals[wrong] = partial(read_per_query, tmp_path / f"{number}.parquet", MEASURES)
+    refusals["no file"] = partial(read_per_query, tmp_path / "none.parquet", MEASURES)
+    golden.check_refusals("wrong-rows.txt", refusals)
+    path = tmp_path / "s.parquet"
+    pq.write_table(table, path)
+    content = path.read_bytes()
     for damaged in (b"", b"PAR1", content[:-9], content[:400] + content[-300:]):
-        (tmp_path / "s.parquet").write_bytes(damaged)
+        path.write_bytes(damaged)
         with pytest.raises(DataError, match="no whole Parquet file"):
-            read_per_query(tmp_path / "s.parquet", MEASURES)
-    with pytest.raises(UnknownNameError, match="did you mean 'length'"):
-        read(tmp_path / "s.parquet", changed("shift", 0, "lenght").slice(0, 1))
+            read_per_query(path, MEASURES)

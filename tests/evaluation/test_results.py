@@ -81,11 +81,6 @@ def test_json_holds_every_figure_and_what_it_rests_on(result: Result) -> None:
     assert repr(result).startswith(f"<Result: {result.kind}, <Figures: {len(result.figures):,} of")
 
 
-def test_names_lead_to_one_figure(result: Result) -> None:
-    names = [row[: Figure._fields.index("value")] for row in result.figures]
-    assert len(set(names)) == len(names)
-
-
 def test_csv_arrow_and_data_frames_have_a_row_for_every_figure(result: Result) -> None:
     lines = list(csv.DictReader(result.to_csv().splitlines()))
     table, frame = result.to_arrow(), result.to_pandas()

@@ -1,18 +1,22 @@
-"""Single runs on any test set: what both may be, policies, references, and what is refused."""
+"""Single runs on any test set: what both may be, references, refusals, and runs that are odd."""
 
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import scipy.stats
+from typer.testing import CliRunner
 
+from msshift_bench.cli import app
+from msshift_bench.data import TestSet
 from msshift_bench.errors import RunError
-from msshift_bench.evaluation import Settings, open_test_set, score_runs
+from msshift_bench.evaluation import Checks, Settings, open_test_set, score_files, score_runs
 from msshift_bench.records import Qrel
-from msshift_bench.runs import read_qrels, read_run
+from msshift_bench.runs import find_run_sets, read_qrels, read_run, write_run
 from tests.support.golden import Golden
 
 RUN = {"q1": {"b": 9, "a": 8}, "q2": {"x": 9}}
@@ -50,24 +54,6 @@ def test_runs_and_qrels_may_be_anything_that_holds_them(run: Path, qrels: Path) 
     assert open_test_set(str(qrels)).name == str(qrels)
     figures = score_runs([run], qrels).figures.where(figure="score")
     assert (figures.names("measure"), figures.names("group")) == (["RR@10"], [str(qrels)])
-
-
-def test_queries_that_the_run_lacks_count_are_left_out_or_are_an_error() -> None:
-    run, qrels = {"q1": {"a": 1.0}}, {"q1": {"a": 1}, "q2": {"d": 1}}
-    result = score_runs([run], qrels)
-    counts = {row.figure: row.value for row in result.figures}
-    assert counts == {"queries": 2, "missing": 1, "tied": 0, "score": 0.5}
-    assert means(run, qrels, missing="skip") == {"RR@10": 1.0}
-    with pytest.raises(RunError, match="q2"):
-        means(run, qrels, missing="error")
-
-
-def test_ties_are_broken_by_the_policy_and_bounded() -> None:
-    run, qrels = {"q": {"a": 1.0, "b": 1.0}}, {"q": {"a": 1}}
-    figures = score_runs([run], qrels).figures
-    bounds = {row.figure: row.value for row in figures if row.measure}
-    assert bounds == {"score": 0.5, "tie_best": 1.0, "tie_worst": 0.5}
-    assert means(run, qrels, ties="doc-id-ascending") == {"RR@10": 1.0}
 
 
 def test_runs_are_compared_with_a_reference_over_queries_only() -> None:
@@ -124,3 +110,139 @@ def test_what_is_wrong_is_named(run: Path, qrels: Path, golden: Golden) -> None:
         ),
     }
     golden.check_refusals("wrong-scores.txt", refusals)
+
+
+# ---- odd runs: ids that lost their zeros, nothing found, shallow ---------------------------------
+
+
+QUERIES = [f"q{number}" for number in range(24)]
+JUDGED = [f"{number:06}" for number in range(100, 124)]
+OF_ZEROS = {query: {doc: 1} for query, doc in zip(QUERIES, JUDGED, strict=True)}
+SETTINGS = Settings(measures=("RR@10", "R@100"))
+Doubts = Callable[..., list[str]]
+
+
+def write(path: Path, spell: Callable[[str], str] = str, depth: int = 1) -> Path:
+    """Write a run that finds every judged passage, its ids spelt in a way, above some others."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    docs = {query: [spell(doc), *(f"x{n}" for n in range(1, depth))] for query, doc in
+            zip(QUERIES, JUDGED, strict=True)}  # fmt: skip
+    write_run(path, {query: {d: -n for n, d in enumerate(of)} for query, of in docs.items()}, "tag")
+    return path
+
+
+def doubts_of_score(folder: Path, **options: Any) -> list[str]:
+    return score_runs([write(folder / "a.run", **options)], OF_ZEROS, SETTINGS).doubts
+
+
+def doubts_of_evaluate(folder: Path, **options: Any) -> list[str]:
+    for number, group in enumerate(("short", "long")):
+        path = write(folder / "dense" / "length" / f"{group}.run", **options)
+        path.write_text(f"{path.read_text()}q0 Q0 y{number} 200 -200.0 tag\n")
+    tests = TestSet("length", OF_ZEROS, {"short": QUERIES[:12], "long": QUERIES[12:]})
+    (scores,) = score_files([(find_run_sets([folder])[0], tests)], SETTINGS)
+    return Checks().doubts_about(scores, "dense/length")
+
+
+DOORS = pytest.mark.parametrize("doubts_of", [doubts_of_score, doubts_of_evaluate])
+
+
+@DOORS
+@pytest.mark.parametrize("spelling", ["{0:.0f}", "{1}.0", "0{1}", "{0:.1f}"])
+def test_ids_that_lost_or_gained_zeros_are_refused(
+    tmp_path: Path, doubts_of: Doubts, spelling: str
+) -> None:
+    with pytest.raises(RunError) as caught:
+        doubts_of(tmp_path, spell=lambda doc: spelling.format(float(doc), doc))
+    (finding,) = caught.value.findings
+    assert finding.code == "ids-changed"
+    written = spelling.format(100, JUDGED[0])
+    assert f"written like {written}, the judged ones like {JUDGED[0]}" in finding.message
+    assert "as text" in finding.fix
+
+
+@DOORS
+def test_what_a_run_cannot_show_is_remarked(tmp_path: Path, doubts_of: Doubts) -> None:
+    (remark,) = doubts_of(tmp_path, spell=lambda doc: f"other-{doc}", depth=200)
+    assert "no relevant passage is among those of any of its 24 queries" in remark
+    (remark,) = doubts_of(tmp_path, depth=50)
+    depth = 50 if doubts_of is doubts_of_score else 51
+    assert f"R@100 counts no passage behind rank {depth}: no ranking is longer" in remark
+    assert ("(2 of 2 run files)" in remark) == (doubts_of is doubts_of_evaluate)
+    assert doubts_of(tmp_path, depth=100) == []
+
+
+def test_query_ids_that_lost_their_zeros_are_told(tmp_path: Path) -> None:
+    run = write(tmp_path / "a.run")
+    qrels = {f"00{number}": {"d": 1} for number in range(24)}
+    run.write_text("".join(f"{number} Q0 d 1 1 tag\n" for number in range(1, 24)))
+    with pytest.raises(RunError, match="as text"):
+        score_runs([run], qrels, SETTINGS)
+
+
+def test_every_format_says_it_and_options_refuse_it(tmp_path: Path) -> None:
+    run = write(tmp_path / "a.run", depth=50)
+    lines = [f"{query} 0 {doc} 1\n" for query, docs in OF_ZEROS.items() for doc in docs]
+    (tmp_path / "qrels.txt").write_text("".join(lines))
+
+    def score(*options: str) -> Any:
+        words = ["score", str(run), "--qrels", str(tmp_path / "qrels.txt"), "--measures", "R@100"]
+        return CliRunner().invoke(app, [*words, *options])
+
+    for table_format in ("text", "markdown", "latex", "csv", "json"):
+        done = score("--format", table_format)
+        assert done.exit_code == 0, done.stderr
+        assert "no ranking is longer" in done.stderr
+        assert ("no ranking is longer" in done.stdout) == (table_format != "csv")
+    for options, message in (
+        (["--strict"], "[odd-run]"),
+        # These would do nothing.
+        (["--average", "macro"], "--average averages a shift's groups, and a run has none"),
+        (["--correction", "bonferroni"], "--correction corrects p-values, which --reference gives"),
+    ):
+        done = score(*options)
+        assert done.exit_code == 1
+        assert message in str(done.exception)
+
+
+def test_a_run_that_lacks_a_tenth_of_the_queries_is_refused_unless_it_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    run = write(tmp_path / "a.run", depth=10)
+    rows = run.read_text().splitlines(keepends=True)
+
+    def without(count: int) -> Path:
+        run.write_text("".join(row for row in rows if row.split()[0] not in QUERIES[:count]))
+        return run
+
+    with pytest.raises(
+        RunError, match=r"lacks 3 of the 24 test queries of .*\[incomplete-run\]"
+    ) as caught:
+        score_runs([without(3)], OF_ZEROS)
+    assert "--missing skip leaves them out, and --allow partial counts them 0" in str(caught.value)
+    (counted,) = score_runs([run], OF_ZEROS, allow=["partial"]).figures.where(figure="score")
+    (skipped,) = score_runs([run], OF_ZEROS, Settings(missing="skip")).figures.where(figure="score")
+    assert (counted.value, skipped.value) == (21 / 24, 1.0)
+    assert score_runs([without(2)], OF_ZEROS).doubts == [
+        f"{run}: test queries that the run does not hold: 2 of 24 of <qrels>"
+    ]
+    assert score_runs([without(1)], OF_ZEROS).doubts == []  # less than a twentieth
+
+
+def test_levels_and_ties_that_decide_a_mean_are_told(tmp_path: Path) -> None:
+    settings = Settings(measures=("RR(rel=2)@10", "RR(rel=1)@10"))
+    (remark,) = score_runs([write(tmp_path / "a.run", depth=10)], OF_ZEROS, settings).doubts
+    assert remark.endswith("RR(rel=2)@10 finds nothing: no passage is judged above 1")
+    first = {query: {doc: 2.0, "x": 1.0} for query, doc in zip(QUERIES, JUDGED, strict=True)}
+    tied = {**first, "q0": {JUDGED[0]: 1.0, "x": 1.0}}
+    shown = [note.text for note in score_runs([tied, first], OF_ZEROS).notes]
+    assert [line for line in shown if "by the order of equal scores" in line] == [
+        "<mapping>: by the order of equal scores RR@10 is 97.9 to 100.0 on <qrels>"
+    ]
+
+
+def test_a_count_of_judgements_counts_those_of_queries_that_a_run_lacks() -> None:
+    """As `trec_eval -c` does: what the run holds does not change what was judged."""
+    qrels = {"q1": {"a": 1, "b": 2}, "q2": {"c": 1}, "q3": {"d": 0}}
+    counts = score_runs([{"q1": {"a": 1.0}}], qrels, Settings("NumRel NumRet NumRelRet"))
+    assert [row.value for row in counts.figures.where(figure="sum")] == [3.0, 1.0, 1.0]

@@ -16,7 +16,7 @@ from msshift_bench.errors import MsShiftError
 from msshift_bench.evaluation import Result, Settings, evaluate_also_tests
 from msshift_bench.records import Row
 from msshift_bench.shifts import SHIFTS
-from tests.conftest import Build, Command
+from tests.conftest import Build
 from tests.support.golden import Golden
 from tests.support.made_scores import losses
 
@@ -141,31 +141,6 @@ def test_a_difference_between_in_and_out_is_what_the_shift_adds(
     texts = "\n".join(note.text for note in result.notes)
     assert "above 0, their difference says that shift and change compound" in texts
     assert "97.5% intervals: queries only; variants are taken as they are" in texts
-
-
-def test_a_folder_holds_queries_and_variants_in_one_run(
-    rows: list[Row], runs: Path, tmp_path: Path, msshift: Command
-) -> None:
-    folder = tmp_path / "dl19"
-    folder.mkdir()
-    (folder / "queries.tsv").write_text("".join(f"{r.query_id}\t{r.text}\n" for r in rows))
-    judged = "".join(f"{r.query_id} 0 {r.relevant_doc_ids[0]} 2\n" for r in rows)
-    (folder / "qrels.tsv").write_text(judged)
-    half = rows[::2]
-    write_variants(folder / "variants.tsv", [Variant(r.query_id, "typed", "a") for r in half])
-    for group in ("short", "long"):
-        rankings = [ranked(r, group, "") for r in rows] + [ranked(r, group, "a") for r in half]
-        write_run(runs / f"dense/also/dl19/length/{group}.run.gz", rankings)
-    ask = ("evaluate", "runs", "--also-test", "dl19=dl19", "--format", "json")
-    done = msshift(*ask, "--output", "out.json")
-    assert done.returncode == 0, done.stderr
-    content = json.loads(done.stdout)
-    assert content == json.loads((tmp_path / "out.json").read_text())
-    lost = [row for row in content["figures"] if row["figure"] == "loss_by_change"]
-    assert [row["value"] for row in lost] == pytest.approx([0.5] * 3)
-    assert {row["queries"] for row in content["figures"]} == {len(half)}
-    # Its queries are of no group, so that nothing is In or Out.
-    assert not any("group" in row for row in content["figures"])
 
 
 def test_what_does_not_belong_together_is_refused_or_doubted(

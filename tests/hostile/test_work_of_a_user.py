@@ -49,7 +49,7 @@ COMMANDS = {
     "compare": "compare {0}/runs --data {2} --output {1}",
     "score": "score {0}/runs/mine/length/short.run.gz --data {2} --test length-short --output {1}",
     "analyse": "analyse {0}/runs --data {2} --output {1}",
-    "variants": "variants make typos --queries {0}/test.tsv --out {1}",
+    "variants": "variants typos --queries {0}/test.tsv --out {1}",
 }
 """A command that writes a file -> its words: the folder, the file, the data set."""
 

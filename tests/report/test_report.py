@@ -1,4 +1,4 @@
-"""The report: the numbers of its pictures, their words, and what is left out."""
+"""The report: the numbers of its pictures, their words, and what is left out; and its picture."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ import html
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+import struct
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from benchmarks.support.fabricated import write_runs
+from benchmarks.support.synthetic_entries import DATA, scored_report
 from msshift_bench.analysis import MEAN_OF_SYSTEMS, analyse_run_sets, say_link
 from msshift_bench.cli import app
 from msshift_bench.data import open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
-from msshift_bench.evaluation import Result, Settings, evaluate_run_sets
-from msshift_bench.report import WrittenReport, write_report
+from msshift_bench.evaluation import Result, Settings, evaluate_run_sets, losses_of, parse_measure
+from msshift_bench.output import pictures
+from msshift_bench.report import WrittenReport, draw_result, write_report
 from msshift_bench.runs import find_run_sets, model_path
 from msshift_bench.stats import Figure, Figures
-from tests.conftest import Build
+from tests.conftest import Build, Command
+from tests.support.golden import Golden
 from tests.support.official_checkout import write_checkout, write_mini_checkout
 from tests.support.run_files import write_test_set
 from tests.support.small_report import COLLECTION, SHIFTS, tie_first, write_small_runs
@@ -37,7 +42,6 @@ pytest.importorskip("sklearn")
 pytestmark = pytest.mark.slow
 
 SETTINGS = Settings("RR@10 nDCG@10")
-LINKS = "Losses against similarity: groups, distributions, intervals, box plots"
 FORMATS = "msshift_bench.report.writing.PICTURE_FORMATS"
 
 
@@ -90,13 +94,12 @@ def as_rows(result: Result, figures: Sequence[Figure]) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def left_out(written: WrittenReport) -> dict[str, tuple[str, str]]:
-    """Return the title of what is not drawn -> why, and what would bring it."""
-    return {
-        title: (why, remedy)
-        for titles, why, remedy in written.left_out
-        for title in titles.split("; ")
-    }
+def left_out(written: WrittenReport) -> str:
+    """Return what is drawn; and what is not, why, and what would bring it."""
+    lines = [f"drawn: {', '.join(written.figures)}"]
+    for titles, why, remedy in written.left_out:
+        lines += [titles, f"  {why}", f"  -> {remedy}"]
+    return "\n".join([*lines, ""])
 
 
 def test_every_picture_is_there_with_its_words(small: Small) -> None:
@@ -130,7 +133,6 @@ def test_the_numbers_of_a_picture_are_figures_of_the_result(small: Small) -> Non
         for row in of_shift.where(figure="rel_loss", system="steady"):
             names = {"system": "steady", "group": row.group}
             (error,) = rows_of(small.written, f"variance-{shift}", figure="sd_from_seeds", **names)
-            assert row.seed_sd is not None
             assert math.isclose(float(error["value"]) * math.sqrt(2), row.seed_sd, rel_tol=1e-9)
         for measure in SETTINGS.measures:
             name = f"losses-{shift}-{measure.name.replace('@', '-at-')}"
@@ -187,7 +189,6 @@ def test_ties_are_bounded_where_there_are_any(small: Small) -> None:
         bounds = {row["figure"]: float(row["value"]) for row in rows if row["group"] == group}
         assert bounds["tie_worst"] < bounds["tie_best"]
         assert bounds["tie_worst"] <= bounds["model_score"] <= bounds["tie_best"]
-    assert "Question words: what ties could change" in left_out(small.written)
 
 
 def test_groups_add_up(small: Small) -> None:
@@ -215,7 +216,7 @@ def test_the_map_of_topics_keeps_topics_apart(small: Small) -> None:
     assert f"{len(rows):,} of " in words_of(small.written, "topic-map")[0]
 
 
-def test_links_are_drawn_with_their_verdicts(small: Small) -> None:
+def test_links_are_drawn_with_their_verdicts(small: Small, golden: Golden) -> None:
     indicators = ["weighted-jaccard", "nearest-query"]
     linked = analyse_run_sets(
         small.runs, small.data, settings=Settings("RR@10"), indicators=indicators, encoder="terms"
@@ -237,54 +238,41 @@ def test_links_are_drawn_with_their_verdicts(small: Small) -> None:
         assert shown == as_rows(linked, drawn.where(figure=figures))
     caption, _ = words_of(small.written, "intervals-nearest-query")
     assert "(queries and seeds where a system has several seeds, else queries only)" in caption
-    why, remedy = left_out(small.written)["Losses by the model-based similarity R"]
-    assert "no system kept the models" in why
-    assert "--keep-model" in remedy
+    golden.check("left-out.txt", left_out(small.written))
 
 
 def test_what_is_not_there_is_left_out_and_said(
-    small: Small, build_once: Build, tmp_path: Path
+    small: Small, build_once: Build, tmp_path: Path, golden: Golden
 ) -> None:
     data = build_once(COLLECTION, "length")
-    written = write_report(small.runs / "lexical", tmp_path, data, ["length"], links=False)
-    reasons = left_out(written)
-    why, remedy = reasons["Rel Loss by shift"]
-    assert why == "no system was trained without each group in turn"
-    assert "msshift baseline run" in remedy
-    assert reasons["Query length: Avg In against Out"][0] == why
-    assert "two seeds" in reasons["Query length: seeds against queries"][0]
-    assert "of 20 test queries or more" in reasons["Query length: losses by slice"][0]
-    assert reasons["Map of the topics"][1] == "build it with the topics: `msshift build topics`"
-    assert reasons[LINKS][1] == "`msshift report` without --no-links"
-    assert "for several shifts" in reasons["Test queries that groups share"][1]
-    assert written.figures == ("matrix-length", "ties-length", "composition")
-    linked = write_report(small.runs / "lexical", tmp_path, data, ["length"])
-    assert left_out(linked)[LINKS][0] == why
-    two_groups = write_report(small.runs / "single", tmp_path, data, ["length"])
-    assert "at least 3 groups" in left_out(two_groups)[LINKS][0]
     texts = build_once(COLLECTION, "length", "topics", texts=False)
-    without_texts = write_report(small.runs / "single", tmp_path, texts, ["length"])
-    reasons = left_out(without_texts)
-    assert reasons[LINKS] == ("the data set holds no texts", "`msshift import` puts them back")
-    assert reasons["Map of the topics"] == reasons[LINKS]
-    assert {row["text"] for row in rows_of(without_texts, "queries-length-single")} == {""}
-    page = without_texts.page.read_text("utf-8")
+    of_length = {"data": data, "shifts": ["length"]}
+    same = write_runs(tmp_path / "same", data, "length") / "length"
+    (same / "long.run.gz").write_bytes((same / "short.run.gz").read_bytes())
+    lacking = write_runs(tmp_path / "lacking", small.data, "wh-words", (1,))
+    for group in ("how", "who"):
+        (lacking / "wh-words" / "seed-1" / f"{group}.run.gz").unlink()
+    reports: dict[str, tuple[Path, dict[str, Any]]] = {
+        "untrained, without links": (small.runs / "lexical", {**of_length, "links": False}),
+        "untrained": (small.runs / "lexical", of_length),
+        "two groups": (small.runs / "single", of_length),
+        "no texts": (small.runs / "single", {**of_length, "data": texts}),
+        "models alike": (same.parent, {"data": data, "allow": ["identical"], "links": False}),
+        "missing runs": (lacking, {"data": small.data, "allow": ["partial"], "links": False}),
+    }
+    written = {
+        name: write_report(runs, tmp_path / "reports" / name, **options)
+        for name, (runs, options) in reports.items()
+    }
+    texts_of = (f"# {name}\n{left_out(report)}" for name, report in written.items())
+    golden.check("left-out-of-less.txt", "".join(texts_of))
+    rows = rows_of(written["no texts"], "queries-length-single")
+    assert {row["text"] for row in rows} == {""}
+    page = written["no texts"].page.read_text("utf-8")
     assert "(no text)" in page
     assert "What would bring it: <code>msshift import</code> puts them back." in page
-
-
-def test_models_that_do_not_differ_hurt_no_query(build_once: Build, tmp_path: Path) -> None:
-    data = build_once(COLLECTION, "length")
-    folder = write_runs(tmp_path / "runs" / "same", data, "length") / "length"
-    (folder / "long.run.gz").write_bytes((folder / "short.run.gz").read_bytes())
-    written = write_report(
-        folder.parent, tmp_path / "report", data, allow=["identical"], links=False
-    )
-    why, remedy = left_out(written)["Query length: queries that same loses and wins"]
-    assert why.startswith("no query's RR@10 differs between the models")
-    assert "RR@1000" in remedy
-    assert any("the same rankings" in doubt for doubt in written.doubts)
-    assert html.escape(written.doubts[-1], quote=False) in written.page.read_text("utf-8")
+    (doubt,) = (doubt for doubt in written["models alike"].doubts if "the same rankings" in doubt)
+    assert html.escape(doubt, quote=False) in written["models alike"].page.read_text("utf-8")
 
 
 def test_a_system_that_lacks_a_run_file_is_drawn_as_far_as_it_goes(
@@ -311,18 +299,7 @@ def test_a_system_that_lacks_a_run_file_is_drawn_as_far_as_it_goes(
     assert "paper/single (partial)" in written.page.read_text("utf-8")
 
 
-def test_runs_that_are_missing_are_named(build_once: Build, tmp_path: Path) -> None:
-    data = build_once(COLLECTION, *SHIFTS, "topics")
-    runs = write_runs(tmp_path / "runs" / "single", data, "wh-words", (1,))
-    for group in ("how", "who"):
-        (runs / "wh-words" / "seed-1" / f"{group}.run.gz").unlink()
-    written = write_report(runs, tmp_path / "report", data, allow=["partial"], links=False)
-    why, remedy = left_out(written)["Rel Loss by shift"]
-    assert why == "runs are missing: single on wh-words lacks how (seed 1), who (seed 1)"
-    assert remedy == "add these run files"
-
-
-def test_training_sets_of_two_sizes_are_groups(tmp_path: Path) -> None:
+def test_training_sets_of_two_sizes_are_groups(tmp_path: Path, golden: Golden) -> None:
     mini = open_collection(COLLECTION)
     tested = {f"t{query_id}": text for query_id, text in list(mini.queries)[::40]}
     judged = {f"t{qrel.query_id}": qrel.doc_id for qrel in mini.qrels}
@@ -342,7 +319,7 @@ def test_training_sets_of_two_sizes_are_groups(tmp_path: Path) -> None:
     assert "Rows are the models trained on a group" in caption
     assert re.search(r"on interpolation: [\d.]+; on extrapolation: [\d.]+", alternative)
     assert len(rows_of(written, "overlap")) == 16
-    assert LINKS in left_out(written)
+    golden.check("left-out-of-sizes.txt", left_out(written))
 
 
 @pytest.fixture(scope="module")
@@ -363,14 +340,14 @@ def write_kept_runs(folder: Path, data: Path) -> Path:
     return folder
 
 
-def test_models_that_cannot_be_read_are_passed_over(released: Path, tmp_path: Path) -> None:
+def test_models_that_cannot_be_read_are_passed_over(
+    released: Path, tmp_path: Path, golden: Golden
+) -> None:
     runs = write_kept_runs(tmp_path / "runs", released)
     settings = Settings("RR@10 RR(rel=3)@10")
     written = write_report(runs, tmp_path / "report", released, settings=settings)
     # No passage has a grade of 3: links are those of the measure that is drawn.
-    assert {"link-weighted-jaccard", "intervals-nearest-query"} <= set(written.figures)
-    why, _ = left_out(written)["Losses by the model-based similarity R"]
-    assert why.startswith("the kept models are no bi-encoders")
+    golden.check("left-out-of-models.txt", left_out(written))
     # Topics that nobody described are described by their words.
     _, alternative = words_of(written, "topic-map")
     assert re.search(r"C0: \w+, \w+", alternative)
@@ -390,13 +367,13 @@ def test_a_release_without_training_queries_is_linked_by_its_words(
     assert (row["nearest_training_query"], row["cosine_with_it"]) == ("", "")
 
 
-def test_one_query_per_group_has_neither_intervals_nor_links(tmp_path: Path) -> None:
+def test_one_query_per_group_has_neither_intervals_nor_links(
+    tmp_path: Path, golden: Golden
+) -> None:
     import_official([write_checkout(tmp_path / "checkout")], tmp_path / "msshift")
     write_runs(tmp_path / "runs" / "dense", tmp_path / "msshift", "topics")
     written = write_report(tmp_path / "runs", tmp_path / "report", tmp_path / "msshift")
-    why, remedy = left_out(written)[LINKS]
-    assert why.startswith("all 5 groups are equally similar (0.3333)")
-    assert remedy == "take another indicator, or a shift with other groups"
+    golden.check("left-out-of-one-query.txt", left_out(written))
     caption, _ = words_of(written, "rel-loss")
     assert "Lines are" not in caption
     assert "Query topics: C0 1, C1 1, C2 1, C3 1, C4 1" in caption
@@ -439,3 +416,90 @@ def test_a_report_replaces_reports_only(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(MissingExtraError, match=r"a report needs the 'plots' extra: pip install"):
         write_report("runs", tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+# ---- the picture of a result ---------------------------------------------------------------------
+
+
+Texts = Callable[[Result], list[str]]
+
+
+def result_of(**seeds: Sequence[int | None]) -> Result:
+    """A result on systems with these seeds; those without seeds gave one run."""
+    options = {"shifts": ["length"], "settings": SETTINGS}
+    parts = [
+        scored_report(name, 0.3, seeds=taken or (None,), per_group=bool(taken), **options)  # type: ignore[arg-type]
+        for name, taken in seeds.items()
+    ]
+    return losses_of([scores for part in parts for scores in part.scores], DATA, SETTINGS)
+
+
+@pytest.fixture
+def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Texts:
+    """Draw an SVG whose letters are letters, and return its texts."""
+    monkeypatch.setitem(pictures._STYLE, "svg.fonttype", "none")
+
+    def drawn(result: Result) -> list[str]:
+        draw_result(result, tmp_path / "out.svg")
+        lines = re.findall(r"<(?:text|tspan)[^>]*>([^<]+)</", (tmp_path / "out.svg").read_text())
+        return [text.strip() for text in lines]
+
+    return drawn
+
+
+def test_the_picture_shows_losses_and_matrices(texts: Texts) -> None:
+    result = result_of(bm25=(), dense=(1, 2, 3), single=(None,))
+    lines = texts(result)
+    assert "Query length (length), MRR@10 x 100" in lines
+    assert "Query length (length), nDCG@10 x 100" in lines
+    assert {"dense, 3 seeds", "single, one seed", "bm25", "short", "long", "mean"} <= set(lines)
+    assert lines.count("without short") == 4
+    for row in result.figures.where(system="dense", figure="model_score"):
+        assert parse_measure(row.measure).show(row.value) in lines
+    marks = [row.mark for row in result.figures.where(figure="rel_loss")]
+    for mark in "*†":
+        assert lines.count(mark) == marks.count(mark) > 0
+    assert any("with one seed (white markers) of queries only" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("system", "seeds", "shown", "absent"),
+    [
+        # No star of one seed, no axis without a loss; signs of mathematics in a name are letters.
+        ("single", (None,), r"single, one seed$", r"\*$|.*significant"),
+        ("bm25", (), "all$", ".*(Rel Loss|mean)"),
+        ("a $x_1$ and a name so long that nobody could", (1, 2), r"a \$x_1\$ and a.*…", " $"),
+    ],
+)
+def test_what_is_shown_depends_on_the_system(
+    system: str, seeds: tuple[int | None, ...], shown: str, absent: str, texts: Texts
+) -> None:
+    lines = texts(result_of(**{system: seeds}))
+    assert any(re.match(shown, line) for line in lines)
+    assert not any(re.match(absent, line) for line in lines)
+
+
+def test_a_picture_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
+    result = result_of(bm25=())
+    for name in ("a.svg", "b.svg", "c.pdf", "d.pdf", "e.PNG"):
+        draw_result(result, str(tmp_path / name))
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "c.pdf").read_bytes() == (tmp_path / "d.pdf").read_bytes()
+    png = (tmp_path / "e.PNG").read_bytes()
+    assert png.startswith(b"\x89PNG")
+    assert struct.unpack(">I", png[16:20]) == (2 * 600,)
+
+
+def test_what_cannot_be_drawn_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, msshift: Command
+) -> None:
+    result = result_of(dense=(1, 2))
+    with pytest.raises(UnknownNameError, match=r"'\.jpg': .*valid are \.svg, \.png, \.pdf"):
+        draw_result(result, tmp_path / "out.jpg")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"a plot needs the 'plots' extra"):
+        draw_result(result, tmp_path / "out.svg")
+    assert not list(tmp_path.glob("out*"))
+    done = msshift("evaluate", "runs", "--plot", "out.jpeg")
+    assert done.returncode == 2  # before anything is scored
+    assert "unknown ending of a plot's name '.jpeg'" in done.stderr

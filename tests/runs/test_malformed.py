@@ -1,4 +1,4 @@
-"""The corpus of malformed runs: each file's first finding is the expected one, in its line."""
+"""The corpus of malformed runs, each with its first finding; and queries that are no fault."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.data import TestSet
 from msshift_bench.errors import RunError
+from msshift_bench.evaluation import open_test_set, score_runs
 from msshift_bench.plumbing import MAX_LINE_BYTES
 from msshift_bench.runs import CODES, Judgements, judge_run, validate_run
+from tests.conftest import Build, Command
 from tests.corpus import make_malformed
 from tests.runs.conftest import codes, refused
+from tests.support.golden import Golden
 
 CORPUS = make_malformed.corpus()
-JUDGEMENTS = Judgements.from_qrels(make_malformed.QRELS, queries=list(make_malformed.QRELS))
+OF_CORPUS = Judgements.from_qrels(make_malformed.QRELS, queries=list(make_malformed.QRELS))
 ALONE = {"empty-file", "truncated-input", "binary-input", "unreadable-parquet"}
 """The codes of files in which nothing else is looked for."""
 
@@ -25,7 +29,7 @@ def test_the_first_finding_is_the_expected_one(
     path = tmp_path / "bad.run"
     path.write_bytes(malformed.content)
     policy = malformed.tie_policy
-    result = validate_run(path, JUDGEMENTS, tie_policy=policy)
+    result = validate_run(path, OF_CORPUS, tie_policy=policy)
     found = result.errors if malformed.severity == "error" else result.warnings
     assert codes(found[:1]) == [(malformed.code, malformed.line)]
     assert (found[0].severity, found[0].source) == (malformed.severity, str(path))
@@ -33,18 +37,18 @@ def test_the_first_finding_is_the_expected_one(
     assert len(found) == 1 or malformed.code not in ALONE
     assert result.ok == (malformed.severity == "warning")
     if result.ok:
-        assert judge_run(path, JUDGEMENTS).report.warnings == found
+        assert judge_run(path, OF_CORPUS).report.warnings == found
     else:
-        assert codes(refused(path, JUDGEMENTS, tie_policy=policy)) == codes(found)
+        assert codes(refused(path, OF_CORPUS, tie_policy=policy)) == codes(found)
     with pytest.raises(RunError, match=malformed.code):
-        judge_run(path, JUDGEMENTS, tie_policy=policy, strict=True)
+        judge_run(path, OF_CORPUS, tie_policy=policy, strict=True)
 
 
 def test_the_run_that_all_are_made_from_is_flawless(tmp_path: Path) -> None:
     path = tmp_path / "good.run"
     for content, lines in ((make_malformed.GOOD.encode(), 6), (make_malformed.parquet(), 3)):
         path.write_bytes(content)
-        assert judge_run(path, JUDGEMENTS, strict=True).report.lines == lines
+        assert judge_run(path, OF_CORPUS, strict=True).report.lines == lines
 
 
 @pytest.mark.parametrize("lines_before", [0, 1, 10_000, 50_000, 90_000, 98_000])
@@ -72,3 +76,57 @@ def test_the_script_writes_the_corpus_of_every_code_and_what_to_expect(tmp_path:
         name, code, line, *_ = row.split("\t")
         assert (code, int(line)) == (malformed.code, malformed.line)
         assert (tmp_path / name).read_bytes() == malformed.content
+
+
+# ---- queries of other groups ---------------------------------------------------------------------
+
+
+JUDGEMENTS = Judgements({"q1": {"a": 1}}, elsewhere=["q2", "07", "ünïcode"])
+KNOWN = "q1 Q0 a 1 3 t\nq2 Q0 a 1 3 t\nünïcode Q0 a 1 3 t\n07 Q0 a 1 3 t\n"
+
+
+@pytest.mark.parametrize("more", ["", "q1 Q0 b 2 2 t\n"], ids=["in columns", "interleaved"])
+def test_only_queries_of_no_test_set_are_unknown(tmp_path: Path, more: str) -> None:
+    path = tmp_path / "my.run"
+    path.write_text(KNOWN + "q3 Q0 a 1 3 t\n" + more, "utf-8")
+    found = validate_run(path, JUDGEMENTS)
+    assert codes(found.warnings) == [("id-leading-zeros", 4), ("unknown-query", 5)]
+    assert found.report.extra_queries == 4
+    memory = {"q1": {"a": 1.0}, "q2": {"a": 1.0}, "q3": {"a": 1.0}}
+    assert validate_run(memory, JUDGEMENTS).counts == {"unknown-query": 1}
+
+
+def test_a_run_of_the_other_groups_alone_is_refused_and_known() -> None:
+    test_set = TestSet("config", {"q1": {"a": 1}}, {"config": ["q1"]}, elsewhere=["q2"])
+    for others, words in (("q2", "look like the test queries of"), ("q3", "q3")):
+        with pytest.raises(RunError, match=f"answers none of the 1 queries .*1 others .*{words}"):
+            score_runs([{others: {"a": 1.0}}], test_set)
+
+
+def test_what_a_check_and_scores_print(
+    msshift: Command, build_once: Build, tmp_path: Path, golden: Golden
+) -> None:
+    data = build_once("mini:500", "length")
+    short, long = (open_test_set(f"length-{g}", data).judged for g in ("short", "long"))
+    run = tmp_path / "my.run"
+    # Ten passages a query, one of them relevant: nothing is odd about the run.
+    rows = [
+        f"{query} Q0 {doc} {rank} {-rank} t\n"
+        for query, judged in {**short, **long}.items()
+        for rank, doc in enumerate([*list(judged)[:1], *(f"x{n}" for n in range(9))], 1)
+    ]
+    run.write_text("".join(rows))
+    arguments = ("score", "my.run", "--test", "length-short", "--data", data)
+    for strict in ((), ("--strict",)):
+        assert "0 warnings; it can be scored" in msshift(*arguments, "--check", *strict).stderr
+        done = msshift(*arguments, *strict)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert f"; {len(long)} other queries, which do not count here" in done.stdout
+    (facts,) = score_runs([run], open_test_set("length-short", data)).scores[0].run_facts()
+    assert facts["extra_queries"] == len(long)
+
+    run.write_text(run.read_text() + "".join(f"none-{n} Q0 d1 1 1.5 t\n" for n in range(411)))
+    assert "411 warnings (unknown-query 411)" in msshift(*arguments).stdout
+    checked, refused = (msshift(*arguments, "--check", *s) for s in ((), ("--strict",)))
+    assert (checked.returncode, refused.returncode) == (0, 1)
+    golden.check("unknown-queries.txt", f"{checked.stderr}--strict:\n{refused.stderr}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from msshift_bench.errors import RunError, UsageError
+from msshift_bench.errors import UsageError
 from msshift_bench.runs import Sidecar, find_run_sets, model_path, run_path, sidecar_path
 from msshift_bench.shifts import SHIFTS
 from tests.support.golden import Golden
@@ -59,52 +60,39 @@ def test_names_of_runs_and_of_what_stands_beside_them(tmp_path: Path, end: str) 
     assert sidecar_path(topics.single) == tmp_path / "topics.run.json"
 
 
-@pytest.mark.parametrize(
-    ("names", "seeds", "missing"),
-    [
-        ("wh-words/how.run wh-words/.who.run.partial", [None], ((None, "wha"), (None, "who"))),
-        # A folder of a seed counts though it is empty.
-        (
-            "length/seed-10/short.run length/seed-2/.partial",
-            [2, 10],
-            ((2, "short"), (2, "long"), (10, "long")),
-        ),
-        ("length/seed-1/short.run length/seed-1/long.run", [1], ()),
-    ],
-)
-def test_missing_files_of_models_are_named(
-    tmp_path: Path, names: str, seeds: list[int | None], missing: tuple[tuple[int | None, str], ...]
+def test_what_is_no_whole_run_set_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    touch(tmp_path / "dense", *names.split())
-    (run_set,) = find_run_sets([tmp_path])
-    assert (list(run_set.runs), run_set.missing) == (seeds, missing)
-    if not missing:
-        run_set.check_complete()
-        return
-    with pytest.raises(RunError, match=f"trained without '{missing[0][1]}'") as caught:
-        run_set.check_complete()
-    folder = f"dense/{run_set.shift.name}"
-    assert [finding.source for finding in caught.value.findings] == [
-        f"{folder}/seed-{seed}/{group}.run" if seed else f"{folder}/{group}.run"
-        for seed, group in missing
-    ]
+    folders = {
+        "a model without a run": "a/wh-words/how.run a/wh-words/.who.run.partial",
+        # A folder of a seed counts though it is empty.
+        "seeds without runs": "a/length/seed-10/short.run a/length/seed-2/.partial",
+        "compressed as well": "a/length/short.run a/length/short.run.gz",
+        "another ending": "a/length/short.run a/length/short.txt",
+        "of all groups as well": "a/length/long.run a/length.run",
+        "of a seed as well": "a/length/long.run a/length/seed-1/.hidden",
+        "all groups and a seed": "a/length.run a/length/seed-1/short.run",
+        "no run": "f/length/.hidden",
+        "other files": "a.csv b/c.csv",
+        "nothing": ".hidden",
+    }
+    for name, files in folders.items():
+        touch(tmp_path / name, *files.split())
 
+    def find(name: str) -> None:
+        monkeypatch.chdir(tmp_path / name)
+        for run_set in find_run_sets("."):
+            run_set.check_complete()
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("length/short.run", "length/short.run.gz"),
-        ("length/short.run", "length/short.txt"),
-        ("length/long.run", "length.run"),
-        ("length/long.run", "length/seed-1/"),
-        ("length.run", "length/seed-1/short.run"),
-    ],
-)
-def test_two_runs_for_one_place_are_an_error(tmp_path: Path, first: str, second: str) -> None:
-    touch(tmp_path / "a", first, f"{second}.hidden" if second.endswith("/") else second)
-    with pytest.raises(UsageError, match="are both there; keep one") as caught:
-        find_run_sets(tmp_path)
-    assert all(str(Path("a", name)) in str(caught.value) for name in (first, second))
+    refusals = {name: partial(find, name) for name in folders}
+    refusals["no folder"] = partial(find_run_sets, tmp_path / "nowhere")
+    refusals["no group"] = partial(run_path, tmp_path, "a", LENGTH, "shrt")
+    golden.check_refusals("no-run-sets.txt", refusals)
+    touch(tmp_path / "whole/a/length/seed-1", "short.run", "long.run")
+    find("whole")
+    (seeds,) = find_run_sets(tmp_path / "seeds without runs")
+    assert seeds.missing == ((2, "short"), (2, "long"), (10, "long"))
+    assert list(seeds.runs) == [2, 10]
 
 
 def test_systems_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
@@ -174,14 +162,6 @@ def test_what_has_no_place_is_named_with_the_place_that_it_may_have(
         find_run_sets(given)
 
     golden.check_refusals("no-place.txt", refusals)
-
-
-def test_folders_without_runs(tmp_path: Path, golden: Golden) -> None:
-    touch(tmp_path, "one/f/length/.hidden", "other/a.csv", "other/b/c.csv", "hidden/.hidden")
-    refusals = {name: lambda name=name: find_run_sets(tmp_path / name) for name in
-                ("one", "other", "hidden", "nowhere")}  # fmt: skip
-    refusals["no group"] = lambda: run_path(tmp_path, "a", LENGTH, "shrt")
-    golden.check_refusals("no-run-sets.txt", refusals)
 
 
 def test_what_a_run_set_may_hold_beside_its_runs(

@@ -60,21 +60,6 @@ def test_columns_give_the_bytes_of_lines_written_one_by_one(
     assert gzip.decompress((tmp_path / "a.run.gz").read_bytes()) == expected
 
 
-@pytest.mark.slow
-def test_long_rankings_in_order_and_out_of_order(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    rankings: Rankings = {}
-    for query in range(10):
-        found = np.round(rng.uniform(0, 30, 2_000), query % 5).tolist()
-        documents = [(str(doc), score) for doc, score in enumerate(found)]
-        if query % 2:
-            documents.sort(key=lambda pair: (pair[1], pair[0]), reverse=True)
-        rankings[str(query)] = dict(documents)
-    with mock.patch.object(writing, "BLOCK", 7_000):
-        write_run(tmp_path / "a.run", rankings, "tag")
-    assert (tmp_path / "a.run").read_bytes() == one_by_one(rankings, "tag")
-
-
 def test_compressed_bytes_do_not_depend_on_the_length_of_blocks(tmp_path: Path) -> None:
     rankings = {str(query): {str(doc): 1.5 * doc for doc in range(300)} for query in range(30)}
     for name, block in (("a.run.gz", 1), ("b.run.gz", 50_000)):

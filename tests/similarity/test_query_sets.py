@@ -1,26 +1,30 @@
-"""What is compared: groups of a data set and their splits, files, and values in memory."""
+"""What is compared, and what the command prints and writes; and overlap of judgements."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from msshift_bench import mini
 from msshift_bench.data import open_dataset
 from msshift_bench.dataset_builders.importing import import_official
 from msshift_bench.errors import CollectionError, DataError
 from msshift_bench.leakage import find_leakage
 from msshift_bench.records import Qrel, Query
 from msshift_bench.similarity import (
+    count_overlap,
     group_similarity,
     query_similarity,
     read_query_set,
     set_similarity,
 )
-from tests.conftest import Build
+from tests.conftest import Build, Command
 from tests.support.golden import Golden
 from tests.support.official_checkout import write_checkout
 
@@ -111,3 +115,141 @@ def test_a_release_without_training_queries_says_what_to_compare_with(tmp_path: 
     (short, _) = group_similarity(tmp_path / "msshift", "length", "unseen-words", against="test")
     # "test short" and "test long" share the word "test"; "long" is a stop word
     assert (short.value, short.queries, short.other_queries) == (0.5, 1, 1)
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_prints_what_the_functions_return(msshift: Command, build_copy: Build) -> None:
+    dataset = build_copy("mini:300", "wh-words", "length")
+    printed = json.loads(msshift("similarity", "--format", "json").stdout)
+    assert list(printed["shifts"]) == ["wh-words", "length"]
+    for shift, groups in printed["shifts"].items():
+        names = ("group", "value", "queries", "other_queries")
+        values = group_similarity(dataset, shift)
+        assert groups == [{name: getattr(row, name) for name in names} for row in values]
+    shown = msshift("similarity", "--shift", "length", "--split", "test:train").stdout
+    assert "test queries of a group and train queries of the others" in shown
+    for one in group_similarity(dataset, "length", against="train"):
+        assert f"{one.value:.6f}" in shown
+
+
+def test_the_command_compares_two_files(msshift: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("1\tcheap flights\n2\tcheap rooms\n")
+    (tmp_path / "test.tsv").write_text("3\tCheap flights\n")
+    files = ("similarity", "--train", "train.tsv", "--test", "test.tsv")
+    printed = json.loads(msshift(*files, "--format", "json").stdout)
+    assert (printed["value"], printed["queries"], printed["other_queries"]) == (0.75 / 1.25, 1, 2)
+    assert "0.600000" in msshift(*files).stdout
+    alone = msshift("similarity", "--train", "train.tsv")
+    assert (alone.returncode, "give both" in alone.stderr) == (2, True)
+
+
+def test_the_command_writes_every_querys_value(msshift: Command, build_copy: Build) -> None:
+    data = build_copy("mini:300", "length")
+    (data.parent / "msshift.toml").write_text('shifts = ["length"]\n')
+    done = msshift("similarity", "--indicator", "unseen-words", "--output", "u.parquet")
+    assert done.returncode == 0, done.stderr
+    table = pq.ParquetFile(data.parent / "u.parquet").read()
+    rows = table.to_pylist()
+    assert json.loads(table.schema.metadata[b"msshift_bench"])["indicator"] == "unseen-words"
+    for one in group_similarity(data, "length", "unseen-words"):
+        of_group = [row for row in rows if row["group"] == one.group]
+        assert [row["query_id"] for row in of_group] == list(one.per_query.query_ids)
+        assert [row["value"] for row in of_group] == one.per_query.values.tolist()
+        assert [row["rank"] for row in of_group] == one.per_query.ranks.tolist()
+
+
+def test_groups_overlap_where_a_query_shares_a_relevant_passage(build_once: Build) -> None:
+    data = build_once("mini:300", "length")
+    labels = {row.query_id: set(row.relevant_doc_ids)
+              for row in open_dataset(data).rows("length", "queries")}  # fmt: skip
+    for one in group_similarity(data, "length", "overlap"):
+        train = open_dataset(data).rows(f"length-{one.group}", "train")
+        trained = {doc_id for row in train for doc_id in labels[row.query_id]}
+        expected = [float(bool(labels[q] & trained)) for q in one.per_query.query_ids]
+        assert one.per_query.values.tolist() == expected
+        assert one.value == sum(expected) / len(expected)
+
+
+def test_the_command_finds_the_nearest_query_of_a_file(msshift: Command, tmp_path: Path) -> None:
+    rows = list(mini.queries(300))
+    for name, part in (("train", rows[:200]), ("test", [*rows[200:], rows[5]])):
+        lines = "".join(f"{row.query_id}\t{row.text}\n" for row in part)
+        (tmp_path / f"{name}.tsv").write_text(lines)
+    (tmp_path / "msshift.toml").write_text('shifts = ["length"]\n')
+    files = ("similarity", "--train", "train.tsv", "--test", "test.tsv")
+    asked = (*files, "--indicator", "nearest-query", "--encoder", "terms")
+    printed = json.loads(msshift(*asked, "--output", "n.parquet", "--format", "json").stdout)
+    assert printed["computed_with"]["encoder"] == "terms"
+    last = pq.ParquetFile(tmp_path / "n.parquet").read().to_pylist()[-1]
+    assert last["nearest_text"] == rows[5].text
+    assert last["rank"] == 1
+    for wrong, message in (
+        ((*files, "--split", "all"), "are for the groups of a data set"),
+        ((*files, "--output", "x.parquet"), "has no values per query"),
+        ((*files, "--output", "x.csv"), "valid are .parquet, .json"),
+        ((*files, "--train", "test.tsv"), "one file of training queries"),
+        ((*files, "--encoder", "terms"), "does not take encoder (--encoder), which is for mean-c"),
+        ((*files, "--models", "runs"), "not take models (--models), which is for model-based;"),
+        ((*files, "--indicator", "model-based"), "--models"),
+    ):
+        refused = msshift(*wrong)
+        assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
+
+
+# ---- relevant passages that test queries share with training queries ----------------------
+
+TRAIN = [Qrel("1", "a", 1), Qrel("1", "b", 1), Qrel("2", "b", 2), Qrel("3", "c", 0)]
+TEST = [
+    *(Qrel("7", "a", 1), Qrel("7", "b", 3)),
+    *(Qrel("8", "b", 1), Qrel("8", "c", 3)),
+    Qrel("9", "a", 0),
+    Qrel("1", "a", 1),
+]
+
+
+def test_a_query_counts_at_its_relevance_and_number_of_shared_passages() -> None:
+    # Query 1 shares its passage with itself alone, and c is relevant to no training query.
+    counts = count_overlap({"train": TRAIN}, {"test": TEST}).counts
+    assert [(row.relevance, row.shared, row.overlapping, row.queries) for row in counts] == [
+        (1, 1, 2, 4), (1, 2, 1, 4), (3, 1, 1, 4), (3, 2, 0, 4),
+    ]  # fmt: skip
+
+
+def test_training_sets_are_compared_with_each_other() -> None:
+    other = [Qrel("2", "b", 1), Qrel("2", "b", 1), Qrel("4", "d", 1)]
+    found = count_overlap({"ours": TRAIN, "theirs": other}, {"test": TEST})
+    assert found.common == {("ours", "theirs"): (1, 1)}
+    sizes = {name: tuple(counts.values()) for name, counts in found.training.items()}
+    assert sizes == {"ours": (2, 3, 2), "theirs": (2, 2, 2)}
+    shown = {table.title: table for table in found.tables()}
+    (row,) = shown["What two training sets have in common"].rows
+    assert [cell.text for cell in row] == ["ours", "theirs", "1", "1"]
+
+
+def test_sets_without_a_relevant_passage_are_refused() -> None:
+    for kind, train, test in (("training", TRAIN[-1:], TEST), ("test", TRAIN, [TEST[4]])):
+        with pytest.raises(DataError, match=f"the {kind} set {kind} has no relevant passage"):
+            count_overlap({"training": train}, {"test": test})
+
+
+def test_the_command_counts_overlap(msshift: Command, tmp_path: Path) -> None:
+    for name, qrels in (("a", TRAIN[:2]), ("b", TRAIN[2:]), ("t", TEST)):
+        lines = [f"{one.query_id} 0 {one.doc_id} {one.relevance}\n" for one in qrels]
+        (tmp_path / name).write_text("".join(lines))
+    overlap = ("similarity", "--indicator", "overlap")
+    arguments = (*overlap, "--train", "known=a", "--train", "known=b", "--test", "dl=t")
+    done = msshift(*arguments)
+    assert done.returncode == 0, done.stderr
+    (row,) = [line.split() for line in done.stdout.splitlines() if ">= 1" in line]
+    assert row == ["known", "dl", ">=", "1", "2", "of", "4", "(50%)", "1", "of", "4", "(25%)"]
+    assert "counts from 2 on" in done.stdout
+    values = json.loads(msshift(*arguments, "--format", "json", "--output", "o.json").stdout)
+    assert values["training"] == [{"name": "known", "queries": 2, "pairs": 3, "passages": 2}]
+    assert json.loads((tmp_path / "o.json").read_text()) == values
+    refused = msshift(*overlap, "--train", "a", "--test", "dl=t")
+    assert refused.returncode == 2
+    assert "--train takes NAME=QRELS for overlap, e.g. dl19=qrels.dl19" in refused.stderr
+    no_values = msshift(*arguments, "--output", "o.parquet")
+    assert (no_values.returncode, "no values per query" in no_values.stderr) == (2, True)

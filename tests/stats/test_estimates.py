@@ -12,7 +12,6 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msshift_bench.analysis import load_published
 from msshift_bench.errors import UsageError
 from msshift_bench.stats import (
     FIXED,
@@ -39,37 +38,6 @@ def mean_of(*scores: float) -> Estimate:
 
 
 # ---- values ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("group", ["C0", "C1", "C2", "C3", "C4"])
-def test_published_splade_matrix_gives_the_published_avg_in_and_rel_loss(group: str) -> None:
-    table = load_published("ms_shift_v1")["splade_topics_matrix"]
-    column = table["columns"].index(group)
-    out = table["rows"][group][column]
-    inside = np.array([row[column] for name, row in table["rows"].items() if name != group])
-    avg_in = float(inside.mean())
-    # Cells are printed to 0.001, and their mean again.
-    assert avg_in == pytest.approx(table["avg_in"][column], abs=0.0005 + 1e-9)
-    rel_loss_pct = table["rel_loss_pct"][column]
-    lowest = rel_loss(mean_of(avg_in - 0.0005), mean_of(out + 0.0005)).value
-    highest = rel_loss(mean_of(avg_in + 0.0005), mean_of(out - 0.0005)).value
-    assert 100 * lowest - 0.05 <= rel_loss_pct <= 100 * highest + 0.05
-    # Rel Loss was computed before the cells were rounded. For C3 that shows: its Out is 0.246 here
-    # and 24.5 in the later paper, so about 0.2455, which gives the 6.4% that both papers print.
-    slack, out = (0.05, 0.2455) if group == "C3" else (0.1, out)
-    percent = 100 * rel_loss(mean_of(avg_in), mean_of(out)).value
-    assert percent == pytest.approx(rel_loss_pct, abs=slack)
-
-
-def test_published_avg_in_and_out_give_the_published_rel_losses() -> None:
-    tables = load_published("ms_shift_v2")
-    rows = tables["topics"] + tables["wh_and_length"]
-    for row in rows:
-        percent = 100 * rel_loss(mean_of(row["avg_in"]), mean_of(row["out"])).value
-        # Both were rounded to 0.1 first, which moves 1 - out / avg_in by at most this much.
-        slack = 5 / row["avg_in"] * (1 + row["out"] / row["avg_in"]) + 0.05
-        assert percent == pytest.approx(row["rel_loss_pct"], abs=slack + 1e-9), row
-    assert len(rows) == 40
 
 
 @pytest.mark.parametrize(
@@ -113,12 +81,8 @@ def test_few_queries_leave_figures_without_certainty() -> None:
     assert one_query["rel_loss"].value == pytest.approx(1 / 3)
     for estimate in (*nothing.values(), *one_query.values()):
         assert estimate.uncertainty() is None
-
-
-def test_avg_in_of_zero_has_no_rel_loss() -> None:
-    figures = losses(np.zeros((1, 5)), np.zeros((1, 5)))
-    assert figures["rel_loss"] is None
-    assert ends(figures["avg_in"]) == (0.0, 0.0)
+    zeros = losses(np.zeros((1, 5)), np.zeros((1, 5)))
+    assert (zeros["rel_loss"], ends(zeros["avg_in"])) == (None, (0.0, 0.0))
 
 
 def test_what_does_not_vary_leaves_nothing_to_test_against() -> None:

@@ -1,7 +1,9 @@
-"""Lines, rank correlations and slopes of few groups: against statsmodels, scipy and simulation."""
+"""What few groups and few clusters show: lines, ranks, slopes, shares and agreement."""
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -9,13 +11,15 @@ import pytest
 from scipy import stats
 
 from msshift_bench.arrays import Floats
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.errors import UsageError
 from msshift_bench.stats import (
     STAR,
     Claim,
     Figure,
     Inference,
     Slope,
+    annotator_agreement,
+    clustered_share,
     correlate_ranks,
     fit_line,
     fit_parallel_lines,
@@ -23,6 +27,7 @@ from msshift_bench.stats import (
     rank_correlation,
     slope_inside_groups,
 )
+from tests.support.golden import Golden
 
 X = np.array([0.263, 0.322, 0.333, 0.369, 0.470])
 Y = np.array([0.18, 0.115, 0.083, 0.09, 0.086])
@@ -62,20 +67,18 @@ def test_points_on_a_line_leave_nothing_to_test() -> None:
         assert (flat.r_squared, known(flat.slope).p) == (None, 1)
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "kind", "words"),
-    [
-        ([0.1, 0.2], [0.1, 0.2], DataError, "at least 3 groups"),
-        ([0.3, 0.3, 0.3], [0.1, 0.2, 0.3], DataError, "equally similar"),
-        ([0.1, 0.2, 0.3], [0.1, np.nan, 0.3], UsageError, "finite"),
-        ([0.1, 0.2, 0.3], [0.1, 0.2], UsageError, "one similarity per"),
-    ],
-)
-def test_what_has_no_line_is_refused(
-    x: list[float], y: list[float], kind: type[Exception], words: str
-) -> None:
-    with pytest.raises(kind, match=words):
-        fit_line(x, y)
+def test_what_has_no_line_or_correlation_is_refused(golden: Golden) -> None:
+    refusals = {
+        "two groups": partial(fit_line, [0.1, 0.2], [0.1, 0.2]),
+        "groups alike": partial(fit_line, [0.3, 0.3, 0.3], [0.1, 0.2, 0.3]),
+        "no number": partial(fit_line, [0.1, 0.2, 0.3], [0.1, np.nan, 0.3]),
+        "a loss less": partial(fit_line, [0.1, 0.2, 0.3], [0.1, 0.2]),
+        "an unknown correlation": partial(rank_correlation, "spearmen", X, X),
+        "an unknown correlation of both": partial(correlate_ranks, "spearmen", X, X),
+        "ranks of two": partial(rank_correlation, "kendall", X[:2], X[:2]),
+    }
+    golden.check_refusals("no-lines.txt", refusals)
+    assert rank_correlation("spearman", X, [0.1] * 5) == (None, None)
 
 
 def simulated_losses(slope: float, trials: int) -> tuple[Floats, Floats]:
@@ -143,15 +146,6 @@ def test_rank_correlations_are_those_of_scipy_with_exact_p_values(kind: str, siz
             assert found.p == pytest.approx(share)
 
 
-def test_what_has_no_rank_correlation_is_refused() -> None:
-    assert rank_correlation("spearman", X, [0.1] * 5) == (None, None)
-    for correlate in (rank_correlation, correlate_ranks):
-        with pytest.raises(UnknownNameError, match=r"'spearmen'.* did you mean 'spearman'"):
-            correlate("spearmen", X, X)
-    with pytest.raises(DataError, match="takes at least 3 groups, and there are 2"):
-        rank_correlation("kendall", X[:2], X[:2])
-
-
 def test_slopes_inside_groups_are_tested_on_as_many_witnesses_as_there_are_groups() -> None:
     rng = np.random.default_rng(5)
     indicator = {f"C{g}": rng.random(50) for g in range(5)}
@@ -177,3 +171,85 @@ def test_queries_that_lose_alike_show_no_slope_of_rounding() -> None:
         loss = 1 - 1 / 7 / rng.random()
         alike = {g: np.full(len(x), loss) for g, x in indicator.items()}
         assert slope_inside_groups(alike, indicator) == (0, 0, 4)
+
+
+# ---- shares of items in clusters, and agreement --------------------------------------------------
+
+
+def test_independent_items_have_the_exact_interval() -> None:
+    hits = np.array([1.0] * 30 + [0.0] * 10)
+    found = clustered_share(hits, np.ones(40))
+    exact = stats.binomtest(30, 40).proportion_ci(method="exact")
+    # The variance estimated from 40 clusters has 39 in its denominator.
+    assert found.interval == pytest.approx(exact, abs=0.004)
+    assert (found.value, found.items) == (0.75, 40)
+
+
+def test_items_of_one_cluster_are_not_independent() -> None:
+    hits, items = np.array([5.0, 5.0, 5.0, 0.0, 5.0, 5.0]), np.full(6, 5.0)
+    one = clustered_share(hits, items)
+    few = clustered_share(hits / 5, items / 5)
+    # Clusters that are all alike inside say no more than one item each, or a little less.
+    exact = stats.binomtest(5, 6).proportion_ci(method="exact")
+    assert one.interval.low <= exact.low < few.interval.low + 0.2
+    assert one.interval.high >= exact.high
+    certain = clustered_share(items, items)
+    expected = stats.binomtest(6, 6).proportion_ci(method="exact")
+    assert certain.interval == pytest.approx((expected.low, 1.0))
+    none = clustered_share(items * 0, items)
+    assert none.interval == pytest.approx((0.0, 1 - expected.low))
+
+
+def test_too_little_has_no_interval() -> None:
+    assert clustered_share(np.zeros(2), np.zeros(2)) is None
+    one = clustered_share(np.array([2.0, 0.0]), np.array([3.0, 0.0]))
+    assert (one.value, one.interval) == (pytest.approx(2 / 3), None)
+    with pytest.raises(UsageError, match="hits of 1"):
+        clustered_share(np.ones(1), np.ones(2))
+
+
+def kappa(first: list[int], second: list[int]) -> float:
+    n = len(first)
+    agreed = sum(a == b for a, b in zip(first, second, strict=True)) / n
+    chance = sum(first.count(x) * second.count(x) for x in set(first)) / n**2
+    return (agreed - chance) / (1 - chance)
+
+
+def test_kappa_and_its_interval_by_hand() -> None:
+    first, second, third = [0, 0, 1, 1, 2, 1], [0, 1, 1, 1, 2, 0], [0, 0, 1, 2, 2, 1]
+    clusters = ["p", "p", "q", "q", "r", "r"]
+    pairs = [(first, second), (first, third), (second, third)]
+    found = annotator_agreement([first, second, third], clusters)
+    assert found.pairs == pytest.approx([kappa(*pair) for pair in pairs])
+    assert found.kappa == pytest.approx(np.mean(found.pairs))
+
+    def without(gone: str, labels: list[int]) -> list[int]:
+        return [label for label, c in zip(labels, clusters, strict=True) if c != gone]
+
+    left_out = np.array(
+        [
+            np.mean([kappa(*(without(gone, one) for one in pair)) for pair in pairs])
+            for gone in "pqr"
+        ]
+    )
+    error = math.sqrt(2 / 3 * ((left_out - left_out.mean()) ** 2).sum())
+    reach = stats.t.ppf(0.975, 2) * error / (1 - found.kappa**2)
+    ends = (np.arctanh(found.kappa) - reach, np.arctanh(found.kappa) + reach)
+    assert found.interval == pytest.approx(np.tanh(ends))
+
+
+def test_no_interval_of_kappa_reaches_beyond_1() -> None:
+    once_apart = annotator_agreement([[0, 1, 0, 1, 0], [0, 1, 0, 1, 1]], list("pqrst"))
+    assert -1 < once_apart.interval.low < once_apart.kappa < once_apart.interval.high < 1
+    perfect = annotator_agreement([[0, 1, 0, 1], [0, 1, 0, 1]], list("pqrs"))
+    assert perfect.interval == (1, 1)
+
+
+def test_agreement_that_chance_makes_certain_is_undefined() -> None:
+    found = annotator_agreement([[1, 1], [1, 1]], ["p", "q"])
+    assert (found.kappa, found.interval, found.pairs) == (None, None, (None,))
+    perfect = annotator_agreement([[0, 1], [0, 1]], ["p", "p"])
+    assert (perfect.kappa, perfect.interval) == (1, None)
+    for wrong in ([[1, 1]], [[1], [1, 2]], [[], []]):
+        with pytest.raises(UsageError, match="two annotators or more"):
+            annotator_agreement(wrong, ["p", "q"])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 import statistics
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ import pytest
 from statsmodels.stats.power import TTestPower
 
 from msshift_bench.analysis import load_published
-from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import read_per_query
 from msshift_bench.stats import (
     PUBLISHED_LOSS,
     Estimate,
@@ -24,7 +21,7 @@ from msshift_bench.stats import (
     detectable_rel_loss,
     queries_to_detect,
 )
-from tests.conftest import REPOSITORY
+from tests.support.golden import Golden
 from tests.support.made_scores import losses
 
 
@@ -75,51 +72,6 @@ def test_the_published_losses_have_this_median() -> None:
     assert statistics.median(losses) / 100 == pytest.approx(PUBLISHED_LOSS)
 
 
-PAGE = (REPOSITORY / "docs" / "statistics.md").read_text(encoding="utf-8")
-
-
-def test_the_page_has_the_figures_of_today() -> None:
-    table = re.search(r"\| test queries (.*)\n.*\n\| detects (.*)", PAGE)
-    numbers = [int(number.replace(",", "")) for number in re.findall(r"[\d,]+", table[1])]
-    assert len(numbers) == 7
-    assert re.findall(r"[\d.]+%", table[2]) == [f"{detectable_rel_loss(n):.1%}" for n in numbers]
-
-
-def relative_deviations(system: str) -> Iterator[float]:
-    """Yield how much In - Out varies over queries, in units of Avg In, by group and seed."""
-    path = REPOSITORY / "leaderboard" / "entries" / "mini" / system / "v1" / "scores.parquet"
-    for scores in read_per_query(path, ("RR@10", "nDCG@10", "R@100")).values():
-        for group, queries in scores.groups.items():
-            pair = scores.sides("RR@10", group, queries)
-            for inside, out in zip(*pair, strict=True):
-                yield float((inside - out).std(ddof=1) / inside.mean())
-
-
-def test_the_page_says_how_much_the_losses_on_mini_vary() -> None:
-    systems = ("bi-encoder", "colbert", "monobert", "splade")
-    values = [value for system in systems for value in relative_deviations(system)]
-    median = f"a median of {statistics.median(values):.2f} ({len(values)} models"
-    expected = f"{min(values):.2f} to {max(values):.2f} in RR@10, with {median}"
-    assert expected in re.sub(r"\s+", " ", PAGE)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"queries": -1}, "at least 0, not -1"),
-        ({"deviation": 0.0}, "above 0, not 0.0"),
-        ({"correlation": 1.0}, "from -1 to below 1, not 1.0"),
-        ({"level": 0.0}, "level lies strictly between 0 and 1"),
-        ({"power": 1.0}, "power lies strictly between 0 and 1"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(wrong: dict[str, float], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        detectable_rel_loss(**{"queries": 10, **wrong})  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="above 0 and at most 1"):
-        queries_to_detect(0)
-
-
 def test_a_plan_of_seeds_finds_its_loss_in_80_of_100_cases() -> None:
     """Queries and seeds move what a system scores; the variances are known, and drawn from."""
     queries, seeds, trials = 100, 3, 500
@@ -157,14 +109,15 @@ def test_plans_with_more_seeds_or_queries_detect_less() -> None:
     assert detectable_loss(of_queries_alone(1.0, 99.0)) is None
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"planned_seeds": 3}, "a single seed does not say"),
-        ({"query_factor": 0.0}, "more than 0 times"),
-        ({"power": 1.0}, "the power lies strictly between"),
-    ],
-)
-def test_plans_that_cannot_be_made(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        detectable_loss(of_queries_alone(0.01, 99.0), **options)
+def test_plans_that_cannot_be_made(golden: Golden) -> None:
+    plan = partial(detectable_loss, of_queries_alone(0.01, 99.0))
+    wrong = {"queries": -1, "deviation": 0.0, "correlation": 1.0, "level": 0.0, "power": 1.0}
+    refusals = {
+        **{f"{name} {value}": partial(detectable_rel_loss, **{"queries": 10, name: value})
+           for name, value in wrong.items()},
+        "no loss to detect": partial(queries_to_detect, 0),
+        "seeds of one": partial(plan, planned_seeds=3),
+        "no queries": partial(plan, query_factor=0.0),
+        "certain power": partial(plan, power=1.0),
+    }  # fmt: skip
+    golden.check_refusals("no-plans.txt", refusals)

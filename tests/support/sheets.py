@@ -25,6 +25,7 @@ def fill(
     """Write a sheet and fill it in, as an annotator does; of similarity, the judged pairs alone."""
     leaks = questions is LEAKAGE
     pairs = [pair for pair, ids in zip(PAIRS, IDS, strict=True) if leaks or ids in answers]
+    path.parent.mkdir(exist_ok=True)
     write_sheet(pairs, questions, path, annotator=name)
     rows = list(csv.DictReader(path.read_text().splitlines()))
     with path.open("w", newline="", encoding="utf-8-sig") as file:
