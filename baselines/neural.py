@@ -302,6 +302,9 @@ class TrainedSystem(System):
                 *(model, parts.known(), validation, task.work, task.name, task.progress),
                 until=None if is_last else end,
             )
+            done = last_checkpoint(checkpoints)
+            if done is not None and done.ended_early:
+                break
         last = last_checkpoint(checkpoints)
         assert last is not None
         return model, last
