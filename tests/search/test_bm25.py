@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import sys
 
+import bm25s
+import numpy as np
 import pytest
 
 from msshift_bench.errors import DataError, MissingExtraError, UnknownNameError, UsageError
@@ -23,6 +25,23 @@ def test_hundreds_of_equal_passages_are_cut_by_doc_id() -> None:
 
 def found(index: Bm25, texts: list[str], **options: int) -> list[list[tuple[str, float]]]:
     return [list(ranking.items()) for ranking in index.search(texts, **options)]
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0.82, 0.68), (0.0, 0.0), (1.2, 1.0)])
+def test_weights_are_the_bits_of_bm25s_own_loop(
+    k1: float, b: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bm25, "_AT_ONCE", 1000)
+    parameters = Bm25Parameters(k1=k1, b=b)
+    texts = [*passages(300), Passage("no word", "?"), Passage("again", "red red red fish")]
+    ours = Bm25(texts, parameters)
+    theirs = bm25s.BM25(k1=k1, b=b, method="lucene")
+    tokenizer = parameters.tokenizer()
+    terms = list(tokenizer.streaming_tokenize([text for _, text in texts], allow_empty=False))
+    counted = terms, tokenizer.get_vocab_dict()
+    theirs.index(counted, create_empty_token=False, show_progress=False)
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(ours._index.scores[name], theirs.scores[name], strict=True)
 
 
 # ---- searching ------------------------------------------------------------------------------
