@@ -23,12 +23,13 @@ from msshift_bench.baselines.approximate import (
     rank_approximately,
     recall,
 )
-from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
+from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, encode_texts, load_backbone
 from msshift_bench.baselines.block_search import search_dense
 from msshift_bench.baselines.encoded_passages import encode_passages
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import KL, MARGIN_MSE, SearchSettings
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.search import Bm25, Ranking
 
@@ -38,8 +39,8 @@ SIMILARITIES = ("dot", "cosine")
 """The similarities that a search by dot product can rank by."""
 
 
-class BiEncoder(Architecture):
-    """One vector per text.
+class BiEncoder(Neural):
+    """Dense bi-encoder: one vector per text, dot product, in-batch and BM25 negatives.
 
     Attributes:
         pooling: how token states become one vector: ``cls`` or ``mean``.
@@ -122,7 +123,7 @@ class BiEncoder(Architecture):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
         del index

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
 from msshift_bench.baselines.approximate import measured_queries, recall_of
-from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
+from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.candidates import (
@@ -32,9 +32,10 @@ from msshift_bench.baselines.candidates import (
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.late_interaction import max_sim, rerank, scores_by_max_sim
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings, later
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
 from msshift_bench.errors import require
 from msshift_bench.search import Bm25, Ranking
@@ -69,8 +70,8 @@ class ColBertSearch(SearchSettings):
             )
 
 
-class ColBert(Architecture):
-    """One vector per token.
+class ColBert(Neural):
+    """ColBERT: one vector per token, MaxSim.
 
     Attributes:
         dimensions: dimensions of a token's vector.
@@ -224,7 +225,7 @@ class ColBert(Architecture):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and rank the candidates."""
         assert isinstance(search, ColBertSearch)
@@ -270,7 +271,7 @@ class ColBert(Architecture):
         cls,
         queries: npt.NDArray[np.float32],
         passages: EncodedPassages,
-        task: Task,
+        task: Run,
         search: ColBertSearch,
         tokens: TokenSearch,
     ) -> Iterator[Ranking]:

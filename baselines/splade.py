@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
+from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.plumbing import Progress, batches, in_parallel, silent, slices
 from msshift_bench.search import (
@@ -48,8 +49,8 @@ _TOGETHER = 16_384
 """Queries searched together: with 1,000 passages each, 0.13 GB."""
 
 
-class Splade(Architecture):
-    """One sparse vector over the vocabulary per text.
+class Splade(Neural):
+    """SPLADE-max: one sparse vector over the vocabulary per text, FLOPS regulariser.
 
     Attributes:
         in_batch_negatives: the passages of other queries that are a query's negatives besides its
@@ -217,7 +218,7 @@ class Splade(Architecture):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search an inverted index.
 

@@ -22,11 +22,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from msshift_bench.baselines.backbones import weights_digest
+from msshift_bench.baselines.finding import kind_of_model, system_class
 from msshift_bench.baselines.lessons import Lesson, Teacher
-from msshift_bench.baselines.model_kinds import ARCHITECTURES, kind_of_model
-from msshift_bench.baselines.provenance import check_same, read_json
 from msshift_bench.baselines.recipe import BM25
 from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.sidecars import check_same, read_json
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.plumbing import Progress
@@ -85,7 +85,7 @@ class ModelTeacher(Teacher):
             UsageError: if the model is not the one that made the run.
         """
         del index
-        architecture = ARCHITECTURES[kind_of_model(str(self.folder))]
+        architecture: Any = system_class(kind_of_model(str(self.folder)))
         model: Any = architecture.load_model(self.folder)
         if weights_digest(model) != self.facts["weights_sha256"]:
             raise UsageError(

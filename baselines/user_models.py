@@ -19,10 +19,10 @@ import numpy.typing as npt
 from msshift_bench.baselines.backbones import weights_digest
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.block_search import best_of
-from msshift_bench.baselines.model_kinds import ARCHITECTURES, architecture_of
+from msshift_bench.baselines.finding import kind_of, neural_systems
 from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.recipe import SearchSettings
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import batches
 from msshift_bench.search import Bm25, PassageIds, Ranking
@@ -47,7 +47,7 @@ _ENCODES = ("encode_query", "encode_document")
 def model_needs(given: object) -> str:
     """Return what makes an object a model, and what one that is none has instead, for messages."""
     found = [method for method in (*_ELSEWHERE, *_ENCODES) if _has(given, method)]
-    types = ", ".join(dict.fromkeys(one.model_type for one in ARCHITECTURES.values()))
+    types = ", ".join(dict.fromkeys(one.model_type for one in neural_systems().values()))
     return (
         "a model has search(queries, k), or encode_query(texts) and encode_document(texts), or is "
         f"one of sentence-transformers' {types}"
@@ -66,10 +66,11 @@ def find_ranker(model: object) -> type[Ranker] | None:
         return None
     # No model is of a library that was not imported.
     library = sys.modules.get("sentence_transformers")
-    for architecture in ARCHITECTURES.values():
+    for architecture in neural_systems().values():
         model_class = getattr(library, architecture.model_type, None)
         if model_class is not None and isinstance(model, model_class):
-            return architecture_of(architecture.model_type, type(next(iter(model), None)).__name__)
+            kind = kind_of(architecture.model_type, type(next(iter(model), None)).__name__)
+            return None if kind is None else neural_systems()[kind]
     if _has(model, "search"):
         return SearchRanker
     if _has(model, *_ENCODES):
@@ -117,7 +118,7 @@ class EncoderRanker(BiEncoder):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
         return super().rankings(_CheckedEncoder(model), task, search, index)
@@ -188,7 +189,7 @@ class SearchRanker(Ranker):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Search for some queries at a time, and check the rankings that come back."""
         del index

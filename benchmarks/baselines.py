@@ -27,9 +27,9 @@ from typing import Any
 from msshift_bench.baselines.approximate import DenseSearch
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.baselines.colbert import ColBertSearch
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe import RandomEncoder, SearchSettings
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.mini import generator as mini
@@ -79,7 +79,7 @@ def make_models(folder: Path) -> None:
     length = QUERY_LENGTH + PASSAGE_LENGTH
     make_random_encoder(folder / "bert", SHAPE, texts, length=length, seed=0)
     with quiet_libraries():
-        for name, architecture in ARCHITECTURES.items():
+        for name, architecture in neural_systems().items():
             recipe: Any = load_recipe(architecture, name, "mini")
             own = {"dimensions": DIMENSIONS} if name == "colbert" else {}
             recipe = recipe.changed(query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH, **own)
@@ -131,10 +131,10 @@ def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
             return Bm25(task.passages())
 
     with quiet_libraries():
-        model = ARCHITECTURES[system].load_model(folder / system)
+        model = neural_systems()[system].load_model(folder / system)
         found = sum(
             len(ranking)
-            for _, ranking in ARCHITECTURES[system].rankings(model, task, search, index)
+            for _, ranking in neural_systems()[system].rankings(model, task, search, index)
         )
     return {
         "seconds": task.record.seconds,
@@ -175,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--passages", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--only", nargs="+", choices=list(ARCHITECTURES), default=())
+    parser.add_argument("--only", nargs="+", choices=list(neural_systems()), default=())
     parser.add_argument("--folder", type=Path, help="kept; a temporary one by default")
     parser.add_argument("--child", choices=SETTINGS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

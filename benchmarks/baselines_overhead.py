@@ -25,8 +25,8 @@ import torch
 from transformers import PrinterCallback
 
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.baselines.trainer import train
 from msshift_bench.baselines.training_data import TrainingData, make_training_data
@@ -37,7 +37,7 @@ from msshift_bench.plumbing.progress import silent
 from msshift_bench.search.bm25 import Bm25
 from msshift_bench.shifts import get_shift
 
-SYSTEM: Any = ARCHITECTURES["bi-encoder"]
+SYSTEM: Any = neural_systems()["bi-encoder"]
 COLLECTION = "mini:2000"
 
 

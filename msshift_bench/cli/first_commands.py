@@ -11,7 +11,7 @@ FIRST_COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "msshift demo": "all of it on a small generated world",
         "msshift build": "a data set: what to train on, what to test with",
-        "msshift baseline run bm25": "search with a reference system",
+        "msshift run bm25": "search with a reference system",
         "msshift evaluate runs": "what the systems in runs/ score and lose",
         "msshift doctor": "what may stand in your way on this machine",
     }

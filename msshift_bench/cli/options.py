@@ -74,6 +74,16 @@ Store = Annotated[
     ),
 ]
 
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Replace a field of the system or its recipe, e.g. seed=3 or search.depth=100 (a "
+        "value is read as TOML); repeat it for several. `msshift list SYSTEM` shows all.",
+    ),
+]
+
 TestConfig = Annotated[
     str | None,
     typer.Option(

@@ -121,14 +121,14 @@ def teachers(plan: Plan) -> list[Training]:
 
 def system_of(plan: Plan, place: Place, training: Training) -> Any:
     """Return the system to train: its recipe with the training's start and seed."""
+    from msshift_bench.baselines.finding import neural_systems
     from msshift_bench.baselines.neural import TrainedSystem
     from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
     from msshift_bench.baselines.recipe import RANDOM
     from msshift_bench.baselines.recipe_files import find_recipe, load_recipe, parse_recipe
-    from msshift_bench.baselines.registry import ARCHITECTURES
 
     file = find_recipe(training.system, place.recipe)
-    recipe: Any = parse_recipe(ARCHITECTURES[training.system], file)
+    recipe: Any = parse_recipe(neural_systems()[training.system], file)
     if training.start == RANDOM:
         shape = load_recipe(PretrainingRecipe, "pretrain", place.recipe).random
         recipe = recipe.changed(encoder=RANDOM, random=shape)
@@ -184,7 +184,7 @@ def report(plan: Plan, place: Place) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     runs, data = place.runs(plan), ("--data", place.data(plan.data))
     searched = (*data, "--collection", place.collection, "--shift", *plan.data.shifts)
-    run("baseline", "run", "bm25", *searched, "--out", runs)
+    run("run", "bm25", *searched, "--out", runs)
     measures = ("--measures", ",".join(MEASURES), "--allow", "partial")
     written = ("--output", folder / "report.json", "--per-query", folder / "scores.parquet")
     made = [runs]
@@ -279,7 +279,7 @@ def carry_out(given: argparse.Namespace) -> int:
     for start in plan.starts:
         if start != "random" and not place.encoder(start).exists():
             what = ("--collection", place.collection, "--recipe", start)
-            run("baseline", "pretrain", *what, "--out", place.encoder(start))
+            run("pretrain", *what, "--out", place.encoder(start))
     for todo in (teachers(plan), trainings(plan)):
         for done, run_file in enumerate(train_all(plan, place, todo, given.processes), 1):
             print(f"{done} of {len(todo)}: {run_file}", file=sys.stderr, flush=True)

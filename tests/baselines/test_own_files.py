@@ -14,8 +14,8 @@ import pytest
 from msshift_bench.baselines import provenance
 from msshift_bench.baselines.early_stopping import BestWeights
 from msshift_bench.baselines.model_kinds import _SETTINGS, kind_of_model
-from msshift_bench.baselines.provenance import installed_versions, read_json
 from msshift_bench.baselines.recipe import EarlyStopping
+from msshift_bench.baselines.sidecars import installed_versions, read_json
 from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.errors import IntegrityError, UsageError
 

@@ -104,7 +104,7 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
         ("msshift topics re", ["replay", "retrain"]),
         ("msshift evaluate --shift le", ["length"]),
         ("msshift score x --test length-s", ["length-short"]),
-        ("msshift baseline run bi", ["bi-encoder"]),
+        ("msshift run bi", ["bi-encoder"]),
         ("msshift build --test-si", ["--test-size"]),
     ],
 )

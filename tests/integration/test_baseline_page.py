@@ -7,6 +7,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.pretraining_recipe import LateHead, MaskedWords, SpanContrast
 from msshift_bench.baselines.recipe import (
     EarlyStopping,
@@ -15,7 +16,6 @@ from msshift_bench.baselines.recipe import (
     SearchSettings,
     TrainingSettings,
 )
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.reranker import Reranker
 from msshift_bench.baselines.token_index import TokenSearch
 from msshift_bench.baselines.word_reranker import WordReranker
@@ -58,7 +58,7 @@ def kinds() -> list[type]:
     """Return every table of the recipes: those that all share, then those of single systems."""
     found: list[Any] = [TrainingSettings, Recipe, SearchSettings, EarlyStopping, RandomEncoder]
     found += [Reranker, WordReranker, WordVectors]
-    for architecture in ARCHITECTURES.values():
+    for architecture in neural_systems().values():
         found.append(architecture)
         found.append(architecture.search_type())
     return [*dict.fromkeys(found), TokenSearch, MaskedWords, LateHead, SpanContrast]

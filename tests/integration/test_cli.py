@@ -33,7 +33,7 @@ def test_version(script: Command) -> None:
         ["verify"],
         ["build", "lenght"],
         ["evaluate", "nowhere", "--format", "json"],
-        ["baseline", "search", "--model", "x", "--as", "bm25"],
+        ["run", "./x", "--set", "kind=bm25"],
         [],
     ],
     ids=" ".join,
@@ -102,7 +102,7 @@ def test_verify(msshift: Command, built: Path) -> None:
 def test_baseline_and_evaluate(
     msshift: Command, script: Command, built: Path, tmp_path: Path
 ) -> None:
-    done = script("baseline", "run", "bm25", "--shift", "length", "--out", "runs")
+    done = script("run", "bm25", "--shift", "length", "--out", "runs")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "runs/bm25/length.run.gz\n"
     sidecar = json.loads((tmp_path / "runs" / "bm25" / "length.run.json").read_text())
@@ -130,7 +130,7 @@ def test_baseline_and_evaluate(
         (["evaluate", ".", "--measures", "RRR@10"], 2, "unknown measure 'RRR@10'"),
         (["evaluate", ".", "--format", "word"], 2, "unknown format 'word'"),
         (["evaluate", ".", "--ties", "trek"], 2, "did you mean 'trec'?"),
-        (["baseline", "run", "bm25"], 3, "no built data set at msshift"),
+        (["run", "bm25"], 3, "no built data set at msshift"),
         (["no-such-command"], 2, "No such command"),
     ],
 )
@@ -162,7 +162,7 @@ def test_bad_requests(msshift: Command, arguments: list[str], code: int, message
 def test_bad_baseline_requests(
     msshift: Command, built: Path, arguments: list[str], message: str
 ) -> None:
-    done = msshift("baseline", "run", *arguments)
+    done = msshift("run", *arguments)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -192,7 +192,7 @@ def test_the_installed_command_names_a_missing_extra_in_one_sentence(
     (tmp_path / "absent").mkdir()
     absent = tmp_path / "absent" / "Stemmer.py"
     absent.write_text("raise ModuleNotFoundError('no Stemmer', name='Stemmer')")
-    done = script("baseline", "run", "bm25", "--shift", "length", PYTHONPATH=str(absent.parent))
+    done = script("run", "bm25", "--shift", "length", PYTHONPATH=str(absent.parent))
     assert done.returncode == 3, done.stderr
     assert "'bm25' extra: pip install 'msshift-bench[bm25]'" in done.stderr
     assert "Traceback" not in done.stderr

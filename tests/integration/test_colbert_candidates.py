@@ -13,7 +13,6 @@ from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.approximate import recall_of
 from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.colbert import ColBert, ColBertSearch
-from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
 from msshift_bench.baselines.late_interaction import rerank, scores_by_max_sim
 from msshift_bench.baselines.published import search_published
@@ -24,6 +23,7 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.search.ranking import PassageIds
 from tests.conftest import Command
+from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
 
 COLLECTION = "mini:300"
@@ -217,7 +217,7 @@ def test_runs_say_what_was_ranked(tmp_path: Path, capfd: pytest.CaptureFixture[s
     for name, search in searches.items():
         recipe = tmp_path / f"{name}.toml"
         recipe.write_text(tiny_recipe("colbert", search=search))
-        (runs[name],) = run_baseline(
+        (runs[name],) = make_runs(
             "colbert",
             ["length"],
             data=data,

@@ -14,12 +14,11 @@ from typer.testing import CliRunner
 
 from benchmarks.support.tiny_recipes import NEURAL
 from msshift_bench.baselines import estimates, neural
-from msshift_bench.baselines.driver import run_system
 from msshift_bench.baselines.estimates import EncoderShape
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.baselines.recipe import Recipe
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.system import Task
 from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection
@@ -33,6 +32,7 @@ from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
+from tests.support.making import run_system
 from tests.support.run_files import sidecar
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
@@ -132,7 +132,7 @@ def test_the_plan_at_the_size_of_ms_marco(
 ) -> None:
     monkeypatch.setattr("msshift_bench.data.sources.open_collection", lambda *_, **__: Vast())
     monkeypatch.setattr(neural, "measure_speed", lambda: 1e14)
-    command = ["baseline", "run", system, "--recipe", "paper", "--encoder", str(distilbert)]
+    command = ["run", system, "--recipe", "paper", "--encoder", str(distilbert)]
     command += ["--precision", "fp32"]
     command += ["--shift", "topics", "--data", str(topics), "--collection", "vast"]
     command += ["--out", str(tmp_path / "runs"), "--dry-run"]
@@ -145,7 +145,7 @@ def test_the_plan_at_the_size_of_ms_marco(
     ]
     assert {one["state"] for one in planned} == {"new"}
     (estimate,) = {json.dumps(one["estimate"]): one["estimate"] for one in planned}.values()
-    architecture: Any = ARCHITECTURES[system]
+    architecture: Any = neural_systems()[system]
     recipe = load_recipe(architecture, system, "paper")
     work = recipe.work(DISTILBERT, PASSAGES, sum(TEST_QUERIES.values()), 0)
     assert estimate == {
@@ -172,7 +172,7 @@ def test_a_plan_that_knows_no_time_names_none(
     topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("msshift_bench.data.sources.open_collection", lambda *_, **__: Vast())
-    command = ["baseline", "run", "splade", "--recipe", "paper", "--encoder", str(tmp_path / "no")]
+    command = ["run", "splade", "--recipe", "paper", "--encoder", str(tmp_path / "no")]
     command += ["--data", str(topics), "--collection", "vast", "--held-out", "C1", "--dry-run"]
     done = CliRunner().invoke(app, command)
     assert done.stdout == "new       runs/splade/topics/C1.run.gz  100,000 steps\n"
@@ -211,7 +211,7 @@ def test_the_first_steps(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    architecture: Any = ARCHITECTURES[system]
+    architecture: Any = neural_systems()[system]
     models = []
 
     def first_passage(
