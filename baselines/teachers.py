@@ -153,7 +153,7 @@ class RunTeacher(Teacher):
                 f"{len(found) + len(lacking):,} passages that training meets, of {queries:,} "
                 f"queries: {named}{', ...' if len(lacking) > _NAMED else ''}; a model that was "
                 "kept scores every passage (train the teacher with --keep-model), or make its "
-                "runs for the training queries, and deeper (--depth)"
+                "runs for the training queries, and deeper (--set depth)"
             )
         return np.array(found, np.float32)
 
@@ -226,5 +226,5 @@ def _run_of(folder: Path, data: ShiftData, held_out: str, seed: int) -> tuple[Pa
     raise NotFoundError(
         f"{folder} holds no run of {data.shift.name} without {held_out}, of seed {seed} or of the "
         "only one, with the JSON file beside it that says what made it; train the teacher first, "
-        "with the same seeds: msshift baseline run SYSTEM --keep-model"
+        "with the same seeds: msshift run SYSTEM --keep-model"
     )

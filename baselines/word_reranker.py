@@ -77,7 +77,7 @@ class WordReranker(Reranker):
 
     @classmethod
     def load_model(cls, where: str | Path, **options: Any) -> Any:
-        """Return a model from a folder that `msshift baseline run --keep-model` wrote.
+        """Return a model from a folder that `msshift run --keep-model` wrote.
 
         Raises:
             NotFoundError: if it is no such folder, or it cannot be loaded.

@@ -20,20 +20,20 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.baselines import Run, open_system
 from msshift_bench.baselines.approximate import DenseSearch
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.baselines.colbert import ColBertSearch
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe import RandomEncoder, SearchSettings
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.mini import generator as mini
-from msshift_bench.plumbing.progress import silent
 from msshift_bench.records import Row
 from msshift_bench.search.bm25 import Bm25
 from msshift_bench.shifts import get_shift
@@ -63,7 +63,8 @@ SETTINGS: dict[str, tuple[str, SearchSettings]] = {
 }
 
 
-class CpuRecord(RunFacts):
+@dataclass(kw_only=True)
+class CpuRun(Run):
     """Measures the processor's time, which other work on the machine does not lengthen much."""
 
     @contextmanager
@@ -104,41 +105,34 @@ def make_sparse(model: Any, texts: list[str]) -> None:
 def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
     """Encode and search with one setting; what is kept on disk stays there."""
     system, search = SETTINGS[name]
-    shift = get_shift("length")
     rows = tuple(
         Row.judged(query.query_id, query.text, "short", {})
         for query in islice(mini.queries(passages), queries)
     )
     work = folder / "work" / system
     work.mkdir(parents=True, exist_ok=True)
-    task = Task(
+    measured = CpuRun(
         name="a model",
-        shift=shift,
-        held_out=None,
+        system=open_system("bm25"),
+        shift=get_shift("length"),
         collection=open_collection(f"mini:{passages}"),
         queries=tuple(sorted(rows)),
-        train=(),
-        validation=(),
-        triples=None,
         work=work,
-        logs=None,
-        record=CpuRecord(),
-        progress=silent,
     )
 
     def index() -> Bm25:
-        with task.record.stage("BM25"):
-            return Bm25(task.passages())
+        with measured.stage("BM25"):
+            return Bm25(measured.passages())
 
     with quiet_libraries():
         model = neural_systems()[system].load_model(folder / system)
         found = sum(
             len(ranking)
-            for _, ranking in neural_systems()[system].rankings(model, task, search, index)
+            for _, ranking in neural_systems()[system].rankings(model, measured, search, index)
         )
     return {
-        "seconds": task.record.seconds,
-        "index": {"bytes": 0, **task.record.facts.get("index", {})},
+        "seconds": measured.seconds,
+        "index": {"bytes": 0, **measured.facts.get("index", {})},
         "found": found,
     }
 

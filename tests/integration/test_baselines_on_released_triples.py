@@ -1,4 +1,4 @@
-"""``msshift baseline run`` on data sets with and without training triples."""
+"""``msshift run`` on data sets with and without training triples."""
 
 from __future__ import annotations
 
