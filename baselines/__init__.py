@@ -10,7 +10,6 @@ from msshift_bench.baselines.making import make
 from msshift_bench.baselines.opening import open_system
 from msshift_bench.baselines.plan import Plan
 from msshift_bench.baselines.pretraining import pretrain_encoder
-from msshift_bench.baselines.recipe import read_changes
 from msshift_bench.baselines.recipe_files import RecipeFile, recipe_files
 from msshift_bench.baselines.system import Run, System
 
@@ -25,7 +24,6 @@ __all__ = [
     "make",
     "open_system",
     "pretrain_encoder",
-    "read_changes",
     "recipe_files",
     "run_leakage_experiment",
 ]

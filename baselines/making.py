@@ -65,7 +65,7 @@ def make(plan: Plan, engine: Engine | None = None, progress: Progress = silent) 
             # Nothing holds on to a run that is over, so that what it has read is freed.
             run = left.popleft()
             if not is_first():
-                run.system.follow(run.work, run.logs or run.work, run.is_complete)
+                run.system.follow(run)
                 continue
             number = f" ({len(paths) - len(left)} of {len(paths)})" if len(paths) > 1 else ""
             start = time.monotonic()

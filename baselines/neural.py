@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -192,9 +192,10 @@ class Neural(Architecture):
             shared[MODEL] = {digest: self._searching(model)}
         return shared[MODEL][digest]
 
-    def follow(self, work: Path, logs: Path, is_over: Callable[[], bool]) -> None:
+    def follow(self, run: Run) -> None:
         """Train with the first process, if it trains."""
-        if not wait_for(work / _TOGETHER, is_over):
+        work = run.work
+        if not wait_for(work / _TOGETHER, run.is_complete):
             return
         validation = self.validation
         if (work / _WITHOUT_VALIDATION).exists():
@@ -205,7 +206,7 @@ class Neural(Architecture):
             return
         triples = TrainingData.load(work / _TOGETHER)
         with quiet_libraries():
-            self._fit(self._new_model(work), triples, best, work, logs, self.name, silent)
+            self._fit(self._new_model(work), triples, best, work, run.logs, self.name, silent)
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""

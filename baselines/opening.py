@@ -32,6 +32,9 @@ def open_system(
         changes: replaces fields: name -> value, for a field of a table ``table.name``. What can be
             replaced for a model, see `open_model`.
 
+    Returns:
+        The system; what `find_systems` holds tells its class.
+
     Raises:
         UnknownNameError: if there is no such system, recipe or field.
         UsageError: if a value is impossible, or a system that has no recipe is given one.

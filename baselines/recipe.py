@@ -112,7 +112,7 @@ def read_changes(settings: Iterable[str]) -> dict[str, Any]:
     for setting in settings:
         name, _, text = (part.strip() for part in setting.partition("="))
         if not (name and text):
-            raise UsageError(f"--set is {setting!r}; give FIELD=VALUE, e.g. seed=3")
+            raise UsageError(f"--set is {setting!r}; give KEY=VALUE, e.g. seed=3")
         if name in changes:
             raise UsageError(f"--set names {name} twice; give it one value")
         try:

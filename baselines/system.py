@@ -229,15 +229,9 @@ class System(Table, ABC):
     def forget(self) -> None:
         """Remove what was kept from one run of a plan for the next, once all are made."""
 
-    def follow(self, work: Path, logs: Path, is_over: Callable[[], bool]) -> None:
-        """Help the first of several processes to make one run; see `processes`.
-
-        Args:
-            work: the folder of the run's unfinished work.
-            logs: the folder of TensorBoard's files.
-            is_over: returns whether the run is complete.
-        """
-        del work, logs, is_over
+    def follow(self, run: Run) -> None:
+        """Help the first of several processes to make a run; see `processes`."""
+        del run
 
 
 @dataclass(kw_only=True)

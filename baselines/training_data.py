@@ -229,7 +229,7 @@ def make_training_data(task: Run, recipe: Recipe, part: TrainingPart = WHOLE) ->
     if passages.null_count:
         raise DataError(
             f"{task.collection.name} lacks {passages.null_count} passages that the data set's "
-            "triples name; give the collection that they were mined from, or take --set triples=mine"
+            "triples name; give the collection that they were mined from, or set triples=mine"
         )
     scores = None
     if task.teacher is not None:
@@ -333,7 +333,7 @@ def _released_examples(task: Run, released: GivenTriples, at_once: int) -> Seque
             raise UsageError(
                 f"{released.config} holds {len(pool)} negatives for the query {query_id!r} and its "
                 f"passage {positive_id!r}, and the recipe takes {at_once} at once "
-                "(negatives_per_query); take --set triples=mine, or build triples with more --negatives"
+                "(negatives_per_query); set triples=mine, or build triples with more --negatives"
             )
         examples.append(Example(query_id, positive_id, tuple(pool), relevant[query_id]))
     return examples

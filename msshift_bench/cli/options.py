@@ -78,7 +78,7 @@ Changes = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        metavar="FIELD=VALUE",
+        metavar="KEY=VALUE",
         help="Replace a field of the system or its recipe, e.g. seed=3 or search.depth=100 (a "
         "value is read as TOML); repeat it for several. `msshift list SYSTEM` shows all.",
     ),

@@ -40,7 +40,8 @@ def pretrain(
 
     Example: `msshift pretrain --collection mini:300 --recipe mini --out encoder --set steps=10`
     """
-    from msshift_bench.baselines import pretrain_encoder, read_changes
+    from msshift_bench.baselines import pretrain_encoder
+    from msshift_bench.baselines.recipe import read_changes
 
     with progress_bars() as progress, shown_log("baselines.pretraining", "baselines.trainer"):
         folder = pretrain_encoder(

@@ -89,7 +89,8 @@ def run(
 
     Example: `msshift run bi-encoder --shift length --recipe mini --set seed=3`
     """
-    from msshift_bench.baselines import Plan, make, open_system, read_changes
+    from msshift_bench.baselines import Plan, make, open_system
+    from msshift_bench.baselines.recipe import read_changes
     from msshift_bench.data import open_dataset, open_source
     from msshift_bench.engine import Engine
 
@@ -122,6 +123,7 @@ def run(
 
 def _show(plan: Plan, as_json: bool) -> None:
     """Print the runs of a plan, and what this machine lacks to make them."""
+    plan.system.check_installed()
     runs = plan.runs()
     states = [run.state() for run in runs]
     if as_json:
@@ -137,7 +139,6 @@ def _show(plan: Plan, as_json: bool) -> None:
     for run, state in zip(runs, states, strict=True):
         if state != "complete":
             try:
-                run.system.check_installed()
                 run.system.check(run)
             except MissingError as error:
                 raise MissingError(f"this machine cannot make them: {error}") from error

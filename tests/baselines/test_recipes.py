@@ -386,7 +386,7 @@ def test_values_are_read_as_toml_and_what_is_none_as_a_text() -> None:
         "seed": 3, "k1": 0.9, "a.b": True, "c": [1, 2], "d": "some/model", "e": "3", "f": "x=y",
     }  # fmt: skip
     for wrong, message in (
-        (["seed"], "--set is 'seed'; give FIELD=VALUE"),
+        (["seed"], "--set is 'seed'; give KEY=VALUE"),
         (["=3"], "--set is '=3'"),
         (["seed="], "--set is 'seed='"),
         (["seed=1", "seed=2"], "--set names seed twice"),

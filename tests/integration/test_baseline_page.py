@@ -81,11 +81,13 @@ def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
     ran = run_blocks(PAGE, tmp_path, before=SHORT)
     assert [command[1] for command in ran] == [
         "build",
-        *["baseline"] * 4,
+        *["run"] * 4,
         "triples",
-        "baseline",
-        *["recipes"] * 3,
-        *["baseline"] * 3,
+        "run",
+        *["list"] * 3,
+        "run",
+        "pretrain",
+        "run",
         "-c",
     ]
 

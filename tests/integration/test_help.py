@@ -215,7 +215,7 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-WITH_MODELS = ("msshift demo", "msshift baseline", "msshift leakage experiment")
+WITH_MODELS = ("msshift demo", "msshift run", "msshift pretrain", "msshift leakage experiment")
 
 
 @pytest.mark.slow

@@ -170,7 +170,11 @@ def test_a_hub_that_does_not_answer_is_asked_once(
             False,
             "trains in fp16, which needs a GPU, and torch finds none here; ",
         ),
-        ("bf16", True, "the recipe trains in bf16, which Some GPU does not know; take --precision"),
+        (
+            "bf16",
+            True,
+            "the recipe trains in bf16, which Some GPU does not know; take --set precision",
+        ),
     ],
 )
 def test_without_the_gpu_that_the_precision_needs(
