@@ -86,22 +86,22 @@ def describe_model(model: Any) -> dict[str, object]:
     """Return what is known to decide a model's scores; nothing for one that is not of torch.
 
     Returns:
-        ``weights_sha256``; ``settings_sha256``, of the modules' settings, the prompts and the
-        longest input; and ``similarity``, if the model names one.
+        ``weights_sha256``; ``settings``: the prompts, the longest input, the dimensions that
+        vectors are cut to, and the digest of the modules' settings; and ``similarity``, if the
+        model names one. JSON values.
     """
     if not _has(model, "state_dict"):
         return {}
     similarity = getattr(model, "similarity_fn_name", None)
+    modules = _ADDRESS.sub("", repr(model))
     settings = {
-        "modules": _ADDRESS.sub("", repr(model)),
+        "modules_sha256": hashlib.sha256(modules.encode()).hexdigest(),
         **{name: getattr(model, name, None) for name in ("prompts", "max_seq_length")},
         "truncate_dim": getattr(model, "truncate_dim", None),
     }
     return {
         "weights_sha256": weights_digest(model),
-        "settings_sha256": hashlib.sha256(
-            json.dumps(settings, sort_keys=True, default=str).encode()
-        ).hexdigest(),
+        "settings": json.loads(json.dumps(settings, default=str)),
         **({"similarity": str(similarity)} if similarity is not None else {}),
     }
 

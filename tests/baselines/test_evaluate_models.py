@@ -15,8 +15,9 @@ from msshift_bench.baselines import system as system_module
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.lessons import Lesson
 from msshift_bench.baselines.reranker import distance_to_teacher
-from msshift_bench.baselines.teachers import ModelTeacher
+from msshift_bench.baselines.teachers import _score_by_model
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.plumbing import silent
 from msshift_bench.search import kept_index
 from tests.conftest import Build
 from tests.support.making import make_runs
@@ -191,9 +192,10 @@ def test_a_sparse_model_without_terms_is_refused_and_makes_no_empty_run(
 
 def test_a_teacher_whose_weights_were_changed_is_refused(models: Path) -> None:
     lesson = Lesson((), [], pa.array([], pa.string()), [])
-    teacher = ModelTeacher({"weights_sha256": "0" * 64}, models / "my-bi-encoder", batch_size=8)
     with pytest.raises(UsageError, match="my-bi-encoder is not the model that the sidecar beside"):
-        teacher.score(lesson, lambda: pytest.fail("no index"), lambda *_: None)
+        _score_by_model(
+            models / "my-bi-encoder", 8, "0" * 64, lesson, lambda: pytest.fail("no index"), silent
+        )
 
 
 def test_the_distance_to_a_teacher_is_that_of_the_paper_or_of_softmaxes() -> None:
@@ -216,8 +218,13 @@ def test_another_prompt_is_another_model(models: Path, data: Path, tmp_path: Pat
     assert evaluate(model, "length", **given).doubts == first.doubts
     assert (tmp_path / "mine" / "length.run.gz").stat().st_mtime_ns == written
     model.prompts["query"] = "what is asked: "
-    with pytest.raises(UsageError, match=r"settings_sha256 .* instead of "):
+    with pytest.raises(UsageError) as caught:
         evaluate(model, "length", **given)
+    # It names what differs, and what the caller changes to have both.
+    assert 'differs from this request: query "" instead of "what is asked: ". Choose another ' in (
+        str(caught.value)
+    )
+    assert "runs= or name=, or remove" in str(caught.value)
 
 
 def test_a_reranker_of_three_classes_is_refused_before_anything_is_read(data: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -184,24 +183,20 @@ def test_parts_go_on_in_the_order_of_the_whole(run: Run) -> None:
     assert len(orders[0] & orders[1]) > 12
 
 
-class ByLength(Teacher):
-    """Scores a passage by its length, and the query by its id."""
-
-    facts = MappingProxyType({"kind": "length"})
-
-    def score(self, lesson: Lesson, *_: Any) -> Any:
-        texts = lesson.texts.to_pylist()
-        return np.concatenate(
-            [
-                np.array([len(texts[place]) + 0.5 * len(row.text) for place in places])
-                for row, places in zip(lesson.queries, lesson.candidates, strict=True)
-            ]
-        )
+def by_length(lesson: Lesson, *_: Any) -> Any:
+    """Score a passage by its length, and the query by its id."""
+    texts = lesson.texts.to_pylist()
+    return np.concatenate(
+        [
+            np.array([len(texts[place]) + 0.5 * len(row.text) for place in places])
+            for row, places in zip(lesson.queries, lesson.candidates, strict=True)
+        ]
+    )
 
 
 def test_every_passage_has_its_teacher_s_score(run: Run, tmp_path: Path) -> None:
     chosen = recipe(steps=9, teacher="bm25", teacher_scale=2.0)
-    data = make_training_data(replace(run, teacher=ByLength()), chosen)
+    data = make_training_data(replace(run, teacher=Teacher({}, by_length)), chosen)
     data.save(tmp_path / "kept")
     for kept in (data, TrainingData.load(tmp_path / "kept")):
         for place in range(len(kept)):
@@ -213,9 +208,6 @@ def test_every_passage_has_its_teacher_s_score(run: Run, tmp_path: Path) -> None
 
 
 def test_scores_that_are_not_finite_are_refused(run: Run) -> None:
-    class Broken(ByLength):
-        def score(self, lesson: Lesson, *_: Any) -> Any:
-            return super().score(lesson) * np.inf
-
+    broken = Teacher({}, lambda *given: by_length(*given) * np.inf)
     with pytest.raises(DataError, match=r"(\d+) of the teacher's \1 scores are not finite"):
-        make_training_data(replace(run, teacher=Broken()), recipe(teacher="bm25"))
+        make_training_data(replace(run, teacher=broken), recipe(teacher="bm25"))

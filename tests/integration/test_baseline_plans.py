@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
+from msshift_bench.baselines import training_data
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.runs import find_run_sets
@@ -94,6 +95,28 @@ def test_everything_is_checked_before_anything_is_made(
         with pytest.raises(UsageError, match=r"long\.run\.gz exists, and nothing says"):
             refuse("bi-encoder", **given)
     assert [path.name for path in (tmp_path / "runs").rglob("*") if path.is_file()] == [last.name]
+
+
+@pytest.mark.neural
+def test_a_seed_that_cannot_fill_its_batches_fails_before_anything_is_trained(
+    given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+    given |= {"recipe": tmp_path / "tiny.toml", "out": tmp_path / "runs"}
+    plan_batches = training_data.plan_batches
+
+    def shared(*arguments: Any, seed: int, **options: Any) -> Any:
+        if seed == 2:
+            raise DataError("no batch of 8 can be made")
+        return plan_batches(*arguments, seed=seed, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training_data, "plan_batches", shared)
+        with pytest.raises(DataError, match="no batch of 8 can be made"):
+            make_runs("bi-encoder", seeds=[1, 2], **given)
+    with pytest.raises(DataError, match="training examples are fewer than a batch of 4096"):
+        make_runs("bi-encoder", batch_size=4096, **given)
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.neural
