@@ -1,21 +1,44 @@
-"""Search over blocks of passages, one of them in memory at a time, and reranking."""
+"""Passages encoded by a model, in blocks on disk, and search over them, one block at a time.
+
+Every retriever searches in this form: passages are encoded block by block, each block in a file of
+its own; every block is searched for all queries; and `Best` merges the blocks by score, then
+doc_id. So neither the number of blocks nor a kill between two of them changes a ranking.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.arrays import Vectors
-from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages
-from msshift_bench.plumbing import Progress, silent, slices
-from msshift_bench.search import Best, PassageIds, Ranking, rankings_of, search_vectors
+from msshift_bench.plumbing import Progress, batches, silent, slices, write_atomically
+from msshift_bench.records import Passage
+from msshift_bench.search import Best, PassageIds, Ranking, rankings_of
 
-__all__ = ["BlockScores", "best_of", "search_blocks", "search_dense"]
+__all__ = [
+    "AddBlock",
+    "Arrays",
+    "EncodedPassages",
+    "PassageBlock",
+    "best_of",
+    "encode_passages",
+    "search_blocks",
+]
 
-BlockScores = Callable[[Arrays, slice], Vectors]
-"""``(arrays of a block, queries)`` -> the scores of its passages, of shape (queries, passages)."""
+Arrays = Mapping[str, npt.NDArray[Any]]
+"""The arrays of one block, by name."""
+
+AddBlock = Callable[[Best, slice, Arrays, slice], None]
+"""``(best, queries, block, rows)``: adds the scores that a block's passages, which have these rows
+in the collection, have for some of the queries."""
+
+_SIZE = 20_000
+"""Passages per block: 60 MB of vectors with 768 dimensions."""
 
 _QUERIES = 16_384
 """Queries searched together: with 1,000 passages each, 0.5 GB of candidates at most."""
@@ -24,35 +47,108 @@ _TOLD = 128
 """Rankings that are Python's mappings at the same time."""
 
 
+@dataclass(frozen=True, slots=True)
+class PassageBlock:
+    """Some passages in a row.
+
+    Attributes:
+        path: the file of their arrays.
+        size: how many passages.
+    """
+
+    path: Path
+    size: int
+
+    def load(self) -> dict[str, npt.NDArray[Any]]:
+        """Read the arrays."""
+        with np.load(self.path) as arrays:
+            return dict(arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPassages:
+    """All passages.
+
+    Attributes:
+        ids: their doc_ids, in the order of the blocks.
+        blocks: the blocks.
+    """
+
+    ids: PassageIds
+    blocks: Sequence[PassageBlock]
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that the blocks take on disk."""
+        return sum(block.path.stat().st_size for block in self.blocks)
+
+
+def encode_passages(
+    encode: Callable[[list[str]], Arrays],
+    passages: Iterable[Passage],
+    folder: Path,
+    progress: Progress,
+    total: int = 0,
+) -> EncodedPassages:
+    """Encode passages in blocks on disk; existing blocks are kept.
+
+    A block's file name holds the digest of its passages, so that it is used for the same passages
+    only. The folder belongs to one model and must not serve another.
+
+    Args:
+        encode: turns the texts of a block into arrays.
+        passages: the passages; streamed once.
+        folder: the folder of the blocks.
+        progress: called with ``(stage, done, total)``.
+        total: how many passages there are; 0 if that is not known.
+    """
+    progress("encode", 0, total)
+    doc_ids: list[str] = []
+    blocks: list[PassageBlock] = []
+    for block in batches(passages, _SIZE):
+        digest = hashlib.sha256(repr(block).encode()).hexdigest()
+        path = folder / f"{len(blocks):05d}-{digest[:32]}.npz"
+        if not path.exists():
+            arrays = encode([passage.text for passage in block])
+            with write_atomically(path) as file:
+                np.savez(file, allow_pickle=False, **arrays)
+        blocks.append(PassageBlock(path, len(block)))
+        doc_ids.extend(passage.doc_id for passage in block)
+        progress("encode", len(doc_ids), total)
+    return EncodedPassages(PassageIds(doc_ids), blocks)
+
+
 def search_blocks(
-    score: BlockScores,
-    blocks: EncodedPassages,
+    add: AddBlock,
+    passages: EncodedPassages,
     queries: int,
     *,
     depth: int,
+    floor: float = -np.inf,
     progress: Progress = silent,
 ) -> Iterator[Ranking]:
-    """Rank all passages for each query, one block of passages in memory at a time.
+    """Rank passages for each query, one block of passages in memory at a time.
 
     Args:
-        score: scores the passages of one block.
-        blocks: the passages.
+        add: adds the scores of one block's passages.
+        passages: the passages.
         queries: how many queries there are.
         depth: passages per ranking.
+        floor: passages that do not score above it are not ranked.
         progress: called with the number of blocks searched.
 
     Yields:
         A ranking for each query, in their order.
     """
     for part in slices(queries, _QUERIES):
-        best = Best(blocks.ids, part.stop - part.start, depth)
+        best = Best(passages.ids, part.stop - part.start, depth, floor)
         start = 0
-        for number, block in enumerate(blocks.blocks, 1):
-            best.add(score(block.load(), part), start)
+        for number, block in enumerate(passages.blocks, 1):
+            add(best, part, block.load(), slice(start, start + block.size))
             start += block.size
-            progress("search blocks", number, len(blocks.blocks))
+            progress("search blocks", number, len(passages.blocks))
         for some in slices(len(best.keys), _TOLD):
-            yield from rankings_of(best.keys[some], blocks.ids)
+            yield from rankings_of(best.keys[some], passages.ids)
 
 
 def best_of(
@@ -68,33 +164,3 @@ def best_of(
     """
     best = np.lexsort((-ids.order[rows], -scores))[:depth]
     return dict(zip(ids.ids[rows[best]].tolist(), scores[best].tolist(), strict=True))
-
-
-def search_dense(
-    queries: npt.NDArray[np.float32],
-    passages: EncodedPassages,
-    *,
-    depth: int,
-    progress: Progress = silent,
-) -> Iterator[Ranking]:
-    """Rank all passages for each query by exact dot product, one block in memory at a time.
-
-    Args:
-        queries: vectors of shape (queries, dimensions).
-        passages: blocks that hold ``vectors``, in 32 or 16 bits.
-        depth: passages per ranking.
-        progress: called with the number of blocks searched.
-
-    Yields:
-        A ranking for each query, in their order.
-    """
-
-    def vectors() -> Iterator[npt.NDArray[np.float16 | np.float32]]:
-        for number, block in enumerate(passages.blocks, 1):
-            yield block.read("vectors")
-            progress("search blocks", number, len(passages.blocks))
-
-    for part in slices(len(queries), _QUERIES):
-        best = search_vectors(vectors(), queries[part], passages.ids, depth=depth)
-        for some in slices(len(best), _TOLD):
-            yield from rankings_of(best[some], passages.ids)

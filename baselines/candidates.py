@@ -1,4 +1,4 @@
-"""The candidates that a model ranks: all passages, those of the nearest tokens, or BM25's first.
+"""The candidates that a model ranks: all passages, or BM25's first.
 
 A model that ranks BM25's passages is a reranker: its recall is BM25's and cannot shift. Readers of
 the run must see that, so every run names its candidates.
@@ -13,7 +13,6 @@ from pydantic import Field
 
 __all__ = [
     "ALL_PASSAGES",
-    "NEAREST_TOKENS",
     "CandidatesName",
     "describe_candidates",
     "first_of_bm25",
@@ -21,12 +20,11 @@ __all__ = [
 ]
 
 ALL_PASSAGES = "all"
-NEAREST_TOKENS = "tokens"
 
 _FIRST = "bm25:([1-9][0-9]*)"
 
-CandidatesName = Annotated[str, Field(pattern=f"^({ALL_PASSAGES}|{NEAREST_TOKENS}|{_FIRST})$")]
-"""A recipe's ``candidates``: ``all``, ``tokens`` or ``bm25:<number>``."""
+CandidatesName = Annotated[str, Field(pattern=f"^({ALL_PASSAGES}|{_FIRST})$")]
+"""A recipe's ``candidates``: ``all`` or ``bm25:<number>``."""
 
 
 def first_of_bm25(candidates: str) -> int:
@@ -39,8 +37,6 @@ def describe_candidates(candidates: str) -> str:
     """Return the candidates in a sidecar's words, e.g. ``reranks BM25's first 1000``."""
     if candidates == ALL_PASSAGES:
         return "all passages"
-    if candidates == NEAREST_TOKENS:
-        return "passages of the tokens nearest to the query's"
     return f"reranks BM25's first {first_of_bm25(candidates)}"
 
 

@@ -9,7 +9,7 @@ the passage.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +17,41 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.approximate import measured_queries, recall_of
 from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
-from msshift_bench.baselines.block_search import search_blocks
+from msshift_bench.baselines.block_search import (
+    Arrays,
+    EncodedPassages,
+    encode_passages,
+    search_blocks,
+)
 from msshift_bench.baselines.candidates import (
     ALL_PASSAGES,
-    NEAREST_TOKENS,
     CandidatesName,
     describe_candidates,
     first_of_bm25,
     reranks_tag,
 )
-from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.estimates import EncoderShape
-from msshift_bench.baselines.late_interaction import max_sim, rerank, scores_by_max_sim
 from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings, later
-from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.system import Run
-from msshift_bench.baselines.token_index import TokenSearch, find_token_index, passages_of_tokens
 from msshift_bench.errors import require
-from msshift_bench.search import Bm25, Ranking
+from msshift_bench.plumbing import Progress, batches, silent
+from msshift_bench.search import Best, Bm25, Ranking
 
-__all__ = ["ColBert", "ColBertSearch"]
+__all__ = ["ColBert", "ColBertSearch", "max_sim", "rerank", "search_tokens"]
 
 _MARKERS = {"query": "[unused0]", "document": "[unused1]"}
 """The tokens that tell queries and passages apart; BERT's vocabulary holds them."""
+
+
+_TILE = {"cpu": (250_000, 128), "cuda": (32_000_000, 4096)}
+"""Dot products at once, and of how many query tokens: 1 MB, which a processor's cache holds, or 128
+MB."""
+
+_TOGETHER = 16_384
+"""Queries whose candidates are ranked in one pass over the blocks: 130 MB with 1,000 each."""
 
 
 class ColBertSearch(SearchSettings):
@@ -51,23 +59,11 @@ class ColBertSearch(SearchSettings):
 
     Attributes:
         candidates: the passages that MaxSim ranks for a query. ``all``: the whole collection, which
-            is exact, and takes time in proportion to its tokens. ``tokens``: the passages of the
-            tokens that are nearest to one of the query's, as in ColBERT's paper (section 3.6).
-            ``bm25:1000``: BM25's first 1,000; the model then reranks, and its recall is BM25's.
-        tokens: how the nearest tokens are found, if and only if `candidates` is ``tokens``.
+            is exact, and takes time in proportion to its tokens. ``bm25:1000``: BM25's first 1,000;
+            the model then reranks, and its recall is BM25's.
     """
 
     candidates: CandidatesName = ALL_PASSAGES
-    tokens: TokenSearch | None = None
-
-    def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
-        if (self.candidates == NEAREST_TOKENS) == (self.tokens is None):
-            yield (
-                "candidates",
-                f"it is {self.candidates!r}, and a table [search.tokens] goes with "
-                f"candidates = {NEAREST_TOKENS!r} and with no other",
-            )
 
 
 class ColBert(Neural):
@@ -92,24 +88,6 @@ class ColBert(Neural):
     loss_scale: NonNegativeFloat
     query_augmentation: bool = later(True)
     search: ColBertSearch
-
-    def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with several fields together."""
-        yield from super().rules()
-        tokens = self.search.tokens
-        if tokens is not None and self.dimensions % tokens.sub_vectors:
-            yield (
-                "dimensions",
-                f"{self.dimensions} is no multiple of sub_vectors {tokens.sub_vectors}",
-            )
-
-    @classmethod
-    def search_by(cls, options: Mapping[str, Any]) -> SearchSettings:
-        """Return how to search; the nearest tokens are found as in the recipe ``paper``."""
-        if options.get("candidates") == NEAREST_TOKENS:
-            paper = load_recipe(ColBert, cls.name, "paper")
-            options = {**options, "tokens": paper.search.tokens}
-        return super().search_by(options)
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with a projection of its token states (ColBERT, section 3.2)."""
@@ -171,22 +149,15 @@ class ColBert(Neural):
         )
 
     def scoring(self, passages: int, queries: int) -> float:
-        """Return the operations of MaxSim with every candidate, and of finding candidates."""
+        """Return the operations of MaxSim with every candidate."""
         candidates = first_of_bm25(self.search.candidates) or passages
-        finding = 0.0
-        if self.search.tokens is not None:
-            candidates = self.query_length * self.search.tokens.matches
-            tokens = passages * self.passage_length
-            finding = self.search.tokens.operations(tokens, self.dimensions)
         products = min(candidates, passages) * self.passage_length * self.dimensions
-        return queries * self.query_length * (2.0 * products + finding)
+        return queries * self.query_length * 2.0 * products
 
     def bytes_per_passage(self, shape: EncoderShape) -> int:
-        """Return the bytes of a passage's vectors, in 16 bits, and of its tokens in an index."""
+        """Return the bytes of a passage's vectors, in 16 bits."""
         del shape
-        tokens = self.search.tokens
-        indexed = 0 if tokens is None else tokens.bytes_per_token
-        return (2 * self.dimensions + indexed) * self.passage_length
+        return 2 * self.dimensions * self.passage_length
 
     @classmethod
     def tag_of(cls, search: SearchSettings) -> str:
@@ -251,48 +222,117 @@ class ColBert(Neural):
             check_finite(finite, texts)
         task.record.facts["index"] = {"bytes": passages.bytes}
         task.record.facts["candidates"] = describe_candidates(search.candidates)
-        if search.tokens is not None:
-            rankings = cls._rank_by_tokens(queries, passages, task, search, search.tokens)
-        elif depth := cls.reranks(search):
-            first_passages = index().search(texts, depth=depth)
+        if depth := cls.reranks(search):
             rows = (
-                np.array(passages.ids.rows(list(ranking)), np.int64) for ranking in first_passages
+                np.array(passages.ids.rows(list(ranking)), np.int64)
+                for ranking in index().search(texts, depth=depth)
             )
             rankings = rerank(queries, passages, rows, search.depth)
         else:
-            scores = scores_by_max_sim(queries)
-            rankings = search_blocks(
-                scores, passages, len(texts), depth=search.depth, progress=task.progress
-            )
+            rankings = search_tokens(queries, passages, search.depth, task.progress)
         yield from task.ranked(rankings, passages.ids)
 
-    @classmethod
-    def _rank_by_tokens(
-        cls,
-        queries: npt.NDArray[np.float32],
-        passages: EncodedPassages,
-        task: Run,
-        search: ColBertSearch,
-        tokens: TokenSearch,
-    ) -> Iterator[Ranking]:
-        """Rank the passages of the nearest tokens, and record the recall against all passages."""
-        task.progress("index", 0, 0)
-        with task.record.stage("index"):
-            file = find_token_index(passages, tokens, task.work / "index")
 
-        def ranked(vectors: npt.NDArray[np.float32]) -> Iterator[Ranking]:
-            rows = passages_of_tokens(vectors, passages, file, tokens)
-            return rerank(vectors, passages, rows, search.depth)
+def search_tokens(
+    queries: npt.NDArray[np.float32],
+    passages: EncodedPassages,
+    depth: int,
+    progress: Progress = silent,
+) -> Iterator[Ranking]:
+    """Rank all passages for each query by MaxSim.
 
-        task.progress("recall", 0, 0)
-        with task.record.stage("recall"):
-            some = measured_queries(queries)
-            scores = scores_by_max_sim(some)
-            exact = search_blocks(scores, passages, len(some), depth=search.depth)
-            recalled = recall_of(exact, ranked(some))
-        size = passages.bytes + file.stat().st_size
-        task.record.facts["index"] = {"bytes": size, **recalled}
-        return ranked(queries)
+    Args:
+        queries: vectors of shape (queries, tokens, dimensions).
+        passages: blocks that hold ``vectors`` and ``lengths``.
+        depth: passages per ranking.
+        progress: called with the number of blocks searched.
+    """
+
+    def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
+        best.add(max_sim(queries[part], block["vectors"], block["lengths"]), rows.start)
+
+    return search_blocks(add, passages, len(queries), depth=depth, progress=progress)
+
+
+def rerank(
+    queries: npt.NDArray[np.float32],
+    passages: EncodedPassages,
+    candidates: Iterable[npt.NDArray[np.int64]],
+    depth: int,
+) -> Iterator[Ranking]:
+    """Rank each query's candidates by MaxSim.
+
+    Args:
+        queries: vectors of shape (queries, tokens, dimensions).
+        passages: blocks that hold ``vectors`` and ``lengths``.
+        candidates: for each query, the rows of its candidates, each once, in any order.
+        depth: passages per ranking.
+    """
+    first = 0
+    for group in batches(candidates, _TOGETHER):
+        asked = queries[first : first + len(group)]
+
+        def add(
+            best: Best,
+            part: slice,
+            block: Arrays,
+            rows: slice,
+            asked: npt.NDArray[np.float32] = asked,
+            group: Sequence[npt.NDArray[np.int64]] = group,
+        ) -> None:
+            starts = np.cumsum(block["lengths"]) - block["lengths"]
+            for place, (query, chosen) in enumerate(zip(asked[part], group[part], strict=True)):
+                inside = np.sort(chosen[(chosen >= rows.start) & (chosen < rows.stop)])
+                if len(inside):
+                    lengths = block["lengths"][inside - rows.start]
+                    ends = starts[inside - rows.start] + lengths
+                    tokens = [
+                        block["vectors"][end - length : end]
+                        for end, length in zip(ends, lengths, strict=True)
+                    ]
+                    scores = max_sim(query[None], np.concatenate(tokens), lengths)[0]
+                    best.add_some(place, scores, inside)
+
+        yield from search_blocks(add, passages, len(group), depth=depth)
+        first += len(group)
+
+
+def max_sim(
+    queries: npt.NDArray[np.float32],
+    tokens: npt.NDArray[np.floating[Any]],
+    lengths: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float32]:
+    """Return MaxSim of queries with passages (ColBERT, equation 3), of shape (queries, passages).
+
+    Args:
+        queries: vectors of shape (queries, tokens, dimensions).
+        tokens: the vectors of all passages' tokens, of shape (tokens, dimensions).
+        lengths: the tokens of each passage, at least 1.
+    """
+    torch = require("torch", "neural", "ColBERT")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    products, columns = _TILE[device]
+    width, dimensions = queries.shape[1:]
+    together = max(1, columns // width)
+    lefts = [
+        torch.from_numpy(part.reshape(-1, dimensions)).to(device).T.contiguous()
+        for part in np.split(queries, range(together, len(queries), together))
+    ]
+    scores = np.empty((len(lengths), len(queries)), np.float32)
+    starts = np.cumsum(lengths) - lengths
+    # Passages of one length are one tensor, whose maxima need no bounds.
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        step = max(1, products // (length * together * width))
+        for part in np.split(rows, range(step, len(rows), step)):
+            places = starts[part] + np.arange(length)[:, None]
+            right = torch.from_numpy(tokens[places.ravel()]).to(device).float()
+            found = [
+                (right @ left).view(length, len(part), -1, width).amax(dim=0).sum(dim=2)
+                for left in lefts
+            ]
+            scores[part] = torch.cat(found, dim=1).cpu().numpy()
+    return np.ascontiguousarray(scores.T)
 
 
 def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Early stopping by approximate retrieval: keep the best weights of a training.
+"""Early stopping by approximate retrieval: what a training is validated on, and how.
 
 Source: MS-Shift (ECIR 2023), section 4, after Hofstaetter et al. ("Efficiently Teaching an
 Effective Dense Retriever with Balanced Topic Aware Sampling", SIGIR 2021): instead of searching
@@ -9,34 +9,29 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.processes import agreed
 from msshift_bench.baselines.recipe import EarlyStopping
-from msshift_bench.baselines.sidecars import read_own_json
 from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, require
-from msshift_bench.plumbing import replace_folder, settle, write_json
-from msshift_bench.schema import Place, mapping_of, number
 from msshift_bench.search import Bm25
 
-__all__ = ["BestWeights", "ValidationSet", "make_validation_set", "mean_reciprocal_rank"]
+__all__ = [
+    "METRIC",
+    "Validation",
+    "ValidationSet",
+    "make_validation_set",
+    "mean_reciprocal_rank",
+]
 
 _CUT = 10
 
-
-def _step(value: str, place: Place) -> None:
-    if not value.isdecimal():
-        place.wrong("wrong-step", f"{value!r} is no number of steps")
-
-
-_HISTORY = mapping_of(_step, number(0, 1), most=1_000_000)
-"""Step -> MRR@10."""
+METRIC = f"mrr@{_CUT}"
+"""What decides which weights are best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +62,7 @@ def make_validation_set(task: Run, index: Bm25, validation: EarlyStopping) -> Va
     def key(query_id: str) -> bytes:
         return hashlib.blake2b(query_id.encode(), digest_size=16, key=b"validation").digest()
 
-    held = {
-        row.query_id: {
-            doc_id
-            for doc_id, place in zip(
-                row.relevant_doc_ids, index.ids.rows(row.relevant_doc_ids), strict=True
-            )
-            if place is not None
-        }
-        for row in task.validation
-    }
+    held = {row.query_id: set(index.ids.held(row.relevant_doc_ids)) for row in task.validation}
     usable = [row for row in task.validation if held[row.query_id]]
     if not usable:
         raise DataError(
@@ -119,82 +105,47 @@ def mean_reciprocal_rank(
     return total / len(relevant)
 
 
-@dataclass(slots=True)
-class BestWeights:
-    """The best weights so far, in a folder that outlives the process.
-
-    After a kill, training continues from a checkpoint and meets some validations a second time:
-    they are not repeated, and the model that they kept is still there.
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """How a training is validated, by the trainer itself.
 
     Attributes:
-        validation: the recipe's table.
-        folder: the folder of the history and the best model.
-        measure: returns the MRR@10 of a model.
+        settings: the recipe's table.
+        measure: returns the MRR@10 of a model; of several processes only the first calls it.
     """
 
-    validation: EarlyStopping
-    folder: Path
+    settings: EarlyStopping
     measure: Callable[[Any], float]
-    _history: dict[int, float] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._history = {}
-        settle(self.model)
-        if self._file.exists():
-            history = read_own_json(self._file, _HISTORY)
-            self._history = {int(step): value for step, value in history.items()}
+    def arguments(self) -> dict[str, Any]:
+        """Return the trainer's arguments: each validation has a checkpoint, and the best stays."""
+        return {
+            "eval_strategy": "steps",
+            "eval_steps": self.settings.every,
+            "save_steps": self.settings.every,
+            # The best one, the newest, and the one before it, as the newest may be incomplete.
+            "save_total_limit": 3,
+            "load_best_model_at_end": True,
+            "metric_for_best_model": METRIC,
+            "greater_is_better": True,
+            "restore_callback_states_from_checkpoint": True,
+        }
 
-    @property
-    def _file(self) -> Path:
-        return self.folder / "history.json"
+    def evaluator(self) -> Any:
+        """Return what the trainer calls at each validation."""
+        base: Any = require(
+            "sentence_transformers.base.evaluation", "neural", "early stopping"
+        ).BaseEvaluator
+        measure = self.measure
 
-    @property
-    def model(self) -> Path:
-        """The folder of the best model."""
-        return self.folder / "model"
+        class Evaluator(base):  # type: ignore[misc]
+            def __call__(self, model: Any, *_: Any, **__: Any) -> dict[str, float]:
+                return {METRIC: measure(model)}
 
-    def facts(self, last: int) -> dict[str, Any]:
-        """Return the best step, its MRR@10, and all validations up to the step `last`."""
-        history = {step: value for step, value in self._history.items() if step <= last}
-        best = self._best(last)
-        return {"best_step": best, "best_mrr@10": history[best], "history": history}
+        return Evaluator()
 
-    def _best(self, last: int) -> int:
-        """Return the step of the best validation; of equally good ones, the first."""
-        return max((s for s in self._history if s <= last), key=lambda s: (self._history[s], -s))
-
-    def callback(self) -> Any:
-        """Return a callback of the trainer that validates, keeps the best, and ends in time."""
-        base: Any = require("transformers", "neural", "early stopping").TrainerCallback
-        best = self
-
-        class Callback(base):  # type: ignore[misc]
-            def on_step_end(
-                self, args: Any, state: Any, control: Any, model: Any = None, **_: Any
-            ) -> None:
-                step = state.global_step
-                if step % best.validation.every == 0 or step == state.max_steps:
-                    best._validate(model, step, write=args.should_save)
-                    control.should_training_stop |= best.is_over(step)
-
-        return Callback()
-
-    def _validate(self, model: Any, step: int, *, write: bool) -> None:
-        if step in self._history:
-            return
-        training = model.training
-        self._history[step] = agreed(lambda: self.measure(model))
-        model.train(training)
-        if not write:
-            return
-        # Write the model first: nothing would notice a history that names a step without a model.
-        if self._best(step) == step:
-            with replace_folder(self.model) as partial:
-                model.save_pretrained(str(partial), create_model_card=False)
-        write_json(self._file, self._history)
-
-    def is_over(self, step: int) -> bool:
-        """Return whether training ends with a step, since none of late was better."""
-        validated = [done for done in self._history if done <= step]
-        since = sum(done > self._best(step) for done in validated)
-        return 0 < self.validation.patience <= since
+    def callbacks(self) -> list[Any]:
+        """Return the callback that ends the training in time."""
+        transformers = require("transformers", "neural", "early stopping")
+        patience = self.settings.patience
+        return [transformers.EarlyStoppingCallback(patience)] if patience else []

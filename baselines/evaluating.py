@@ -82,7 +82,7 @@ def evaluate(
         progress: whether to show on stderr how far it is; or a function to call with
             ``(stage, done, total)``.
         **search: further options of the search, as for `open_model`: ``candidates`` for a
-            MultiVectorEncoder, ``approximate`` and ``effort`` for vectors.
+            MultiVectorEncoder, ``index`` and ``index_parameters`` for vectors.
 
     Returns:
         What `evaluate_run_sets` returns for the run files.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,25 +129,21 @@ def make_material(collection: Collection, experiment: Experiment, progress: Prog
     for one in candidates:
         if one.tier in tiers and one.train_id in by_id and one.test_id in test_ids:
             accepted.setdefault(one.train_id, one.test_id)
+    near = [by_id[train_id] for train_id in sorted(accepted)]
     leaking = [
-        _pair(by_id[train_id], other, accepted[train_id])
-        for train_id, (other,) in _with_others(
-            bm25, [by_id[train_id] for train_id in sorted(accepted)], 1, depth
-        )
+        _pair(row, other, accepted[row.query_id])
+        for row, (other,) in _with_others(bm25, near, 1, depth)
     ]
     lacking = max(0, leaked // 2 - len(leaking))
     planted = [
         LearntPair(row.query_id, row.text, row.relevant_doc_ids[0], other, row.group, planted=True)
-        for row, other in _planted(bm25, tests, lacking, depth)
+        for row, (other,) in _with_others(bm25, _planted(tests, lacking), 1, depth)
     ]
     free = [
         row for row in by_id.values() if row.query_id not in suspects and row.text not in test_texts
     ]
     drawn = sorted(free, key=lambda row: _key(row.query_id))[: max(sizes) // 2]
-    others = [
-        _pair(row, other)
-        for row, (_, (other,)) in zip(drawn, _with_others(bm25, drawn, 1, depth), strict=True)
-    ]
+    others = [_pair(row, other) for row, (other,) in _with_others(bm25, drawn, 1, depth)]
     of_topics, judged_other = _topic_pairs(bm25, tests, judged, depth)
     sets = make_training_sets(
         sizes, leaked, others=others, leaking=[*leaking, *planted], topics=of_topics
@@ -223,13 +219,8 @@ def _judged_rows(collection: Collection, bm25: Bm25) -> list[Row]:
 
 
 def _row(query_id: str, text: str, judged: Mapping[str, int], bm25: Bm25) -> Row | None:
-    relevant = {doc_id: grade for doc_id, grade in judged.items() if grade >= 1}
-    places = bm25.ids.rows(list(relevant))
-    held = {
-        doc_id: grade
-        for (doc_id, grade), place in zip(relevant.items(), places, strict=True)
-        if place is not None
-    }
+    relevant = bm25.ids.held([doc_id for doc_id, grade in judged.items() if grade >= 1])
+    held = {doc_id: judged[doc_id] for doc_id in relevant}
     return Row.judged(query_id, text, "", held) if held else None
 
 
@@ -255,22 +246,20 @@ def _topics(
 
 def _with_others(
     bm25: Bm25, rows: Sequence[Row], count: int, depth: int
-) -> Iterator[tuple[str, tuple[str, ...]]]:
+) -> Iterator[tuple[Row, tuple[str, ...]]]:
     """Yield each query with passages of BM25's first that nobody judged relevant."""
-    chosen = sample_negatives(bm25, rows, count=count, depth=depth, seed=0)
-    yield from zip((row.query_id for row in rows), chosen, strict=True)
+    return zip(rows, sample_negatives(bm25, rows, count=count, depth=depth, seed=0), strict=True)
 
 
 def _pair(row: Row, other: str, topic: str = "") -> LearntPair:
     return LearntPair(row.query_id, row.text, row.relevant_doc_ids[0], other, topic)
 
 
-def _planted(
-    bm25: Bm25, topics: Sequence[Row], count: int, depth: int
-) -> Iterator[tuple[Row, str]]:
-    """Yield queries of a topic's words in another order; their group is the topic."""
+def _planted(topics: Sequence[Row], count: int) -> list[Row]:
+    """Return queries of a topic's words in another order; their group is the topic."""
     made = []
-    for turn, reorder in enumerate((_reversed, _sorted)):
+    orders: tuple[Callable[[Sequence[str]], list[str]], ...] = (_reversed, sorted)
+    for turn, reorder in enumerate(orders):
         for row in sorted(topics, key=lambda row: _key(f"planted {row.query_id}")):
             words = reorder(content_words(row.text) or row.text.split())
             made.append(
@@ -280,17 +269,11 @@ def _planted(
                     group=row.query_id,
                 )
             )
-    wanted = made[:count]
-    for row, (_, (other,)) in zip(wanted, _with_others(bm25, wanted, 1, depth), strict=True):
-        yield row, other
+    return made[:count]
 
 
 def _reversed(words: Sequence[str]) -> list[str]:
     return [*words][::-1]
-
-
-def _sorted(words: Sequence[str]) -> list[str]:
-    return sorted(words)
 
 
 def _topic_pairs(
@@ -298,11 +281,10 @@ def _topic_pairs(
 ) -> tuple[list[LearntPair], set[tuple[str, str]]]:
     """Return two pairs of each topic, and the passages among them that are judged not relevant."""
     pairs, known = [], set()
-    for row, (_, drawn) in zip(topics, _with_others(bm25, topics, 2, depth), strict=True):
+    for row, drawn in _with_others(bm25, topics, 2, depth):
         grades = judged[row.query_id]
         doc_ids = sorted(doc_id for doc_id, grade in grades.items() if grade < 1)
-        places = bm25.ids.rows(doc_ids)
-        held = [one for one, place in zip(doc_ids, places, strict=True) if place is not None]
+        held = bm25.ids.held(doc_ids)
         known |= {(row.query_id, doc_id) for doc_id in held}
         relevant = row.relevant_doc_ids
         for turn, other in enumerate([*held, *drawn][:2]):

@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +25,10 @@ from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import BM25
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.shift_data import GivenTriples
+from msshift_bench.baselines.sidecars import check_same, read_json
 from msshift_bench.baselines.system import Run
 from msshift_bench.data import Collection, TripleStream, open_collection
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, UnknownNameError
 from msshift_bench.evaluation import Result
 from msshift_bench.leakage import KINDS_OF_LEAKAGE, leakage_experiment
 from msshift_bench.plumbing import Progress, hold_unfinished, silent, write_json, write_parquet
@@ -95,7 +95,11 @@ def run_leakage_experiment(
         "epochs": experiment.epochs,
     }
     with hold_unfinished(folder / ".work", folder), quiet_libraries():
-        _keep_plan(folder / _PLAN, facts)
+        plan = folder / _PLAN
+        if plan.exists():
+            check_same(read_json(plan), facts, plan, "Give another --out, or remove the folder")
+        else:
+            write_json(plan, facts)
         runs = [
             _Run(folder, system, kind, size, seed)
             for system in experiment.systems
@@ -133,27 +137,6 @@ def _recipe(system: str, recipe: str | Path, epochs: int) -> Neural:
         teacher=None,
         validation=None,
     )
-
-
-def _keep_plan(path: Path, facts: dict[str, Any]) -> None:
-    """Write what is planned, or check that the same is planned as before.
-
-    Raises:
-        UsageError: if it is not.
-    """
-    import json
-
-    if not path.exists():
-        write_json(path, facts)
-        return
-    before = json.loads(path.read_bytes())
-    now = json.loads(json.dumps(facts))
-    changed = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
-    if changed:
-        raise UsageError(
-            f"{path.parent} holds an experiment that differs in {', '.join(changed)}; give another "
-            "--out, or remove it"
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 from msshift_bench.baselines.backbones import learn_word_pieces, loading
 from msshift_bench.baselines.reranker import Reranker
-from msshift_bench.baselines.sentence_pieces import read_pieces
 from msshift_bench.encoders import SAFETENSORS
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.plumbing import replace_folder
 
 __all__ = ["MonoT5"]
@@ -196,14 +195,20 @@ def _scorer_class() -> Any:
 def _tokenizer(where: Path) -> Any:
     """Return T5's tokenizer of a folder, or of an id of the Hub.
 
-    Published folders hold SentencePiece's file alone, and transformers reads that with the library
-    sentencepiece only.
+    Published folders hold SentencePiece's file alone. transformers reads it by the library of that
+    name, takes it for a file of another kind where that fails, and an empty one for a vocabulary.
+
+    Raises:
+        DataError: if that file is damaged.
     """
     transformers = require("transformers", "neural", _WHAT)
     pieces = where / _PIECES
     if pieces.is_file() and not (where / "tokenizer.json").exists():
-        vocabulary, normaliser = read_pieces(pieces.read_bytes())
-        return transformers.T5Tokenizer(vocab=vocabulary, _spm_precompiled_charsmap=normaliser)
+        library = require("sentencepiece", "neural", _WHAT)
+        try:
+            library.SentencePieceProcessor(model_file=str(pieces))
+        except RuntimeError as error:
+            raise DataError(f"{pieces} is no model of SentencePiece; copy it again") from error
     return transformers.AutoTokenizer.from_pretrained(str(where))
 
 

@@ -21,7 +21,7 @@ from msshift_bench.baselines.backbones import (
     weights_digest,
 )
 from msshift_bench.baselines.early_stopping import (
-    BestWeights,
+    Validation,
     make_validation_set,
     mean_reciprocal_rank,
 )
@@ -34,7 +34,13 @@ from msshift_bench.baselines.shift_data import GivenTriples, ShiftData
 from msshift_bench.baselines.sidecars import read_json
 from msshift_bench.baselines.system import MODEL, TRAINING_FACTS, Run
 from msshift_bench.baselines.teachers import find_teacher
-from msshift_bench.baselines.trainer import TripleItems, check_precision, last_checkpoint, train
+from msshift_bench.baselines.trainer import (
+    Checkpoint,
+    TripleItems,
+    check_precision,
+    last_checkpoint,
+    train,
+)
 from msshift_bench.baselines.training_data import TrainingData, check_batches
 from msshift_bench.errors import DataError, NotFoundError, UsageError, require
 from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
@@ -201,12 +207,13 @@ class Neural(Architecture):
         if (work / _WITHOUT_VALIDATION).exists():
             validation = None
         # Only the first process measures.
-        best = BestWeights(validation, work / "best", lambda _: math.nan) if validation else None
-        if _ended_early(best, work):
+        validated = Validation(validation, lambda _: math.nan) if validation else None
+        done = last_checkpoint(work / _CHECKPOINTS)
+        if done is not None and done.ended_early:
             return
         triples = TrainingData.load(work / _TOGETHER)
         with quiet_libraries():
-            self._fit(self._new_model(work), triples, best, work, run.logs, self.name, silent)
+            self._fit(self._new_model(work), triples, validated, work, self.name, silent)
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""
@@ -220,62 +227,65 @@ class Neural(Architecture):
         _logger.info("%s: trains on %s", run.name, training_material(run, self))
         with run.stage("negatives"):
             parts = TriplesInParts(run, self)
-            best = self._best(run)
+            validation = self._validation(run)
         with run.stage("train"):
             self._make_encoder(run)
             model = self._new_model(run.work)
             initial = weights_digest(model)
-            if is_one_of_several() and not _ended_early(best, run.work):
+            done = last_checkpoint(run.work / _CHECKPOINTS)
+            if is_one_of_several() and not (done and done.ended_early):
                 parts.first.save(run.work / _TOGETHER)
-            model, last = self._fit_parts(run, model, parts, best)
+            model, last = self._fit_parts(run, model, parts, validation)
             shutil.rmtree(run.work / _TOGETHER, ignore_errors=True)
-        if best:
-            model = self.load_model(best.model)
+        if validation:
+            model = self.load_model(last.best)
         check_finite_weights(model, run.name)
         validates = self.validation is not None
         with replace_folder(folder) as partial:
             model.save_pretrained(str(partial), create_model_card=False)
             facts = {
                 **parts.facts(),
-                "steps": last,
-                "weights_kept": "best" if best else "last",
+                "steps": last.step,
+                "losses": last.losses(),
+                "weights_kept": "best" if validation else "last",
                 **({"validation_queries": len(run.validation)} if validates else {}),
-                **(best.facts(last) if best else {}),
+                **(last.facts() if validation else {}),
                 "initial_weights_sha256": initial,
                 "weights_sha256": weights_digest(model),
             }
             write_json(partial / TRAINING_FACTS, facts)
 
     def _fit_parts(
-        self, run: Run, model: Any, parts: TriplesInParts, best: BestWeights | None
-    ) -> tuple[Any, int]:
-        """Train part by part; return the model and its last step."""
+        self, run: Run, model: Any, parts: TriplesInParts, validation: Validation | None
+    ) -> tuple[Any, Checkpoint]:
+        """Train part by part; return the model and its last checkpoint."""
         checkpoints, ends = run.work / _CHECKPOINTS, parts.ends()
-        last = 0
         for number, end in enumerate(ends):
             done = last_checkpoint(checkpoints)
             if number:
                 assert done is not None
-                parts.find_next(self._loaded, done[1])
-            if done is not None and done[0] <= end and _ended_early(best, run.work):
-                last = done[0]
+                parts.find_next(self._loaded, done.folder)
+            if done is not None and done.step <= end and done.ended_early:
                 break
             is_last = end == ends[-1]
-            if not is_last and done is not None and done[0] >= end:
+            if not is_last and done is not None and done.step >= end:
                 continue
             if number:
                 # A part begins with the checkpoint at the end of the one before, as after a kill.
                 model = self._new_model(run.work)
-            last = self._fit(
-                *(model, parts.known(), best, run.work, run.logs, run.name, run.progress),
+            self._fit(
+                *(model, parts.known(), validation, run.work, run.name, run.progress),
                 until=None if is_last else end,
             )
-            if last < end or (best is not None and best.is_over(last)):
+            done = last_checkpoint(checkpoints)
+            if done is not None and done.ended_early:
                 break
+        last = last_checkpoint(checkpoints)
+        assert last is not None
         return model, last
 
-    def _best(self, run: Run) -> BestWeights | None:
-        """Return the keeper of the best weights; `None` without early stopping."""
+    def _validation(self, run: Run) -> Validation | None:
+        """Return how the training is validated; `None` without early stopping."""
         validation = self.validation
         if validation is None:
             return None
@@ -306,7 +316,7 @@ class Neural(Architecture):
                 )
             return mean_reciprocal_rank(scores, sets.relevant)
 
-        return BestWeights(validation, run.work / "best", measure)
+        return Validation(validation, measure)
 
     def _make_encoder(self, run: Run) -> None:
         """Make what the model starts from, if it is made from the collection and is not there."""
@@ -322,9 +332,8 @@ class Neural(Architecture):
         self,
         model: Any,
         triples: TripleItems,
-        best: BestWeights | None,
+        validation: Validation | None,
         work: Path,
-        logs: Path | None,
         name: str,
         progress: Progress,
         *,
@@ -339,15 +348,5 @@ class Neural(Architecture):
             progress,
             name=name,
             until=until,
-            callbacks=[best.callback()] if best else [],
-            logs=logs,
+            validation=validation,
         )
-
-
-def _ended_early(best: BestWeights | None, work: Path) -> bool:
-    """Return whether an earlier process trained as far as early stopping lets it.
-
-    Its last checkpoint does not say so: from there, training would go on to the next validation.
-    """
-    done = last_checkpoint(work / _CHECKPOINTS)
-    return best is not None and done is not None and best.is_over(done[0])

@@ -28,9 +28,6 @@ __all__ = ["Plan"]
 _WORK = ".work"
 """The folder of unfinished work, e.g. ``.work/<system>/<shift>/<held-out>``."""
 
-_LOGS = ".logs"
-"""The folder of TensorBoard's files, e.g. ``.logs/<system>/<shift>/<held-out>``."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -196,7 +193,6 @@ class Plan:
                 triples=triples,
                 teacher=teacher,
                 work=self._folder / _WORK / place,
-                logs=self._folder / _LOGS / place,
                 test_set=test.name if test else "",
                 shared=shared,
                 path=path,

@@ -19,9 +19,13 @@ from msshift_bench.baselines.backbones import (
     require_libraries,
     weights_digest,
 )
-from msshift_bench.baselines.pretraining_items import MaskedPassages, PassagePieces
-from msshift_bench.baselines.pretraining_losses import load_learner, save_encoder
 from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
+from msshift_bench.baselines.pretraining_tasks import (
+    MaskedPassages,
+    PassagePieces,
+    load_learner,
+    save_encoder,
+)
 from msshift_bench.baselines.processes import process_count
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
 from msshift_bench.baselines.sidecars import (

@@ -10,14 +10,8 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
-from msshift_bench.errors import require
-from msshift_bench.plumbing import is_first
-
-__all__ = ["agreed", "is_one_of_several", "process_count", "wait_for"]
-
-_T = TypeVar("_T")
+__all__ = ["is_one_of_several", "process_count", "wait_for"]
 
 _PAUSE = 0.5
 """Seconds between two checks."""
@@ -48,14 +42,3 @@ def wait_for(path: Path, is_over: Callable[[], bool]) -> bool:
             return False
         time.sleep(_PAUSE)
     return True
-
-
-def agreed(measure: Callable[[], _T]) -> _T:
-    """Return what the first process measures; all processes call this at the same time."""
-    if not is_one_of_several():
-        return measure()
-    values = [measure() if is_first() else None]
-    require("torch.distributed", "neural", "training").broadcast_object_list(values, src=0)
-    (value,) = values
-    assert value is not None
-    return value

@@ -295,6 +295,7 @@ class TrainingSettings(Table):
             the weights stay in 32 (torch's autocast). ``bf16`` is fast on GPUs and on processors
             with AMX, and slow on older ones.
         checkpoint_every: steps between checkpoints; a killed training continues from the last one.
+            With a table ``[validation]`` each validation has a checkpoint, and there are no others.
         passage_length: most tokens of a passage, special tokens included.
         random: the shape of an encoder that begins with random weights.
     """

@@ -19,7 +19,12 @@ from pydantic import NonNegativeFloat, PositiveInt
 
 from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
-from msshift_bench.baselines.encoded_passages import Arrays, EncodedPassages, encode_passages
+from msshift_bench.baselines.block_search import (
+    Arrays,
+    EncodedPassages,
+    encode_passages,
+    search_blocks,
+)
 from msshift_bench.baselines.estimates import EncoderShape
 from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings
@@ -33,7 +38,6 @@ from msshift_bench.search import (
     Ranking,
     Sparse,
     check_compiler,
-    rankings_of,
 )
 
 __all__ = ["Splade", "search_inverted_index"]
@@ -44,9 +48,6 @@ BERT's vocabulary."""
 
 _QUERY_TERMS, _TERMS = 24, 130
 """Terms per query and passage that MS-Shift reports (ECIR 2023, section 5.1)."""
-
-_TOGETHER = 16_384
-"""Queries searched together: with 1,000 passages each, 0.13 GB."""
 
 
 class Splade(Neural):
@@ -381,15 +382,11 @@ def search_inverted_index(
         depth: passages per ranking; those that do not score above 0 are not part of it.
         progress: called with the number of blocks searched.
     """
-    for group in slices(queries.shape[0], _TOGETHER):
-        best = Best(passages.ids, group.stop - group.start, depth, floor=0.0)
-        start = 0
-        for number, block in enumerate(passages.blocks, 1):
-            arrays = block.load()
-            postings = Sparse(arrays["weights"], arrays["passages"], arrays["starts"])
-            search = partial(best.add_products, queries[group], postings, start, block.size)
-            in_parallel(search, slices(len(best.keys), BATCH))
-            start += block.size
-            progress("search blocks", number, len(passages.blocks))
-        for part in slices(len(best.keys), BATCH):
-            yield from rankings_of(best.keys[part], passages.ids)
+
+    def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
+        postings = Sparse(block["weights"], block["passages"], block["starts"])
+        size = rows.stop - rows.start
+        search = partial(best.add_products, queries[part], postings, rows.start, size)
+        in_parallel(search, slices(len(best.keys), BATCH))
+
+    return search_blocks(add, passages, queries.shape[0], depth=depth, floor=0.0, progress=progress)

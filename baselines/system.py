@@ -252,7 +252,6 @@ class Run(Facts):
         teacher: who scores the triples; `None` if the model learns from judgements.
         work: the folder of unfinished work, which a later process may continue; it exists when the
             system is asked to rank.
-        logs: a folder for TensorBoard's files, made with the first one; `None` for no such files.
         progress: called with ``(stage, done, total)``.
         test_set: the extra test set that the queries are of; "" for those of the shift.
         shared: what the runs of a plan share, such as BM25's index.
@@ -274,7 +273,6 @@ class Run(Facts):
     rows: Callable[[str], tuple[Row, ...]] = no_rows
     triples: GivenTriples | None = None
     teacher: Teacher | None = None
-    logs: Path | None = None
     progress: Progress = silent
     test_set: str = ""
     shared: dict[str, Any] = field(default_factory=dict)

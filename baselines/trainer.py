@@ -1,39 +1,46 @@
 """Training on sentence-transformers' trainers, so that a killed training ends in the same weights.
 
 The trainer restores the optimizer, the schedule and the random number generators from its
-checkpoints; the batches follow from the seed alone. A checkpoint counts only once it is complete,
-which the trainer itself cannot tell after a kill. The same weights means the same bits on one
+checkpoints; the batches follow from the seed alone. The trainer's state is the last file of a
+checkpoint, which counts only if that can be read. The same weights means the same bits on one
 machine, with the same libraries and number of threads.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import json
 import logging
 import math
-import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from msshift_bench.baselines.architecture import Architecture
+from msshift_bench.baselines.early_stopping import METRIC, Validation
 from msshift_bench.baselines.processes import is_one_of_several
 from msshift_bench.baselines.recipe import TrainingSettings
 from msshift_bench.errors import MissingError, UsageError, require
 from msshift_bench.plumbing import Progress, is_first
 
-__all__ = ["TrainingItems", "TripleItems", "check_precision", "fit", "last_checkpoint", "train"]
+__all__ = [
+    "Checkpoint",
+    "TrainingItems",
+    "TripleItems",
+    "check_precision",
+    "fit",
+    "last_checkpoint",
+    "train",
+]
 
 _logger = logging.getLogger(__name__)
 
 _WHAT = "a neural system"
 
-_COMPLETE = "complete"
-"""The last file that is written into a checkpoint."""
+_STATE = "trainer_state.json"
+"""The last file that the trainer writes into a checkpoint."""
 
 _LOG_EVERY = 50
 """Most steps between two entries of the log."""
@@ -56,6 +63,49 @@ class TripleItems(TrainingItems, Protocol):
     @property
     def columns(self) -> Sequence[str]:
         """The names of the columns of texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a training has come to.
+
+    Attributes:
+        step: the step.
+        folder: the model's folder, with the state of the training.
+        state: the trainer's state.
+    """
+
+    step: int
+    folder: Path
+    state: Mapping[str, Any]
+
+    @property
+    def best(self) -> Path:
+        """The folder of the best of all validated models; of equally good ones, of the first."""
+        return self.folder.with_name(f"checkpoint-{self.state['best_global_step']}")
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether training ends here, since no validation of late was better."""
+        stopping = self.state["stateful_callbacks"].get("EarlyStoppingCallback")
+        if stopping is None:
+            return False
+        since: int = stopping["attributes"]["early_stopping_patience_counter"]
+        patience: int = stopping["args"]["early_stopping_patience"]
+        return since >= patience
+
+    def losses(self) -> list[tuple[int, float]]:
+        """Return some steps, each with the mean loss since the log entry before."""
+        rows = [row for row in self.state["log_history"] if "loss" in row]
+        steps, every = self.state["max_steps"], self.state["logging_steps"]
+        return [(row["step"], row["loss"]) for row in rows if _is_told(row["step"], steps, every)]
+
+    def facts(self) -> dict[str, Any]:
+        """Return the best step, its MRR@10, and all validations."""
+        key = f"eval_{METRIC}"
+        history = {row["step"]: row[key] for row in self.state["log_history"] if key in row}
+        best = self.state["best_global_step"]
+        return {"best_step": best, f"best_{METRIC}": history[best], "history": history}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +153,7 @@ def train(
     *,
     name: str,
     until: int | None = None,
-    callbacks: Sequence[Any] = (),
-    logs: Path | None = None,
+    validation: Validation | None = None,
 ) -> int:
     """Train a system's model in place, continuing from a checkpoint if there is one.
 
@@ -116,11 +165,10 @@ def train(
         progress: called with ``(stage, done, total)``.
         name: what the log calls the model.
         until: the step to stop after, with a checkpoint; by default the last one.
-        callbacks: more callbacks of the trainer.
-        logs: the folder of TensorBoard's files, if that is installed; `None` for no such files.
+        validation: how it is validated; `None` for early stopping by nothing.
 
     Returns:
-        The last step.
+        The last step. The model has the weights of that step, the best or not.
 
     Raises:
         UsageError: if a part of a batch cannot be split evenly over the processes.
@@ -151,8 +199,7 @@ def train(
         ),
         name=name,
         until=until,
-        callbacks=callbacks,
-        logs=logs,
+        validation=validation,
         loss=loss,
     )
     return int(state.global_step)
@@ -170,7 +217,7 @@ def fit(
     name: str,
     until: int | None = None,
     callbacks: Sequence[Any] = (),
-    logs: Path | None = None,
+    validation: Validation | None = None,
     loss: Callable[[], tuple[Any, Sequence[Any]]] | None = None,
     **options: Any,
 ) -> Any:
@@ -187,7 +234,7 @@ def fit(
         name: what the log calls the model.
         until: the step to stop after, with a checkpoint; by default the last one.
         callbacks: more callbacks of the trainer.
-        logs: the folder of TensorBoard's files, if that is installed; `None` for no such files.
+        validation: how it is validated, and ended early; `None` for neither.
         loss: makes the loss and the callbacks that go with it, once the processes have found each
             other: a loss that shares negatives between them asks for that when it is made.
         **options: further options of the trainer.
@@ -200,12 +247,10 @@ def fit(
     """
     torch = require("torch", "neural", _WHAT)
     transformers = require("transformers", "neural", _WHAT)
-    accelerate = require("accelerate", "neural", _WHAT)
     part = recipe.batch_size // recipe.accumulate
     # A checkpoint does not hold the losses since the last log entry, so both come at one step.
-    every = math.gcd(recipe.checkpoint_every, _LOG_EVERY)
-    if logs and is_first() and not _has_tensorboard():
-        _note_no_tensorboard()
+    saved_every = validation.settings.every if validation else recipe.checkpoint_every
+    every = math.gcd(saved_every, _LOG_EVERY)
     parts = _Parts(len(examples), part)
 
     base_callback: Any = transformers.TrainerCallback
@@ -221,12 +266,8 @@ def fit(
             # The last entry summarises the training, and has no loss of its own.
             if is_first() and "loss" in (logs or {}):
                 step, steps = state.global_step, state.max_steps
-                if step * _LOSSES // steps > (step - every) * _LOSSES // steps:
+                if _is_told(step, steps, every):
                     _logger.info("%s: step %d of %d: loss %.4f", name, step, steps, logs["loss"])
-
-        def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
-            accelerate.PartialState().wait_for_everyone()
-            (folder / f"checkpoint-{state.global_step}" / _COMPLETE).touch()
 
     class Trainer(trainer):  # type: ignore[misc]
         def get_train_dataloader(self) -> Any:
@@ -236,14 +277,26 @@ def fit(
                 )
             )
 
+        def get_eval_dataloader(self, _dataset: Any = None) -> Any:
+            """Give the evaluator nothing, without drawing from the generator of the training."""
+            return torch.utils.data.DataLoader([], generator=torch.Generator())
+
         def preprocess_dataset(self, dataset: Any = None, dataset_name: Any = None) -> Any:
             """Keep the examples as they are, since they are no data set of the datasets library."""
             del dataset_name
             return dataset
 
+        def _load_best_model(self) -> None:
+            """Leave that to the caller, who knows how to load the model."""
+
         def add_model_card_callback(self, _default_args: dict[str, Any]) -> None:
             """Write no model card: it would read the data and query the Hub."""
 
+    saving = {"save_steps": saved_every, "save_total_limit": 2}  # The newest may be incomplete.
+    if validation is not None:
+        saving = validation.arguments()
+        options["evaluator"] = validation.evaluator()
+        callbacks = [*validation.callbacks(), *callbacks]
     chosen = arguments(
         output_dir=str(folder),
         max_steps=len(examples) // recipe.batch_size,
@@ -268,14 +321,12 @@ def fit(
         seed=recipe.seed,
         data_seed=recipe.seed,
         save_strategy="steps",
-        save_steps=recipe.checkpoint_every,
-        # The newest may be incomplete; the one before it is then needed.
-        save_total_limit=2,
         logging_strategy="steps",
         logging_steps=every,
-        report_to="tensorboard" if logs and _has_tensorboard() else "none",
+        report_to="none",
         disable_tqdm=True,
         dataloader_pin_memory=False,
+        **saving,
     )
     if part % chosen.world_size:
         raise UsageError(
@@ -285,58 +336,39 @@ def fit(
     if loss is not None:
         options["loss"], more = loss()
         callbacks = [*more, *callbacks]
-    with _logging_to(logs):
-        running = Trainer(
-            model=model,
-            args=chosen,
-            train_dataset=examples,
-            callbacks=[*callbacks, Callback()],
-            **options,
-        )
-        running.remove_callback(transformers.PrinterCallback)
-        checkpoint = last_checkpoint(folder)
-        running.train(resume_from_checkpoint=str(checkpoint[1]) if checkpoint else None)
+    running = Trainer(
+        model=model,
+        args=chosen,
+        train_dataset=examples,
+        callbacks=[*callbacks, Callback()],
+        **options,
+    )
+    running.remove_callback(transformers.PrinterCallback)
+    checkpoint = last_checkpoint(folder)
+    running.train(resume_from_checkpoint=str(checkpoint.folder) if checkpoint else None)
     return running.state
+
+
+def _is_told(step: int, steps: int, every: int) -> bool:
+    """Return whether the loss at a step is one of those that are shown, of all that are logged."""
+    return step * _LOSSES // steps > (step - every) * _LOSSES // steps
 
 
 _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
 
 
-def _has_tensorboard() -> bool:
-    return importlib.util.find_spec("tensorboard") is not None
-
-
-@cache
-def _note_no_tensorboard() -> None:
-    """Log once that TensorBoard is missing, however many models are trained."""
-    _logger.info("no logs for TensorBoard, which is not installed: pip install tensorboard")
-
-
-@contextmanager
-def _logging_to(folder: Path | None) -> Iterator[None]:
-    """Pass the folder to the trainer's TensorBoard callback by the environment, the only way."""
-    name = "TENSORBOARD_LOGGING_DIR"
-    before = os.environ.get(name)
-    if folder is not None:
-        os.environ[name] = str(folder)
-    try:
-        yield
-    finally:
-        os.environ.pop(name, None)
-        if before is not None:
-            os.environ[name] = before
-
-
-def last_checkpoint(folder: Path) -> tuple[int, Path] | None:
-    """Return the step and the folder of the last complete checkpoint; remove those that are not.
+def last_checkpoint(folder: Path) -> Checkpoint | None:
+    """Return the last complete checkpoint, `None` for none; remove those that are not complete.
 
     Args:
         folder: the folder of checkpoints.
     """
-    complete: dict[int, Path] = {}
-    for checkpoint in folder.glob("checkpoint-*"):
-        if (checkpoint / _COMPLETE).exists():
-            complete[int(checkpoint.name.rpartition("-")[2])] = checkpoint
-        elif is_first():
-            shutil.rmtree(checkpoint)
-    return max(complete.items()) if complete else None
+    complete = []
+    for path in folder.glob("checkpoint-*"):
+        try:
+            state = json.loads((path / _STATE).read_bytes())
+            complete.append(Checkpoint(state["global_step"], path, state))
+        except (OSError, ValueError, TypeError, KeyError):
+            if is_first():
+                shutil.rmtree(path)
+    return max(complete, key=lambda checkpoint: checkpoint.step, default=None)

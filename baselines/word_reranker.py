@@ -18,9 +18,15 @@ from msshift_bench.baselines.backbones import loading, not_loaded
 from msshift_bench.baselines.estimates import EncoderShape, Work
 from msshift_bench.baselines.recipe import RANDOM
 from msshift_bench.baselines.reranker import Reranker
-from msshift_bench.baselines.word_vectors import COLLECTION, WordTable, WordVectors, make_word_table
+from msshift_bench.baselines.word_vectors import (
+    COLLECTION,
+    WordTable,
+    WordVectors,
+    find_vectors,
+    make_word_table,
+)
 from msshift_bench.data import sha256_of
-from msshift_bench.errors import NotFoundError, require
+from msshift_bench.errors import require
 from msshift_bench.search import content_words
 
 __all__ = ["WordReranker", "word_similarities"]
@@ -99,11 +105,8 @@ class WordReranker(Reranker):
         Raises:
             NotFoundError: if it is not.
         """
-        if self.encoder != COLLECTION and not Path(self.encoder).expanduser().is_file():
-            raise NotFoundError(
-                f"no word vectors {self.encoder}: there is no such file; give one in the format "
-                f"of GloVe or word2vec (text), or {COLLECTION}"
-            )
+        if self.encoder != COLLECTION:
+            find_vectors(self.encoder)
 
     def makes_encoder(self) -> bool:
         """Return that it does: the collection decides which words have vectors."""

@@ -23,7 +23,7 @@ from msshift_bench.errors import DataError, FindingLog, NotFoundError
 from msshift_bench.plumbing import numbered_lines, replace_folder, write_array, write_json
 from msshift_bench.search import content_words
 
-__all__ = ["COLLECTION", "WordTable", "WordVectors", "make_word_table"]
+__all__ = ["COLLECTION", "WordTable", "WordVectors", "find_vectors", "make_word_table"]
 
 COLLECTION = "collection"
 """As `Recipe.encoder`: vectors that are learnt from the collection's passages."""
@@ -144,7 +144,7 @@ def make_word_table(
             settings.dimensions,
         )
     else:
-        vectors = _from_file(Path(source).expanduser(), words)
+        vectors = _from_file(find_vectors(source), words)
     drawn = np.random.default_rng(seed).normal(0, _UNKNOWN, vectors.shape).astype(np.float32)
     vectors = np.where(vectors.any(axis=1, keepdims=True), vectors, drawn)
     padding = np.zeros((1, vectors.shape[1]), np.float32)
@@ -196,13 +196,23 @@ def _factors(counts: Any, dimensions: int) -> _Vectors:
     return found
 
 
-def _from_file(path: Path, words: Sequence[str]) -> _Vectors:
-    """Return the vectors of some words in a file; 0 for words that it lacks."""
+def find_vectors(source: str) -> Path:
+    """Return the file of word vectors that a recipe names.
+
+    Raises:
+        NotFoundError: if there is no such file.
+    """
+    path = Path(source).expanduser()
     if not path.is_file():
         raise NotFoundError(
-            f"no word vectors {path}: there is no such file; give one in the format of GloVe or "
+            f"no word vectors {source}: there is no such file; give one in the format of GloVe or "
             f'word2vec (text), or encoder = "{COLLECTION}"'
         )
+    return path
+
+
+def _from_file(path: Path, words: Sequence[str]) -> _Vectors:
+    """Return the vectors of some words in a file; 0 for words that it lacks."""
     place = {word: number for number, word in enumerate(words)}
     found: _Vectors | None = None
     missing = set(words)

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines import Run, open_system
-from msshift_bench.baselines.approximate import DenseSearch
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.biencoder import DenseSearch
 from msshift_bench.baselines.colbert import ColBertSearch
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe import RandomEncoder, SearchSettings
@@ -48,11 +48,15 @@ SETTINGS: dict[str, tuple[str, SearchSettings]] = {
     "bi-encoder, exact": ("bi-encoder", DenseSearch(depth=DEPTH, batch_size=BATCH)),
     "bi-encoder, IVF": (
         "bi-encoder",
-        DenseSearch(depth=DEPTH, batch_size=BATCH, approximate="ivf"),
+        DenseSearch(
+            depth=DEPTH, batch_size=BATCH, index="IVF4096,Flat", index_parameters="nprobe=64"
+        ),
     ),
     "bi-encoder, HNSW": (
         "bi-encoder",
-        DenseSearch(depth=DEPTH, batch_size=BATCH, approximate="hnsw"),
+        DenseSearch(
+            depth=DEPTH, batch_size=BATCH, index="HNSW32", index_parameters="efSearch=2000"
+        ),
     ),
     "SPLADE, inverted index": ("splade", SearchSettings(depth=DEPTH, batch_size=BATCH)),
     "ColBERT, BM25's first 1,000": (

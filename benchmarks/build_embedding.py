@@ -3,7 +3,7 @@
 The peer sorts the texts by length and pads each batch of 32 to its longest text: the quickest way
 to use transformers, but its last bits depend on who shares a batch. Every program works in a
 process of its own; loading and exporting the model is not timed. The second table counts the
-texts whose vector is not bit by bit that of our torch backend. CPU time is given beside the rate,
+texts whose vector is not bit by bit ours. CPU time is given beside the rate,
 as it does not depend on what else the machine does. The third table counts the tokens that are
 computed, relative to the peer's: the last batch of every length is filled, which costs the same
 for any number of texts, so that a small sample shows it too large.
@@ -29,13 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.encoders import embeddings
-from msshift_bench.encoders.term_vectors import term_vectors
-from msshift_bench.encoders.text_encoders import (
+from msshift_bench.encoders.models import (
     ROWS,
     EncoderSpec,
     find_encoder,
     load_encoder,
 )
+from msshift_bench.encoders.term_vectors import term_vectors
 from msshift_bench.mini import generator as mini
 
 REAL = Path(__file__).resolve().parents[2] / "shared/data/msmarco-query-texts/dev.txt"
@@ -84,14 +84,14 @@ def make_distilbert(folder: Path, texts: Sequence[str]) -> None:
     DistilBertModel(DistilBertConfig(vocab_size=8000)).save_pretrained(folder)
 
 
-def ours(texts: list[str], encoder: str, backend: str, work: Path) -> tuple[Vectors, Taken]:
+def ours(texts: list[str], encoder: str, work: Path) -> tuple[Vectors, Taken]:
     """Embed as the builder does, digests and files included; the model is loaded before."""
-    spec = EncoderSpec(encoder, backend=backend, max_length=LENGTH)
+    spec = EncoderSpec(encoder, max_length=LENGTH)
     source = find_encoder(spec)
-    loaded = load_encoder(spec, source, work / "onnx")
+    loaded = load_encoder(spec, source)
     start = taken()
-    parts = embeddings._embed(texts, spec, source, loaded, work / "blocks", lambda *_: None)
-    embeddings._arrange(np.arange(len(texts)), parts, work / "vectors.npy", lambda *_: None)
+    order, blocks = embeddings._embed(texts, spec, source, loaded, work / "blocks", lambda *_: None)
+    embeddings._arrange(np.argsort(order), blocks, work / "vectors.npy", lambda *_: None)
     return np.load(work / "vectors.npy"), taken(*start)
 
 
@@ -124,10 +124,10 @@ def work(way: str, encoder: str, count: int, out: Path) -> None:
     """Embed in this process; keep the vectors and the seconds."""
     texts = read_texts(count)
     with tempfile.TemporaryDirectory() as folder:
-        if way in ("torch", "onnx"):
-            vectors, seconds = ours(texts, encoder, way, Path(folder))
+        if way == "ours":
+            vectors, seconds = ours(texts, encoder, Path(folder))
         elif way == "subset":
-            some, seconds = ours(texts[1::3], encoder, "torch", Path(folder))
+            some, seconds = ours(texts[1::3], encoder, Path(folder))
             vectors = np.full((len(texts), some.shape[1]), np.nan, np.float32)
             vectors[1::3] = some
         else:
@@ -231,19 +231,18 @@ def main() -> None:
             times: dict[str, Taken] = {}
             found: dict[str, Vectors] = {}
             for _ in range(args.repeats):
-                for way in ("length-sorted", "shuffled", "torch", "onnx"):
+                for way in ("length-sorted", "shuffled", "ours"):
                     found[way], took = embed(way, encoder, args.threads, args, Path(name))
                     times[way] = Taken(*map(min, took, times.get(way, took)))
             for way, took in times.items():
-                what = way if way in ("length-sorted", "shuffled") else f"ours, {way}"
                 speed.append(
-                    f"| {label} | {what} | {args.texts / took.clock:,.0f} "
+                    f"| {label} | {way} | {args.texts / took.clock:,.0f} "
                     f"| {1000 * took.cpu / args.texts:.2f} "
                     f"| {took.cpu / times['length-sorted'].cpu:.2f} |"
                 )
-            found["one thread"] = embed("torch", encoder, 1, args, Path(name))[0]
+            found["one thread"] = embed("ours", encoder, 1, args, Path(name))[0]
             found["a third of the texts"] = embed("subset", encoder, 2, args, Path(name))[0]
-            reference = found.pop("torch")
+            reference = found.pop("ours")
             for way, vectors in found.items():
                 share, most = compare(vectors, reference)
                 noise.append(f"| {label} | {way} | {share} | {most} |")

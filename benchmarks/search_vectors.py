@@ -25,7 +25,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import faiss
 import numpy as np
 
-from msshift_bench.baselines.encoded_passages import PassageBlock
+from msshift_bench.baselines.block_search import PassageBlock
 from msshift_bench.search import PassageIds, search_vectors
 from msshift_bench.search.ranking import unpack
 
@@ -75,7 +75,7 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
         index.add(exact[start : start + BLOCK].astype(np.float16).astype(np.float32))
 
     def rounded() -> Iterator[Any]:
-        return (block.read("vectors") for block in blocks)
+        return (block.load()["vectors"] for block in blocks)
 
     def ours(given: Callable[[], Iterator[Any]]) -> tuple[Any, Any]:
         best = search_vectors(given(), asked, ids, depth=DEPTH)

@@ -296,7 +296,6 @@ def _embed_again(
         collection,
         encoder=encoder or settings["encoder"],
         pooling=settings.get("pooling"),
-        backend=settings.get("backend"),
         progress=progress,
     )
     return topics, embeddings

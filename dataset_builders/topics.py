@@ -60,7 +60,6 @@ def embed_for_groups(
     *,
     encoder: str | None = None,
     pooling: str | None = None,
-    backend: str | None = None,
     progress: Progress = silent,
 ) -> Embeddings:
     """Embed queries, or take cached embeddings.
@@ -70,11 +69,10 @@ def embed_for_groups(
         collection: their collection, which decides the default encoder.
         encoder: an id of the Hugging Face Hub, a folder, or ``terms``; see `choose_encoder`.
         pooling: ``cls``, the default, ``mean``, or ``own``.
-        backend: ``torch``, the default, or ``onnx``.
         progress: called with ``(stage, done, total)``.
     """
     name = choose_encoder(encoder, collection.layout)
-    spec = EncoderSpec(name, pooling=pooling or "cls", backend=backend or "torch")
+    spec = EncoderSpec(name, pooling=pooling or "cls")
     return embed_queries(queries, spec, progress=progress)
 
 
@@ -138,7 +136,6 @@ def group_by_topic(
     progress: Progress = silent,
     encoder: str | None = None,
     pooling: str | None = None,
-    backend: str | None = None,
     topic_size: int | None = None,
     published: PublishedTopics | None = None,
 ) -> Grouping:
@@ -153,12 +150,11 @@ def group_by_topic(
         progress: called with ``(stage, done, total)``.
         encoder: see `embed_for_groups`.
         pooling: see `embed_for_groups`.
-        backend: see `embed_for_groups`.
         topic_size: queries per topic, about; see `clustering.TOPIC_SCALE_RULE`.
         published: use these clusters, and embed nothing.
 
     Raises:
-        UnknownNameError: if there is no such rule, pooling or backend.
+        UnknownNameError: if there is no such rule or pooling.
         NotFoundError: if there is no such encoder.
         DataError: if the queries are too few, or are not those of the published clusters.
     """
@@ -171,7 +167,6 @@ def group_by_topic(
             collection,
             encoder=encoder,
             pooling=pooling,
-            backend=backend,
             progress=progress,
         )
         clustering = cluster_queries(
@@ -283,7 +278,6 @@ def group_by_bucket(
     progress: Progress = silent,
     encoder: str | None = None,
     pooling: str | None = None,
-    backend: str | None = None,
     published: Buckets | None = None,
 ) -> Grouping:
     """Put every query, whether for training or for test, into one of five buckets.
@@ -296,14 +290,13 @@ def group_by_bucket(
         progress: called with ``(stage, done, total)``.
         encoder: see `embed_for_groups`.
         pooling: see `embed_for_groups`.
-        backend: see `embed_for_groups`.
         published: use these buckets, and embed nothing.
 
     Returns:
         The groups ``1`` to ``5``, the bucket with most queries first.
 
     Raises:
-        UnknownNameError: if there is no such rule, pooling or backend.
+        UnknownNameError: if there is no such rule or pooling.
         NotFoundError: if there is no such encoder.
         UsageError: if there are fewer than five queries.
         DataError: if fewer than five of the vectors are distinct, or the queries are not those of
@@ -319,7 +312,6 @@ def group_by_bucket(
             collection,
             encoder=encoder,
             pooling=pooling,
-            backend=backend,
             progress=progress,
         )
         clusters = kmeans(

@@ -318,7 +318,6 @@ def resample_training(
     sizes: Sequence[int],
     encoder: str | None = None,
     pooling: str | None = None,
-    backend: str | None = None,
     progress: Progress = silent,
 ) -> tuple[Cut, ...]:
     """Make the interpolation and the extrapolation training set of every size.
@@ -334,14 +333,13 @@ def resample_training(
         sizes: training queries of each set, 1 or more.
         encoder: see `embed_for_groups`.
         pooling: see `embed_for_groups`.
-        backend: see `embed_for_groups`.
         progress: called with ``(stage, done, total)``.
 
     Returns:
         A shift per size, the smallest first, e.g. ``restrain-14k``.
 
     Raises:
-        UnknownNameError: if there is no such rule, pooling or backend.
+        UnknownNameError: if there is no such rule or pooling.
         NotFoundError: if there is no such folder or encoder.
         CollectionError: if a test set is malformed.
         UsageError: if a size cannot be reached; the message says how many can.
@@ -363,7 +361,6 @@ def resample_training(
         collection,
         encoder=encoder,
         pooling=pooling,
-        backend=backend,
         progress=progress,
     )
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}

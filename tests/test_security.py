@@ -92,7 +92,7 @@ def test_weights_are_loaded_as_safetensors_only() -> None:
                 if not of_parts:
                     found.append(call)
                     assert "SAFETENSORS" in call, f"{file}:{node.lineno}: {call}"
-    assert len(found) == 6, found
+    assert len(found) == 7, found
 
 
 def test_the_limits_that_it_names_are_those_of_the_gate() -> None:

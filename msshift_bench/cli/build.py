@@ -58,10 +58,6 @@ def build(
             "default), mean, or own, for a model that sentence-transformers saved."
         ),
     ] = None,
-    backend: Annotated[
-        str | None,
-        typer.Option(help="What runs the encoder: torch (the default) or onnx, which is faster."),
-    ] = None,
     topic_size: Annotated[
         int | None,
         typer.Option(
@@ -183,7 +179,7 @@ def build(
     builder_options = _options(
         rule or [],
         chosen,
-        encoding={"encoder": encoder, "pooling": pooling, "backend": backend},
+        encoding={"encoder": encoder, "pooling": pooling},
         topic_size=topic_size,
         restrain={"test_sets": test_set, "sizes": size},
     )
@@ -311,7 +307,7 @@ def _options(
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     panels = {
-        "Groups": ("rule", "encoder", "pooling", "backend", "topic_size"),
+        "Groups": ("rule", "encoder", "pooling", "topic_size"),
         "Samples": (
             "train_size",
             "test_size",

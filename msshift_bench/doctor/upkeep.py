@@ -25,7 +25,7 @@ __all__ = ["CachedItem", "cached", "look_at_cache", "prune"]
 
 _KINDS = {
     "data": re.escape(DATASET_NAME),
-    "embeddings": r"[0-9a-f]{64}|onnx",
+    "embeddings": r"[0-9a-f]{64}",
     "indexes": r"[0-9a-f]{16}-[0-9a-f]{32}",
     "passages": r"[0-9a-f]{32}",
 }

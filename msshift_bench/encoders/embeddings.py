@@ -4,8 +4,8 @@ Every batch holds `ROWS` rows, all of the same number of tokens, so that nothing
 shapes are fixed, a text's vector depends on the text alone, not on other texts, their order or the
 number of threads (docs/data.md, "Topics"). Rounding lengths up to a multiple of 4 would fix the
 shapes, too, but costs a sixth more tokens on MS MARCO's queries. Instead the last batch of every
-length is filled, which matters only for few texts. Batches are kept in blocks, so that the next
-process continues after a kill.
+length is filled, which matters only for few texts. Texts are embedded in blocks, shortest first,
+which are kept, so that the next process continues after a kill.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import QueryColumns
-from msshift_bench.encoders.sentence_models import load_sentence_model
-from msshift_bench.encoders.term_vectors import PARAMETERS, term_vectors
-from msshift_bench.encoders.text_encoders import (
+from msshift_bench.encoders.models import (
     OWN,
     ROWS,
     TERMS,
@@ -36,14 +34,15 @@ from msshift_bench.encoders.text_encoders import (
     find_encoder,
     load_encoder,
 )
+from msshift_bench.encoders.term_vectors import PARAMETERS, term_vectors
 from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
     Progress,
-    batches,
     cache_folder,
     hold_folder,
     silent,
+    slices,
     write_array,
     write_atomically,
     write_json,
@@ -51,17 +50,14 @@ from msshift_bench.plumbing import (
 
 __all__ = ["Embeddings", "embed_queries", "embedding_digest"]
 
-_BLOCK_BATCHES = 64
-"""Batches kept together: 2,048 rows, 6 MB with 768 dimensions."""
+_BLOCK = 2_048
+"""Texts whose vectors are kept together: 6 MB with 768 dimensions."""
 
 _ROWS = 16_384
 """Rows that are tokenised, copied or digested at once."""
 
 _BATCHES_VERSION = 1
 """The version of the way in which batches are formed; a part of a cache's identity."""
-
-_Part = tuple[Ints, Vectors]
-"""Some of the distinct texts, by place, and their vectors in this order, mapped from a file."""
 
 
 class _Tokens(NamedTuple):
@@ -70,13 +66,6 @@ class _Tokens(NamedTuple):
     flat: Ints
     starts: Ints
     lengths: Ints
-
-
-class _Batch(NamedTuple):
-    """At most `ROWS` texts, by place, and how many tokens each of them has."""
-
-    texts: Ints
-    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +126,15 @@ def embed_queries(
             # another process may have completed it between the two
             if not complete.exists():
                 if spec.name == TERMS:
-                    parts = _embed_terms(texts, folder / "blocks", progress)
+                    order, blocks = _embed_terms(texts, folder / "blocks", progress)
                 else:
-                    encoder = _open_encoder(spec, source, root / "onnx")
-                    parts = _embed(texts, spec, source, encoder, folder / "blocks", progress)
-                _arrange(places, parts, final, progress)
+                    encoder = load_encoder(spec, source)
+                    order, blocks = _embed(
+                        texts, spec, source, encoder, folder / "blocks", progress
+                    )
+                place = np.empty_like(order)
+                place[order] = np.arange(len(order))
+                _arrange(place[places], blocks, final, progress)
                 write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
     # also the leftovers of a process that was killed just before
     shutil.rmtree(folder / "blocks", ignore_errors=True)
@@ -194,7 +187,6 @@ def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, ob
         "encoder": Path(spec.name).name if Path(spec.name).is_dir() else spec.name,
         "encoder_sha256": source.sha256,
         "pooling": spec.pooling,
-        "backend": spec.backend,
         **({} if spec.pooling == OWN else {"max_length": spec.max_length}),
         "libraries": source.libraries,
     }
@@ -209,31 +201,27 @@ def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: Encode
     return digest.hexdigest()
 
 
-def _embed_terms(texts: Sequence[str], folder: Path, progress: Progress) -> list[_Part]:
+def _embed_terms(
+    texts: Sequence[str], folder: Path, progress: Progress
+) -> tuple[Ints, list[Vectors]]:
     progress("embed", 0, len(texts))
     path = folder / "00000.npy"
     write_array(path, term_vectors(texts))
     progress("embed", len(texts), len(texts))
-    return [(np.arange(len(texts)), np.load(path, mmap_mode="r"))]
-
-
-def _open_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encoder:
-    if spec.pooling == OWN:
-        return load_sentence_model(spec, source)
-    return load_encoder(spec, source, cache)
+    vectors = np.load(path, mmap_mode="r")
+    return np.arange(len(texts)), [vectors[part] for part in slices(len(texts), _BLOCK)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Some batches, and what decides their vectors.
+    """Some texts, shortest first, and what decides their vectors.
 
     Attributes:
         spec: how the encoder is used, without its name.
         sha256: see `EncoderSource`.
         libraries: see `EncoderSource`; sorted.
         tokens: the token ids of the texts, one text after the other.
-        sizes: of each batch, how many texts it has.
-        lengths: of each batch, how many tokens each of its texts has.
+        lengths: how many tokens each text has, ascending.
         encoder: the encoder, where this process carries the block out.
         address: the name or the folder by which a cluster's machines find it.
     """
@@ -242,8 +230,7 @@ class _Block:
     sha256: str
     libraries: tuple[tuple[str, str], ...]
     tokens: Ints
-    sizes: Sequence[int]
-    lengths: Sequence[int]
+    lengths: Ints
     encoder: Encoder | None = field(compare=False)
     address: str = field(compare=False)
 
@@ -255,12 +242,14 @@ def _encode(block: _Block) -> Vectors:
         spec = replace(block.spec, name=block.address)
         encoder = _named_encoder(spec, block.sha256, block.libraries)
     start, vectors = 0, []
-    for size, length in zip(block.sizes, block.lengths, strict=True):
-        end = start + size * length
-        ids = block.tokens[start:end].reshape(size, length)
-        # The rows that a batch lacks repeat its last text.
-        filled = np.pad(ids, ((0, ROWS - size), (0, 0)), mode="edge")
-        vectors.append(encoder.encode(filled)[:size])
+    for length, count in zip(*np.unique(block.lengths, return_counts=True), strict=True):
+        end = start + length * count
+        ids = block.tokens[start:end].reshape(count, length)
+        for part in slices(count, ROWS):
+            # The rows that a batch lacks repeat its last text.
+            size = part.stop - part.start
+            filled = np.pad(ids[part], ((0, ROWS - size), (0, 0)), mode="edge")
+            vectors.append(encoder.encode(filled)[:size])
         start = end
     return np.concatenate(vectors)
 
@@ -282,7 +271,7 @@ def _named_encoder(
             f"this machine has another encoder {spec.name}, or other versions of its libraries, "
             f"than the tasks come from ({dict(libraries)}): install the same on all machines"
         )
-    return _open_encoder(spec, source, cache_folder("embeddings") / "onnx")
+    return load_encoder(spec, source)
 
 
 def _embed(
@@ -292,43 +281,38 @@ def _embed(
     encoder: Encoder,
     folder: Path,
     progress: Progress,
-) -> list[_Part]:
-    """Embed texts batch by batch, by the engine in use; existing blocks are kept."""
+) -> tuple[Ints, list[Vectors]]:
+    """Embed texts block by block, by the engine in use; existing blocks are kept.
+
+    Returns:
+        The order in which they are embedded, shortest first, and the blocks' vectors.
+    """
     engine = engine_in_use()
     tokens = _tokenise(texts, encoder, progress)
-    parts = list(batches(_batches(tokens), _BLOCK_BATCHES))
+    order = np.argsort(tokens.lengths, kind="stable")
+    parts = [order[part] for part in slices(len(order), _BLOCK)]
     address = str(Path(spec.name).absolute()) if Path(spec.name).is_dir() else spec.name
 
     def blocks() -> Iterator[_Block]:
         for part in parts:
+            spans = zip(tokens.starts[part], tokens.lengths[part], strict=True)
             yield _Block(
                 spec=replace(spec, name=""),
                 sha256=source.sha256,
                 libraries=tuple(sorted(source.libraries.items())),
-                tokens=_ids(part, tokens),
-                sizes=[len(batch.texts) for batch in part],
-                lengths=[batch.length for batch in part],
+                tokens=np.concatenate([tokens.flat[start : start + size] for start, size in spans]),
+                lengths=tokens.lengths[part],
                 encoder=encoder if engine.address is None else None,
                 address=address,
             )
 
     done = 0
-    embedded: list[_Part] = []
+    embedded: list[Vectors] = []
     for part, block in zip(parts, engine.keep(_encode, blocks(), folder), strict=True):
-        members = np.concatenate([batch.texts for batch in part])
-        embedded.append((members, _checked(block, members, texts, spec)))
-        done += len(members)
+        embedded.append(_checked(block, part, texts, spec))
+        done += len(part)
         progress("embed", done, len(texts))
-    return embedded
-
-
-def _ids(part: Sequence[_Batch], tokens: _Tokens) -> Ints:
-    """Return the token ids of some batches, one text after the other."""
-    ids = [
-        tokens.flat[tokens.starts[batch.texts, None] + np.arange(batch.length)].ravel()
-        for batch in part
-    ]
-    return np.concatenate(ids)
+    return order, embedded
 
 
 def _checked(block: KeptArray, members: Ints, texts: Sequence[str], spec: EncoderSpec) -> Vectors:
@@ -356,46 +340,24 @@ def _tokenise(texts: Sequence[str], encoder: Encoder, progress: Progress) -> _To
     return _Tokens(np.concatenate(blocks), starts[:-1], np.array(lengths))
 
 
-def _batches(tokens: _Tokens) -> list[_Batch]:
-    """Return batches of texts of the same length, shortest first; within a length by text."""
-    formed = []
-    for length in np.unique(tokens.lengths).tolist():
-        members = np.flatnonzero(tokens.lengths == length)
-        formed += [
-            _Batch(members[start : start + ROWS], length) for start in range(0, len(members), ROWS)
-        ]
-    return formed
-
-
-def _arrange(
-    places: Ints,
-    parts: Sequence[_Part],
-    final: Path,
-    progress: Progress,
-) -> None:
+def _arrange(places: Ints, blocks: Sequence[Vectors], final: Path, progress: Progress) -> None:
     """Write the vectors in the order of the queries.
 
     Args:
-        places: the place of each query's text among the distinct ones.
-        parts: the distinct texts' vectors.
+        places: the row of each query's text, over all blocks.
+        blocks: vectors; each but the last holds `_BLOCK`.
         final: the file to write.
         progress: called with ``(stage, done, total)``.
     """
-    blocks = [vectors for _, vectors in parts]
-    block_of = np.empty(sum(len(members) for members, _ in parts), dtype=np.int64)
-    row_of = np.empty_like(block_of)
-    for number, (members, _) in enumerate(parts):
-        block_of[members] = number
-        row_of[members] = np.arange(len(members))
     shape = (len(places), blocks[0].shape[1])
     header = {"descr": "<f4", "fortran_order": False, "shape": shape}
     with write_atomically(final) as file:
         np.lib.format.write_array_header_1_0(file, header)
-        for start in range(0, len(places), _ROWS):
-            block = places[start : start + _ROWS]
-            vectors = np.empty((len(block), shape[1]), dtype="<f4")
-            for number in np.unique(block_of[block]).tolist():
-                wanted = block_of[block] == number
-                vectors[wanted] = blocks[number][row_of[block[wanted]]]
+        for part in slices(len(places), _ROWS):
+            numbers, rows = np.divmod(places[part], _BLOCK)
+            vectors = np.empty((len(rows), shape[1]), dtype="<f4")
+            for number in np.unique(numbers).tolist():
+                wanted = numbers == number
+                vectors[wanted] = blocks[number][rows[wanted]]
             file.write(vectors.tobytes())
-            progress("arrange", start + len(block), len(places))
+            progress("arrange", part.stop, len(places))

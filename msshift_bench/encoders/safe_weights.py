@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from msshift_bench.data import ask_only_if_it_answers
-from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.errors import DataError, require
 
-__all__ = ["SAFETENSORS", "check_weights", "only_safetensors", "refuse_broken"]
+__all__ = ["SAFETENSORS", "check_weights", "only_safetensors"]
 
 SAFETENSORS = {"use_safetensors": True}
 """The option with which transformers loads safetensors and nothing else."""
@@ -86,22 +86,3 @@ def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterat
             del os.environ[_UNCONVERTED]
         else:
             os.environ[_UNCONVERTED] = converts
-
-
-@contextmanager
-def refuse_broken(name: str, what: str) -> Iterator[None]:
-    """Say in one sentence what libraries raise where files are cut off or do not fit together.
-
-    Args:
-        name: the model.
-        what: what needs the libraries.
-
-    Raises:
-        UsageError: if the model cannot be loaded.
-    """
-    broken = require("safetensors", "neural", what).SafetensorError
-    try:
-        yield
-    except (OSError, ValueError, TypeError, RuntimeError, broken) as error:
-        first = str(error).strip().partition("\n")[0]
-        raise UsageError(f"{name} cannot be loaded: {first}") from error

@@ -9,9 +9,8 @@ from types import ModuleType
 
 __all__ = ["quieten"]
 
-_LOGGERS = ("sentence_transformers", "torch.onnx._internal.exporter._registration")
-"""Loggers outside that of transformers whose messages come with it; torch's reports everything that
-is not installed, and resets the level of its parents."""
+_LOGGERS = ("sentence_transformers",)
+"""Loggers outside that of transformers whose messages come with it."""
 
 
 @contextmanager

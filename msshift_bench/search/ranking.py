@@ -3,7 +3,8 @@
 A passage and its score are one integer: the bits of the score above the place of its doc_id. To
 compare two integers is the whole rule for ties, so that no library's top-k decides a ranking, and
 neither do blocks, threads or the order of the passages. `Best` is the one accumulator: scores go in
-block by block, from a matrix (`Best.add`) or from an inverted index (`Best.add_products`).
+block by block, from a matrix (`Best.add`), vectors (`Best.add_vectors`) or an inverted index
+(`Best.add_products`).
 """
 
 from __future__ import annotations
@@ -98,6 +99,11 @@ class PassageIds:
             for row, doc_id in zip(rows, doc_ids, strict=True)
         ]
 
+    def held(self, doc_ids: Sequence[str]) -> list[str]:
+        """Return those of some doc_ids that are in the collection, in their order."""
+        rows = self.rows(doc_ids)
+        return [doc_id for doc_id, row in zip(doc_ids, rows, strict=True) if row is not None]
+
 
 def pack(scores: Vectors, places: Ints) -> Ints:
     """Turn scores, and the places of passages in `PassageIds.order`, into integers that sort alike.
@@ -173,6 +179,41 @@ class Best:
         order = self.ids.order[start : start + scores.shape[1]]
         for query, values in zip(range(len(self.keys))[queries], scores, strict=True):
             self._add(query, values, order)
+
+    def add_some(self, query: int, scores: Vectors, rows: Ints) -> None:
+        """Add the scores that some passages have for one query.
+
+        Args:
+            query: the query.
+            scores: of shape ``(passages,)``; what is no number is not ranked.
+            rows: the row of each passage; none is added twice.
+        """
+        self._add(query, scores, self.ids.order[rows])
+
+    def add_vectors(
+        self, asked: Vectors, vectors: npt.NDArray[np.float16 | np.float32], start: int
+    ) -> None:
+        """Add the dot products of all queries with passages in a row, on all threads.
+
+        Neither the number of threads nor that of passages changes a bit of them. Vectors of 16
+        bits are widened, so that sums have 32.
+
+        Args:
+            asked: the vectors of the queries, of shape ``(queries, dimensions)``.
+            vectors: those of the passages, of shape ``(passages, dimensions)``.
+            start: the row of the first passage.
+        """
+
+        def search(part: slice) -> None:
+            # Matrices of another shape may be multiplied by code that adds in another order.
+            tile = np.zeros((_PASSAGES, vectors.shape[1]), np.float32)
+            for rows in slices(len(vectors), _PASSAGES):
+                size = rows.stop - rows.start
+                tile[:size] = vectors[rows]
+                scores = (asked[part] @ tile.T)[:, :size]
+                self.add(scores, start + rows.start, part)
+
+        in_parallel(search, slices(len(asked), _QUERIES))
 
     def _add(self, query: int, scores: Vectors, order: Ints) -> None:
         rows = np.flatnonzero(scores >= self._lowest[query])
@@ -321,9 +362,6 @@ def search_vectors(
 ) -> Ints:
     """Find the passages with the highest dot products, by score, then doc_id, both descending.
 
-    The scores do not depend on the number of threads. Vectors of 16 bits are widened, so that sums
-    have 32.
-
     Args:
         blocks: the vectors of passages in their order, each block of shape (passages, dimensions).
         queries: vectors of shape (queries, dimensions).
@@ -336,12 +374,6 @@ def search_vectors(
     best = Best(ids, len(queries), depth)
     start = 0
     for block in blocks:
-
-        def search(part: slice, block: Any = block, start: int = start) -> None:
-            for rows in slices(len(block), _PASSAGES):
-                passages = block[rows].astype(np.float32, copy=False)
-                best.add(queries[part] @ passages.T, start + rows.start, part)
-
-        in_parallel(search, slices(len(queries), _QUERIES))
+        best.add_vectors(queries, block, start)
         start += len(block)
     return best.keys

@@ -19,7 +19,7 @@ __all__ = ["audit", "dependencies", "licence_of", "licences"]
 
 PACKAGE = "msshift-bench"
 
-EXTRAS = ("all", "onnx")
+EXTRAS = ("all",)
 """What a user may install; the other extras are for work on the package."""
 
 _NONE = "not stated"

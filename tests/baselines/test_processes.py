@@ -36,7 +36,7 @@ def test_waiting_ends_with_what_is_waited_for_or_with_the_work(
 
 
 def test_a_process_that_follows_makes_nothing_where_the_run_is_made_already(tmp_path: Path) -> None:
-    mini().follow(tmp_path / "work", tmp_path / "logs", lambda: True)
+    mini().follow(tmp_path / "work", lambda: True)
     assert not list(tmp_path.iterdir())
 
 
@@ -45,11 +45,13 @@ def test_only_the_first_process_removes_a_checkpoint_that_was_cut_short(
 ) -> None:
     for step in (3, 6):
         (tmp_path / f"checkpoint-{step}").mkdir()
-    (tmp_path / "checkpoint-3" / "complete").touch()
+    (tmp_path / "checkpoint-3" / "trainer_state.json").write_text('{"global_step": 3}')
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank, left in (("1", ["checkpoint-3", "checkpoint-6"]), ("0", ["checkpoint-3"])):
         monkeypatch.setenv("RANK", rank)
-        assert last_checkpoint(tmp_path) == (3, tmp_path / "checkpoint-3")
+        last = last_checkpoint(tmp_path)
+        assert last is not None
+        assert (last.step, last.folder) == (3, tmp_path / "checkpoint-3")
         assert sorted(path.name for path in tmp_path.iterdir()) == left
 
 

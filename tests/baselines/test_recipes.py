@@ -184,8 +184,8 @@ def test_whole_numbers_do_for_floats(write: Write) -> None:
         ({"random": "{layers = 1}"}, r"holds 5 errors:\n.*:26: random.hidden: is missing"),
         ({"search": "{depth = 0, batch_size = 1}"}, "search.depth: Input should be greater than 0"),
         (
-            {"search": '{depth = 5, batch_size = 1, approximate = "ivf", storage = "float16"}'},
-            "search.storage: 'float16' is of exact search; approximate",
+            {"search": '{depth = 5, batch_size = 1, index_parameters = "nprobe=3"}'},
+            "search.index_parameters: it is of an index; exact search knows none",
         ),
         (
             {"search": "{depth = 5, candidates = 1}"},
@@ -272,7 +272,7 @@ def test_all_that_is_wrong_is_said_at_once(write: Write) -> None:
     expected = [
         ("batch_size", "batch_size: Input should be greater than or equal to 2 (found 1)"),
         ("schedule", "schedule: unknown name 'liner'; did you mean 'linear'? (one of: constant, l"),
-        ("search", "search.color: there is no such field (one of: depth, batch_size, approx"),
+        ("search", "search.color: there is no such field (one of: depth, batch_size, index,"),
         ("search", "search.depth: Input should be greater than 0"),
         ("stpes", "stpes: there is no such field; did you mean 'steps'?"),
         ("every", "validation.every: Input should be greater than 0"),

@@ -1,21 +1,20 @@
 from __future__ import annotations
 
-import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from msshift_bench.baselines import neural, trainer
+from msshift_bench.baselines import neural
+from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries, weights_digest
+from msshift_bench.baselines.early_stopping import Validation
 from msshift_bench.baselines.monobert import MonoBert
 from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.trainer import last_checkpoint, train
+from msshift_bench.baselines.trainer import Checkpoint, last_checkpoint, train
 from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing.progress import silent
@@ -25,8 +24,6 @@ SYSTEM = MonoBert
 
 def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBert:
     """Make an encoder of one layer; return the recipe `mini` for it, with four steps of four."""
-    from msshift_bench.baselines.backbones import make_random_encoder
-
     shape = RandomEncoder(
         layers=1, hidden=16, heads=2, inner=32, vocabulary=400, dropout=0.0, initial=initial
     )
@@ -37,15 +34,21 @@ def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBe
     return recipe.changed(**given, **changes)
 
 
-def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(tmp_path: Path) -> None:
+@pytest.mark.parametrize("state", [None, "", '{"global_step": 1', "[]", "{}"])
+def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(
+    state: str | None, tmp_path: Path
+) -> None:
     assert last_checkpoint(tmp_path / "none") is None
-    for step, complete in ((3, True), (12, True), (15, False)):
+    states = {3: '{"global_step": 3}', 12: '{"global_step": 12}', 15: state}
+    for step, text in states.items():
         folder = tmp_path / f"checkpoint-{step}"
         folder.mkdir()
         (folder / "model.safetensors").touch()
-        if complete:
-            (folder / "complete").touch()
-    assert last_checkpoint(tmp_path) == (12, tmp_path / "checkpoint-12")
+        if text is not None:
+            (folder / "trainer_state.json").write_text(text)
+    last = last_checkpoint(tmp_path)
+    assert last is not None
+    assert (last.step, last.folder) == (12, tmp_path / "checkpoint-12")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-12", "checkpoint-3"]
 
 
@@ -65,61 +68,72 @@ def test_triples_are_texts_by_column(triples: TrainingData) -> None:
 
 @pytest.mark.neural
 @pytest.mark.slow
-@pytest.mark.parametrize("installed", [True, False])
-def test_losses_and_logs(
-    installed: bool,
-    triples: TrainingData,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_losses_are_logged_and_kept(
+    triples: TrainingData, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from msshift_bench.baselines.backbones import quiet_libraries
-
-    written: list[tuple[str, str, int]] = []
-
-    class SummaryWriter:
-        """Stands for TensorBoard's, which need not be installed."""
-
-        def __init__(self, log_dir: str) -> None:
-            self._folder = log_dir
-
-        def add_scalar(self, name: str, value: float, step: int) -> None:
-            written.append((self._folder, name, step))
-
-        def __getattr__(self, name: str) -> Any:
-            return lambda *_, **__: None
-
-    board = ModuleType("tensorboard")
-    board.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
-    board.__spec__ = ModuleSpec("tensorboard", None)
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", board)
-    monkeypatch.setattr(trainer, "_has_tensorboard", lambda: installed)
-    trainer._note_no_tensorboard.cache_clear()
-    integrations = "transformers.integrations.integration_utils.is_tensorboard_available"
-    monkeypatch.setattr(integrations, lambda: installed)
     recipe = small_recipe(tmp_path / "bert", accumulate=1, checkpoint_every=2)
     with quiet_libraries(), caplog.at_level("INFO", "msshift_bench"):
         model = recipe.new_model(tmp_path / "bert")
-        given = (recipe, tmp_path / "checkpoints", silent)
-        train(model, triples, *given, name="a model", logs=tmp_path / "logs")
+        train(model, triples, recipe, tmp_path / "checkpoints", silent, name="a model")
     lines = [record.getMessage() for record in caplog.records if "step" in record.getMessage()]
     assert [line.rpartition(" ")[0] for line in lines] == [
         f"a model: step {n} of 4: loss" for n in (2, 4)
     ]
-    assert all(float(line.rpartition(" ")[2]) > 0 for line in lines)
-    losses = [(folder, step) for folder, name, step in written if name == "train/loss"]
-    assert losses == ([(str(tmp_path / "logs"), step) for step in (2, 4)] if installed else [])
-    noted = caplog.text.count("no logs for TensorBoard, which is not installed")
-    assert noted == (0 if installed else 1)
+    last = last_checkpoint(tmp_path / "checkpoints")
+    assert last is not None
+    assert [f"{loss:.4f}" for _, loss in last.losses()] == [
+        line.rpartition(" ")[2] for line in lines
+    ]
+    assert [step for step, _ in last.losses()] == [2, 4]
+    assert not last.ended_early
     assert (tmp_path / "checkpoints" / "checkpoint-2" / "optimizer.pt").is_file()
     assert not list(tmp_path.rglob("README.md")), "a model card takes longer than its checkpoint"
 
 
 @pytest.mark.neural
 @pytest.mark.slow
+def test_the_best_weights_are_kept_and_training_ends_in_time(
+    triples: TrainingData, tmp_path: Path
+) -> None:
+    recipe = small_recipe(tmp_path / "bert", initial=0.2, warmup_steps=0)
+    settings = EarlyStopping(every=1, queries=2, depth=3, patience=1)
+    worths = {1: 0.1, 2: 0.3, 3: 0.3, 4: 0.9}
+    digests: list[str] = []
+
+    def measure(model: Any) -> float:
+        digests.append(weights_digest(model))
+        return worths[len(digests)]
+
+    def trained(until: int | None = None) -> Checkpoint:
+        with quiet_libraries():
+            train(
+                *(recipe.new_model(tmp_path / "bert"), triples, recipe.changed(steps=4)),
+                *(tmp_path / "checkpoints", silent),
+                name="a model",
+                until=until,
+                validation=Validation(settings, measure),
+            )
+        last = last_checkpoint(tmp_path / "checkpoints")
+        assert last is not None
+        return last
+
+    # Continued after the second step, it knows which validation was the best.
+    assert not trained(until=2).ended_early
+    last = trained()
+    assert (last.step, last.ended_early) == (3, True)
+    assert last.facts() == {
+        "best_step": 2,
+        "best_mrr@10": 0.3,
+        "history": {1: 0.1, 2: 0.3, 3: 0.3},
+    }
+    assert weights_digest(recipe.load_model(last.best)) == digests[1]
+    assert len({*digests}) == 3
+
+
+@pytest.mark.neural
+@pytest.mark.slow
 def test_parts_of_a_batch_add_up_to_the_batch(triples: TrainingData, tmp_path: Path) -> None:
     # A loss without in-batch negatives: its mean over the parts is its mean over the batch.
-    from msshift_bench.baselines.backbones import quiet_libraries
 
     recipe = small_recipe(
         tmp_path / "bert", initial=0.2, warmup_steps=0, checkpoint_every=100, loss="binary"
@@ -168,15 +182,13 @@ def test_other_processes_validate_only_where_the_first_does(
     monkeypatch.setattr(system, "_fit", lambda *given: fitted.append(given[2]))
     if without:
         (tmp_path / neural._WITHOUT_VALIDATION).touch()
-    system.follow(tmp_path, tmp_path / "logs", lambda: False)
+    system.follow(tmp_path, lambda: False)
     assert [best is None for best in fitted] == [without]
 
 
 @pytest.mark.neural
 @pytest.mark.slow
 def test_the_optimizer_is_the_recipe_s(triples: TrainingData, tmp_path: Path) -> None:
-    from msshift_bench.baselines.backbones import quiet_libraries, weights_digest
-
     recipe = small_recipe(tmp_path / "bert", initial=0.2, warmup_steps=0, checkpoint_every=100)
     changes: list[dict[str, Any]] = [
         {},

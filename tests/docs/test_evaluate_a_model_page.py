@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines import block_search, encoded_passages
+from msshift_bench.baselines import block_search
 from msshift_bench.baselines.finding import neural_systems
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
@@ -26,7 +26,7 @@ def test_it_names_every_type_and_the_sizes_that_decide_the_memory() -> None:
     for architecture in neural_systems().values():
         assert PAGE.count(f"| {architecture.model_type} |") == 1
         assert f"evaluate({architecture.model_type}(" in PAGE
-    assert f"in blocks of {encoded_passages._SIZE:,}." in PAGE
+    assert f"in blocks of {block_search._SIZE:,}." in PAGE
     assert f"up to {block_search._QUERIES:,} queries" in PAGE
 
 

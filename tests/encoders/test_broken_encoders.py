@@ -150,7 +150,7 @@ def test_all_parts_of_a_sentence_model_are_fetched_from_the_hub(
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Dense
 
-    from msshift_bench.encoders import text_encoders
+    from msshift_bench.encoders import models as encoder_models
 
     model = SentenceTransformer(str(models / "dot"), device="cpu")
     model.append(Dense(16, 8))
@@ -165,6 +165,6 @@ def test_all_parts_of_a_sentence_model_are_fetched_from_the_hub(
         return str(tmp_path / name)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    monkeypatch.setattr(text_encoders, "ask_only_if_it_answers", lambda *_: None)
+    monkeypatch.setattr(encoder_models, "ask_only_if_it_answers", lambda *_: None)
     found = embed_queries(QUERIES, EncoderSpec("org/own", pooling=OWN), cache=tmp_path / "cache")
     assert found.vectors.shape == (2, 8)

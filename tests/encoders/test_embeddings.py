@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,10 @@ import pytest
 
 from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import embeddings
-from msshift_bench.encoders import text_encoders as encoders
+from msshift_bench.encoders import models as encoders
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries, embedding_digest
+from msshift_bench.encoders.models import EncoderSpec, find_encoder
 from msshift_bench.encoders.term_vectors import term_vectors
-from msshift_bench.encoders.text_encoders import EncoderSpec, find_encoder
 from msshift_bench.errors import (
     DataError,
     IntegrityError,
@@ -103,7 +101,7 @@ def test_neither_order_nor_company_changes_a_vector(
     whole = embed_queries(MINI, spec, cache=tmp_path / "whole")
     rows = list(MINI)
     random.Random(3).shuffle(rows)
-    monkeypatch.setattr(embeddings, "_BLOCK_BATCHES", 2)
+    monkeypatch.setattr(embeddings, "_BLOCK", 50)
     shuffled = embed_queries(queries_of(rows), spec, cache=tmp_path / "shuffled")
     assert shuffled.sha256 == whole.sha256 == embedding_digest(whole.query_ids, whole.vectors)
     assert shuffled.facts == whole.facts
@@ -128,7 +126,7 @@ def test_the_number_of_threads_changes_no_bit(spec: EncoderSpec, tmp_path: Path)
         "import sys; from pathlib import Path; "
         "from msshift_bench import mini; from msshift_bench.data import QueryColumns; "
         "from msshift_bench.encoders.embeddings import embed_queries; "
-        "from msshift_bench.encoders.text_encoders import EncoderSpec; "
+        "from msshift_bench.encoders.models import EncoderSpec; "
         "ids, texts = zip(*mini.queries(200)); "
         "spec = EncoderSpec(sys.argv[1], max_length=24); "
         "print(embed_queries(QueryColumns(ids, texts), spec, cache=Path(sys.argv[2])).sha256)"
@@ -137,31 +135,6 @@ def test_the_number_of_threads_changes_no_bit(spec: EncoderSpec, tmp_path: Path)
     process = run_forked(script, given, tmp_path, os.environ, NEURAL)
     assert (process.returncode, process.stderr) == (0, "")
     assert found == {process.stdout.strip()}
-
-
-@pytest.mark.neural
-def test_onnx_differs_by_noise_and_neither_threads_nor_company_change_a_bit_of_it(
-    spec: EncoderSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
-    onnx = dataclasses.replace(spec, backend="onnx")
-    with_torch = embed_queries(MINI, spec, cache=tmp_path)
-    (of_torch,) = tmp_path.iterdir()
-    found = {}
-    for threads in (1, 2, 3):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, number=threads: range(number))
-        found[threads] = embed_queries(MINI, onnx, cache=tmp_path)
-        (folder,) = (one for one in tmp_path.iterdir() if one not in (of_torch, tmp_path / "onnx"))
-        shutil.rmtree(folder)
-    assert len({embedded.sha256 for embedded in found.values()}) == 1
-    assert len(list((tmp_path / "onnx").iterdir())) == 1
-    some = embed_queries(queries_of(list(MINI)[100:201]), onnx, cache=tmp_path)
-    assert rows_by_id(some).items() < rows_by_id(found[1]).items()
-
-    assert np.abs(with_torch.vectors - found[1].vectors).max() < 1e-5
-    assert found[1].facts["backend"] == "onnx"
-    assert "onnxruntime" in json.dumps(found[1].facts["libraries"])
 
 
 @pytest.mark.neural
@@ -321,7 +294,6 @@ def test_the_default_cache_is_that_of_embeddings(
     ("options", "message"),
     [
         ({"pooling": "max"}, "unknown pooling 'max'"),
-        ({"backend": "onxx"}, "did you mean 'onnx'"),
         ({"max_length": 2}, "at least 3 tokens"),
     ],
 )
@@ -387,25 +359,7 @@ def test_models_that_cannot_be_used_so(spec: EncoderSpec, encoder: Path, tmp_pat
         embed_queries(MINI, dataclasses.replace(spec, name=str(folder)), cache=tmp_path / "cache")
 
 
-@pytest.mark.neural
-def test_an_export_that_went_wrong_is_not_used(
-    spec: EncoderSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
-    import torch
-
-    exported = SimpleNamespace(model_proto=SimpleNamespace(SerializeToString=lambda: b"wrong"))
-    monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: exported)
-    monkeypatch.setattr(
-        encoders, "_with_onnx", lambda _: lambda ids: np.ones((len(ids), 64), np.float32)
-    )
-    with pytest.raises(UsageError, match=r"another model after its export to ONNX .* use the back"):
-        embed_queries(MINI, dataclasses.replace(spec, backend="onnx"), cache=tmp_path)
-    assert not list(tmp_path.rglob("*.onnx"))
-
-
 def test_libraries_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(encoders._LIBRARIES, "onnx", ("a-library-that-is-nowhere",))
-    with pytest.raises(MissingExtraError, match=r"needs the 'onnx' extra"):
-        find_encoder(EncoderSpec("org/any", backend="onnx"))
+    monkeypatch.setattr(encoders, "_LIBRARIES", ("a-library-that-is-nowhere",))
+    with pytest.raises(MissingExtraError, match=r"needs the 'neural' extra"):
+        find_encoder(EncoderSpec("org/any"))

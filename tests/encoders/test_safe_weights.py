@@ -54,7 +54,7 @@ def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     from msshift_bench.baselines.backbones import load_backbone
     from msshift_bench.baselines.finding import neural_systems
     from msshift_bench.baselines.monobert import MonoBert
-    from msshift_bench.baselines.pretraining_losses import load_learner
+    from msshift_bench.baselines.pretraining_tasks import load_learner
     from msshift_bench.baselines.recipe_files import load_recipe
     from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
 

@@ -17,7 +17,6 @@ from msshift_bench.baselines.recipe import (
     TrainingSettings,
 )
 from msshift_bench.baselines.reranker import Reranker
-from msshift_bench.baselines.token_index import TokenSearch
 from msshift_bench.baselines.word_reranker import WordReranker
 from msshift_bench.baselines.word_vectors import WordVectors
 from tests.conftest import REPOSITORY
@@ -61,7 +60,7 @@ def kinds() -> list[type]:
     for architecture in neural_systems().values():
         found.append(architecture)
         found.append(architecture.search_type())
-    return [*dict.fromkeys(found), TokenSearch, MaskedWords, LateHead, SpanContrast]
+    return [*dict.fromkeys(found), MaskedWords, LateHead, SpanContrast]
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)

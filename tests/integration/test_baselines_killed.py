@@ -31,7 +31,6 @@ MOMENTS = {
     "bi-encoder-released": ("negatives", "train", "encode"),
     "splade": ("train", "encode", "search"),
     "colbert": ("train", "encode", "search"),
-    "colbert-tokens": ("train", "encode", "search"),
     "monobert": ("train", "search", "search"),
     "knrm": ("train", "search"),
 }
@@ -56,19 +55,13 @@ OWN: dict[str, dict[str, Any]] = {
     "bi-encoder-released": {"pooling": "mean", "normalize": True, "loss_scale": 10},
     "splade": {"query_flops": 0.01, "passage_flops": 0.01, "flops_steps": 9},
     "colbert": {"in_batch_negatives": True, "search": {"candidates": "all"}},
-    "colbert-tokens": {
-        "search": {
-            "candidates": "tokens",
-            "tokens": {"cells": 9, "probes": 3, "sub_vectors": 4, "matches": 9},
-        }
-    },
     "monobert": {"loss": "softmax"},
     "knrm": {"random": None},
 }
 
 
 def system_of(name: str) -> str:
-    return name.removesuffix("-tokens").removesuffix("-released")
+    return name.removesuffix("-released")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import embeddings
 from msshift_bench.encoders.embeddings import embed_queries
-from msshift_bench.encoders.text_encoders import EncoderSpec
+from msshift_bench.encoders.models import EncoderSpec
 from msshift_bench.mini import generator as mini
 from tests.support.forking import work_forked
 from tests.support.tiny_encoder import make_tiny_encoder
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.neural]
 
 def work(encoder: str, cache: Path, events: Connection) -> None:
     """Embed in a process of its own, in many small blocks; tell of every event."""
-    embeddings._BLOCK_BATCHES = 2
+    embeddings._BLOCK = 64
     ids, texts = zip(*mini.queries(400), strict=True)
     embedded = embed_queries(
         QueryColumns(ids, texts),

@@ -124,14 +124,14 @@ def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_p
     run(tmp_path / "killed", given)
     assert file_bytes(tmp_path / "killed") == expected
 
-    with pytest.raises(UsageError, match="holds an experiment that differs in epochs, recipes"):
+    with pytest.raises(UsageError, match=r"plan\.json differs from this request: .*epochs"):
         run(tmp_path / "killed", {**given, "epochs": 2})
     moved = shutil.copytree(given["test"], tmp_path / "moved")
     again = run(tmp_path / "killed", {**given, "test": moved})
     assert again.figures == result.figures
     queries = (moved / "queries.tsv").read_text()
     (moved / "queries.tsv").write_text(queries.replace("\t", "\twhat ", 1))
-    with pytest.raises(UsageError, match="differs in material_sha256"):
+    with pytest.raises(UsageError, match=r"differs from this request: .*material_sha256"):
         run(tmp_path / "killed", {**given, "test": moved})
 
     of_another = tmp_path / "killed" / "scores" / "knrm" / "test-24-seed1.parquet"

@@ -9,10 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines.block_search import search_blocks
-from msshift_bench.baselines.colbert import ColBert, passage_vectors, query_vectors
-from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
-from msshift_bench.baselines.late_interaction import max_sim, rerank, scores_by_max_sim
+from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
+from msshift_bench.baselines.colbert import (
+    ColBert,
+    max_sim,
+    passage_vectors,
+    query_vectors,
+    rerank,
+    search_tokens,
+)
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds
 
@@ -50,7 +55,7 @@ def test_max_sim_is_the_triple_loop(
 ) -> None:
     expected = naive(*whole_numbers)
     assert max_sim(*whole_numbers).tolist() == expected.tolist()
-    monkeypatch.setattr("msshift_bench.baselines.late_interaction._TILE", {"cpu": (3000, 2)})
+    monkeypatch.setattr("msshift_bench.baselines.colbert._TILE", {"cpu": (3000, 2)})
     assert max_sim(*whole_numbers).tolist() == expected.tolist()
 
 
@@ -81,14 +86,14 @@ def test_search_and_reranking_are_brute_force(
     depth: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("msshift_bench.baselines.late_interaction._TOGETHER", 30)
+    monkeypatch.setattr("msshift_bench.baselines.colbert._TOGETHER", 4)
     queries, tokens, lengths = whole_numbers
     rng = np.random.default_rng(1)
     doc_ids = [str(number) for number in rng.permutation(1000)[:80]]
     blocks = blocks_of(tmp_path, tokens, lengths, doc_ids, size)
     expected = naive(queries, tokens, lengths).tolist()
 
-    found = search_blocks(scores_by_max_sim(queries), blocks, len(queries), depth=depth)
+    found = search_tokens(queries, blocks, depth)
     assert [list(ranking.items()) for ranking in found] == [
         best(scores, doc_ids, depth) for scores in expected
     ]

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines.block_search import search_dense
-from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
+from msshift_bench.baselines.biencoder import search_vectors
+from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
 from msshift_bench.search.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
@@ -35,7 +35,7 @@ def test_blockwise_search_is_brute_force(tmp_path: Path, size: int, depth: int) 
     doc_ids = [str(number) for number in rng.permutation(10_000)[:600]]
     blocks = _blocks(tmp_path, passages, doc_ids, size)
 
-    rankings = list(search_dense(queries, blocks, depth=depth))
+    rankings = list(search_vectors(queries, blocks, depth))
 
     for scores, ranking in zip(queries @ passages.T, rankings, strict=True):
         expected = sorted(zip(scores.tolist(), doc_ids, strict=True), reverse=True)[:depth]
@@ -49,7 +49,7 @@ def test_queries_are_searched_in_groups(tmp_path: Path, monkeypatch: pytest.Monk
     blocks = _blocks(tmp_path, passages, [str(number) for number in range(50)], 50)
 
     def run() -> list[list[str]]:
-        found = search_dense(queries, blocks, depth=5)
+        found = search_vectors(queries, blocks, 5)
         return [list(ranking) for ranking in found]
 
     expected = run()

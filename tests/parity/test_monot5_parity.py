@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from msshift_bench.baselines.finding import kind_of_model
 from msshift_bench.baselines.monot5 import MonoT5
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.reranker import pair_scores
-from msshift_bench.baselines.sentence_pieces import read_pieces
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.mini.generator import passages
 
@@ -35,7 +35,9 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
     import transformers
     from safetensors.torch import save_file
-    from transformers.utils import sentencepiece_model_pb2_new as protocol
+
+    pytest.importorskip("sentencepiece")
+    from sentencepiece import sentencepiece_model_pb2 as protocol
 
     folder = tmp_path_factory.mktemp("monot5") / "model"
     folder.mkdir()
@@ -71,15 +73,22 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def pieces_of(file: Path) -> list[tuple[str, float]]:
+    """Return the pieces of a SentencePiece model, by the library itself."""
+    from sentencepiece import SentencePieceProcessor
+
+    model = SentencePieceProcessor(model_file=str(file))
+    numbers = range(model.get_piece_size())
+    return [(model.id_to_piece(number), model.get_score(number)) for number in numbers]
+
+
 def test_a_published_folder_scores_as_t5_answers(published: Path, tmp_path: Path) -> None:
     import torch
     import transformers
 
     with quiet_libraries():
         model = MonoT5.load_model(published)
-        # Of what transformers reads with the library sentencepiece, this is the result.
-        pieces = read_pieces((published / "spiece.model").read_bytes())[0]
-        tokenizer = transformers.T5Tokenizer(vocab=pieces)
+        tokenizer = transformers.T5Tokenizer(vocab=pieces_of(published / "spiece.model"))
         t5 = transformers.T5ForConditionalGeneration.from_pretrained(str(published)).eval()
     found = pair_scores(model, PAIRS, 2)
     for (query, passage), score in zip(PAIRS[:2], found, strict=False):
@@ -122,18 +131,13 @@ def test_a_recipe_begins_with_random_weights_or_a_folder(published: Path, tmp_pa
             recipe.new_model(tmp_path / "nowhere")
 
 
-def test_the_pieces_of_a_file(published: Path) -> None:
-    from transformers.utils import sentencepiece_model_pb2_new as protocol
-
-    content = (published / "spiece.model").read_bytes()
-    model = protocol.ModelProto()
-    model.ParseFromString(content)
-    assert read_pieces(content) == ([(piece.piece, piece.score) for piece in model.pieces], None)
-    model.normalizer_spec.precompiled_charsmap = b"\x00\x01table"
-    assert read_pieces(model.SerializeToString())[1] == b"\x00\x01table"
-    for broken in (b"", content[:-9], b"\xff" * 9, b"no model at all"):
-        with pytest.raises(DataError, match=r"spiece\.model is no model of SentencePiece"):
-            read_pieces(broken)
+@pytest.mark.parametrize("keep", [0, 9, 100])
+def test_a_damaged_file_of_pieces_is_refused(keep: int, published: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(published, tmp_path / "damaged"))
+    pieces = folder / "spiece.model"
+    pieces.write_bytes(pieces.read_bytes()[:keep])
+    with pytest.raises(DataError, match=r"spiece\.model is no model of SentencePiece; copy it ag"):
+        MonoT5.load_model(folder)
 
 
 def test_a_tokenizer_without_the_answers_is_refused(small_encoder: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from msshift_bench.baselines.encoded_passages import EncodedPassages, PassageBlock
+from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.splade import (
     Splade,

@@ -12,7 +12,6 @@ import pytest
 from msshift_bench import mini
 from msshift_bench.arrays import Vectors
 from msshift_bench.data import QueryColumns
-from msshift_bench.encoders import EncoderSpec
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.similarity import INDICATORS, TextVectors, query_similarity, set_similarity
 
@@ -137,7 +136,5 @@ def test_vectors_of_zeros_and_options_that_do_not_fit_are_refused() -> None:
         query_similarity(train, test, "overlap", seed=1)
     with pytest.raises(UsageError, match="overlap of two sets is that of their judgements"):
         query_similarity(train, test, "overlap")
-    with pytest.raises(UsageError, match="'own' needs the backend 'torch'"):
-        EncoderSpec("any", pooling="own", backend="onnx")
     with pytest.raises(UnknownNameError, match="did you mean 'mean'"):
         query_similarity(train, test, "mean-cosine", encoder="terms", pooling="meen")

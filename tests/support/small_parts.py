@@ -14,10 +14,10 @@ def run_in_small_parts(
     system: str, options: Mapping[str, Any], data: Path, out: Path, events: Connection
 ) -> None:
     """Run a baseline for the shift ``length``; tell of every event, and wait to be let on."""
-    from msshift_bench.baselines import encoded_passages, reranker
+    from msshift_bench.baselines import block_search, reranker
     from tests.support.making import make_runs
 
-    encoded_passages._SIZE = 60
+    block_search._SIZE = 60
     reranker._PAIRS = 200
 
     def tell(*event: object) -> None:

@@ -12,13 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msshift_bench.baselines.backbones import make_random_encoder
-from msshift_bench.baselines.pretraining_items import MaskedPassages, PassagePieces
-from msshift_bench.baselines.pretraining_losses import late_interaction, load_learner, span_loss
 from msshift_bench.baselines.pretraining_recipe import (
     LateHead,
     MaskedWords,
     PretrainingRecipe,
     SpanContrast,
+)
+from msshift_bench.baselines.pretraining_tasks import (
+    MaskedPassages,
+    PassagePieces,
+    late_interaction,
+    load_learner,
+    span_loss,
 )
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe, recipe_names

@@ -1,8 +1,10 @@
-"""Encoders, which turn the texts of queries into vectors: find, identify, load and run them.
+"""Models that turn the texts of queries into vectors: find, identify, load and run them.
 
-An encoder always gets `ROWS` texts at once, all of the same number of tokens. Matrix products of
-one shape add in one order, so a text's vector depends neither on the texts beside it nor on the
-number of threads: `msshift_bench.encoders.embeddings` forms such batches.
+sentence-transformers loads them all: a model that it saved as that model is, any other encoder as a
+transformer with a pooling behind it. An encoder always gets `ROWS` texts at once, all of the same
+number of tokens. Matrix products of one shape add in one order, so a text's vector depends neither
+on the texts beside it nor on the number of threads: `msshift_bench.encoders.embeddings` forms such
+batches.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +23,7 @@ import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import ask_only_if_it_answers, sha256_of
-from msshift_bench.encoders.safe_weights import SAFETENSORS, check_weights, refuse_broken
+from msshift_bench.encoders.safe_weights import SAFETENSORS, check_weights, only_safetensors
 from msshift_bench.encoders.term_vectors import PARAMETERS
 from msshift_bench.errors import (
     DataError,
@@ -31,15 +33,15 @@ from msshift_bench.errors import (
     UsageError,
     require,
 )
-from msshift_bench.plumbing import quieten, thread_count, write_atomically
+from msshift_bench.plumbing import quieten
 
 __all__ = [
+    "OWN",
     "ROWS",
     "TERMS",
     "Encoder",
     "EncoderSource",
     "EncoderSpec",
-    "OWN",
     "choose_encoder",
     "find_encoder",
     "load_encoder",
@@ -58,20 +60,14 @@ _DEFAULT = "distilbert-base-uncased"
 """The paper's encoder: DistilBERT, not fine-tuned (section 3.1, footnote 4)."""
 
 _POOLINGS = ("cls", "mean", OWN)
-_LIBRARIES = {
-    "torch": ("torch", "transformers", "tokenizers"),
-    "onnx": ("torch", "transformers", "tokenizers", "onnx", "onnxscript", "onnxruntime"),
-}
-_SENTENCE_LIBRARY = "sentence-transformers"
-_EXTRAS = {"torch": "neural", "onnx": "onnx"}
+_LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")
 _WHAT = "an encoder of queries"
-
-_SAME = 1e-4
-"""How far vectors of an exported model may be from the model's own, relative to the largest
-component; it is 1e-6 if the export is right, and 1 if it is not."""
 
 _MODULES = "modules.json"
 """The file in which sentence-transformers lists the parts of a model."""
+
+_DENSE = "SentenceTransformer"
+"""The kind of models that give dense vectors, one per text; older ones do not say theirs."""
 
 _WEIGHTS = "model*.safetensors*"
 _TOKENIZER = ("tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json", "*.model")
@@ -87,29 +83,22 @@ class EncoderSpec:
         pooling: ``"cls"``, the first token's vector, ``"mean"``, the mean over all tokens, or
             `OWN`, the vector that a model of sentence-transformers gives a query by itself; it cuts
             off texts by itself, too, and its folder must be such a model's.
-        backend: ``"torch"``, or ``"onnx"`` for ONNX Runtime. Their vectors differ by noise.
         max_length: tokens after which a text is cut off, special tokens included.
 
     Raises:
-        UnknownNameError: for another pooling or backend.
-        UsageError: if there is no room for a token between the special ones, or a model of
-            sentence-transformers should run on ONNX Runtime.
+        UnknownNameError: for another pooling.
+        UsageError: if there is no room for a token between the special ones.
     """
 
     name: str
     pooling: str = "cls"
-    backend: str = "torch"
     max_length: int = 64
 
     def __post_init__(self) -> None:
         if self.pooling not in _POOLINGS:
             raise UnknownNameError("pooling", self.pooling, _POOLINGS)
-        if self.backend not in _LIBRARIES:
-            raise UnknownNameError("backend", self.backend, _LIBRARIES)
         if self.max_length < 3:
             raise UsageError(f"a text has at least 3 tokens, not max_length={self.max_length}")
-        if self.pooling == OWN and self.backend != "torch":
-            raise UsageError(f"the pooling {OWN!r} needs the backend 'torch'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +153,10 @@ def find_encoder(spec: EncoderSpec) -> EncoderSource:
         parameters = json.dumps([TERMS, PARAMETERS]).encode()
         return EncoderSource(None, hashlib.sha256(parameters).hexdigest(), {})
     own = spec.pooling == OWN
-    libraries = _versions(spec.backend, _SENTENCE_LIBRARY if own else None)
+    try:
+        libraries = {library: version(library) for library in _LIBRARIES}
+    except PackageNotFoundError as error:
+        raise MissingExtraError("neural", _WHAT) from error
     folder = Path(spec.name) if Path(spec.name).is_dir() else _download(spec.name, own=own)
     digest = hashlib.sha256()
     for path in _files(folder):
@@ -179,14 +171,6 @@ def find_encoder(spec: EncoderSpec) -> EncoderSource:
         for path in sorted([*folder.rglob("*.json"), *folder.glob("*/**/*.safetensors")]):
             digest.update(f"{path.relative_to(folder)} {sha256_of(path)}\n".encode())
     return EncoderSource(folder, digest.hexdigest(), libraries)
-
-
-def _versions(backend: str, further: str | None) -> dict[str, str]:
-    try:
-        libraries = filter(None, (*_LIBRARIES[backend], further))
-        return {library: version(library) for library in libraries}
-    except PackageNotFoundError as error:
-        raise MissingExtraError(_EXTRAS[backend], _WHAT) from error
 
 
 def _files(folder: Path) -> list[Path]:
@@ -224,142 +208,114 @@ def _download(name: str, *, own: bool) -> Path:
         ) from error
 
 
-def load_encoder(spec: EncoderSpec, source: EncoderSource, cache: Path) -> Encoder:
-    """Load a neural encoder.
+def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
+    """Load an encoder that is not `TERMS`, for the CPU.
 
-    Args:
-        spec: the encoder; neither `TERMS` nor of the pooling `OWN`.
-        source: its files.
-        cache: a folder for the model's form for ONNX Runtime.
+    The vectors of a model of sentence-transformers are scaled to length 1 if it compares them by
+    the cosine, so that dot products are its scores.
 
     Raises:
-        UsageError: if the model cannot be loaded, has no fast tokenizer, is no encoder, or reads
-            fewer tokens than `spec` says.
+        UsageError: if the model cannot be loaded, has no fast tokenizer, is no encoder, reads fewer
+            tokens than `spec` says, or does not give one dense vector per text.
         DataError: if the files do not hold all weights.
     """
-    transformers = require("transformers", "neural", _WHAT)
-    with quieten(transformers):
-        with refuse_broken(spec.name, _WHAT):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(source.folder)
-            model = _load_model(spec, source)
-        _check(spec, tokenizer, model.config)
-        if spec.backend == "torch":
-            encode = _with_torch(model, spec)
+    torch = require("torch", "neural", _WHAT)
+    library = require("sentence_transformers", "neural", _WHAT)
+    with quieten(require("transformers", "neural", _WHAT)), _in_one_sentence(spec.name):
+        options: dict[str, Any] = {"device": "cpu", "local_files_only": True}
+        if spec.pooling == OWN:
+            _check_kind(spec, source)
+            with only_safetensors(str(source.folder), _WHAT):
+                model = library.SentenceTransformer(
+                    str(source.folder), model_kwargs=SAFETENSORS, **options
+                )
         else:
-            key = json.dumps([source.sha256, source.libraries, spec.pooling, spec.max_length])
-            path = cache / f"{hashlib.sha256(key.encode()).hexdigest()}.onnx"
-            if not path.exists():
-                _export(model, spec, path)
-            encode = _with_onnx(path.read_bytes())
+            parts = _parts(spec, source)
+            model = library.SentenceTransformer(modules=parts, **options)
+            model.max_seq_length = spec.max_length
+    normalised = spec.pooling == OWN and model.similarity_fn_name == "cosine"
+    prompt = model.prompts.get("query") or None
+
+    def preprocess(texts: Sequence[str]) -> Any:
+        return model.preprocess(list(texts), prompt=prompt, task="query")
+
+    probe = preprocess(["a query"])
+    constant = {name: probe[name] for name in ("prompt_length",) if name in probe}
 
     def tokenise(texts: Sequence[str]) -> list[list[int]]:
-        encoded = tokenizer(
-            list(texts), truncation=True, max_length=spec.max_length, return_attention_mask=False
-        )
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
+        features = preprocess(texts)
+        masks = features["attention_mask"].bool()
+        return [ids[mask].tolist() for ids, mask in zip(features["input_ids"], masks, strict=True)]
+
+    def encode(ids: Ints) -> Vectors:
+        tokens = torch.from_numpy(ids)
+        features = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), **constant}
+        with torch.inference_mode():
+            encoded = model.eval()(features, task="query")
+        vectors: Vectors = encoded["sentence_embedding"].float().numpy()
+        if normalised:
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+        return vectors
 
     return Encoder(tokenise, encode)
 
 
-def _load_model(spec: EncoderSpec, source: EncoderSource) -> Any:
+def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
+    """Return an encoder of transformers and its pooling, as modules of sentence-transformers."""
     torch = require("torch", "neural", _WHAT)
     transformers = require("transformers", "neural", _WHAT)
-    model, loading = transformers.AutoModel.from_pretrained(
-        source.folder, dtype=torch.float32, output_loading_info=True, **SAFETENSORS
+    modules = require("sentence_transformers.base.modules", "neural", _WHAT)
+    dense = require("sentence_transformers.sentence_transformer.modules", "neural", _WHAT)
+    # Without its weights: sentence-transformers would fill in those that are missing in silence.
+    bare, loading = transformers.AutoModel.from_pretrained(
+        source.folder, device_map="meta", output_loading_info=True, **SAFETENSORS
     )
-    # the pooler is never used: [CLS] is taken before it
+    if bare.config.is_encoder_decoder:
+        raise UsageError(f"{spec.name} is an encoder with a decoder; only encoders can be used")
+    # The pooler is never used: [CLS] is taken before it.
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise DataError(f"{spec.name} lacks weights of its own model, {missing[0]} for one")
-    return model.eval()
-
-
-def _check(spec: EncoderSpec, tokenizer: Any, config: Any) -> None:
+    transformer = modules.Transformer(
+        str(source.folder), model_kwargs={"dtype": torch.float32, **SAFETENSORS}
+    )
+    tokenizer, config = transformer.tokenizer, bare.config
     if not tokenizer.is_fast:
         raise UsageError(f"{spec.name} has no fast tokenizer (tokenizer.json)")
-    if config.is_encoder_decoder:
-        raise UsageError(f"{spec.name} is an encoder with a decoder; only encoders can be used")
     most = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", math.inf))
     if spec.max_length > most:
         raise UsageError(
             f"{spec.name} reads at most {most} tokens, not {spec.max_length}: give a smaller "
             f"max_length"
         )
+    return [transformer, dense.Pooling(transformer.get_embedding_dimension(), spec.pooling)]
 
 
-def _pooled(model: Any, pooling: str) -> Any:
-    """Return a module that gives one vector per text."""
-    torch = require("torch", "neural", _WHAT)
-
-    class Pooled(torch.nn.Module):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, ids: Any) -> Any:
-            mask = torch.ones_like(ids)
-            hidden = self.model(input_ids=ids, attention_mask=mask).last_hidden_state
-            return hidden[:, 0] if pooling == "cls" else hidden.mean(1)
-
-    return Pooled().eval()
+def _check_kind(spec: EncoderSpec, source: EncoderSource) -> None:
+    """Check that a model is one that gives dense vectors, one per text."""
+    assert source.folder is not None
+    settings = source.folder / "config_sentence_transformers.json"
+    kind = _DENSE
+    if settings.is_file():
+        kind = json.loads(settings.read_bytes()).get("model_type", _DENSE)
+    if kind != _DENSE:
+        raise UsageError(
+            f"{spec.name} is a {kind}, which does not give a query one dense vector; take the "
+            f"model of a bi-encoder ({_DENSE})"
+        )
 
 
-def _with_torch(model: Any, spec: EncoderSpec) -> Callable[[Ints], Vectors]:
-    torch = require("torch", "neural", _WHAT)
-    pooled = _pooled(model, spec.pooling)
-
-    def encode(ids: Ints) -> Vectors:
-        with torch.inference_mode():
-            vectors: Vectors = pooled(torch.from_numpy(ids)).numpy()
-        return vectors
-
-    return encode
-
-
-def _export(model: Any, spec: EncoderSpec, path: Path) -> None:
-    """Write a model in ONNX's form, for `ROWS` texts of any number of tokens.
+@contextmanager
+def _in_one_sentence(name: str) -> Iterator[None]:
+    """Say in one sentence what libraries raise where files are cut off or do not fit together.
 
     Raises:
-        UsageError: if the exported model gives other vectors.
+        UsageError: if the model cannot be loaded.
     """
-    torch = require("torch", "neural", _WHAT)
-    ids = np.arange(ROWS * min(8, spec.max_length)).reshape(ROWS, -1) % model.config.vocab_size
-    with warnings.catch_warnings():
-        # the exporter of torch 2.13 calls what torch itself has deprecated
-        warnings.filterwarnings("ignore", r".*LeafSpec", FutureWarning)
-        program = torch.onnx.export(
-            _pooled(model, spec.pooling),
-            (torch.from_numpy(ids),),
-            input_names=["ids"],
-            output_names=["vectors"],
-            dynamic_shapes=({1: torch.export.Dim.DYNAMIC},),
-            dynamo=True,
-            verbose=False,
-        )
-    exported = program.model_proto.SerializeToString()
-    # other, shorter texts, in case the export took a part of the example for a constant
-    ids = ids[::-1, 1:].copy()
-    vectors = _with_torch(model, spec)(ids)
-    difference = float(np.abs(_with_onnx(exported)(ids) - vectors).max())
-    if difference > _SAME * float(np.abs(vectors).max()):
-        raise UsageError(
-            f"{spec.name} is another model after its export to ONNX (vectors differ by "
-            f"{difference:.2g}): use the backend 'torch'"
-        )
-    with write_atomically(path) as file:
-        file.write(exported)
-
-
-def _with_onnx(exported: bytes) -> Callable[[Ints], Vectors]:
-    runtime = require("onnxruntime", "onnx", _WHAT)
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = thread_count()
-    options.log_severity_level = 3
-    session = runtime.InferenceSession(exported, options, providers=["CPUExecutionProvider"])
-
-    def encode(ids: Ints) -> Vectors:
-        vectors: Vectors = session.run(None, {"ids": ids})[0]
-        return vectors
-
-    return encode
+    broken = require("safetensors", "neural", _WHAT).SafetensorError
+    try:
+        yield
+    except (OSError, ValueError, TypeError, RuntimeError, broken) as error:
+        first = str(error).strip().partition("\n")[0]
+        raise UsageError(f"{name} cannot be loaded: {first}") from error

@@ -1,0 +1,177 @@
+"""Approximate search of a bi-encoder's vectors by an index of faiss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from benchmarks.support.tiny_recipes import tiny_recipe
+from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.biencoder import (
+    BiEncoder,
+    DenseSearch,
+    VectorIndex,
+    _rounded,
+    search_vectors,
+)
+from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
+from msshift_bench.baselines.published import search_published
+from msshift_bench.baselines.recipe import RandomEncoder
+from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.mini import generator as mini
+from msshift_bench.search.ranking import PassageIds
+from tests.conftest import Build
+from tests.support.making import make_runs
+from tests.support.run_files import sidecar
+
+pytestmark = pytest.mark.neural
+
+SIZES = (900, 500, 600)
+
+
+def vectors(count: int, seed: int) -> npt.NDArray[np.float32]:
+    """Return vectors of different lengths."""
+    random = np.random.default_rng(seed)
+    lengths = random.lognormal(0, 0.3, (count, 1))
+    return (random.normal(size=(count, 8)) * lengths).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def passages(tmp_path_factory: pytest.TempPathFactory) -> EncodedPassages:
+    folder = tmp_path_factory.mktemp("passages")
+    blocks = []
+    for number, size in enumerate(SIZES):
+        path = folder / f"{number}.npz"
+        np.savez(path, vectors=vectors(size, seed=number))
+        blocks.append(PassageBlock(path, size))
+    return EncodedPassages(PassageIds([f"d{n}" for n in range(sum(SIZES))]), blocks)
+
+
+def index(name: str, parameters: str | None, depth: int = 10) -> VectorIndex:
+    settings = DenseSearch(
+        depth=depth, batch_size=1, index=name, index_parameters=parameters, storage=None
+    )
+    return VectorIndex(settings, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "little", "much"),
+    [("HNSW32", "efSearch=1", "efSearch=2000"), ("IVF31,Flat", "nprobe=1", "nprobe=31")],
+)
+def test_more_effort_comes_nearer_to_the_exact_ranking(
+    name: str, little: str, much: str, passages: EncodedPassages, tmp_path: Path
+) -> None:
+    queries = vectors(150, seed=9)
+    thorough, hasty = index(name, much), index(name, little)
+    assert thorough.fill(passages, tmp_path) > sum(SIZES) * 8 * 4
+    assert thorough.recall(queries, passages) == {"recall": pytest.approx(1, abs=1e-3)} | {
+        "recall_queries": 100
+    }
+    exact = search_vectors(queries, passages, 10)
+    same = 0
+    for wanted, ranking in zip(exact, thorough.search(queries, passages), strict=True):
+        same += list(wanted) == list(ranking)
+    assert same > 145
+    (kept,) = tmp_path.iterdir()
+    hasty.fill(passages, tmp_path)  # It is read, and set anew.
+    assert list(tmp_path.iterdir()) == [kept]
+    found = hasty.recall(queries[:7], passages)
+    assert 0.05 < found["recall"] <= 1  # type: ignore[operator]
+    assert found["recall_queries"] == 7
+    assert found["recall"] < 0.9 or name == "HNSW32"  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["HNSW32", "IVF31,Flat", "PQ4"])
+def test_an_index_is_always_the_same(name: str, passages: EncodedPassages, tmp_path: Path) -> None:
+    import faiss
+
+    threads = faiss.omp_get_max_threads()
+    made = []
+    for number in (1, 2):
+        faiss.omp_set_num_threads(number)
+        folder = tmp_path / str(number)
+        index(name, None).fill(passages, folder)
+        assert faiss.omp_get_max_threads() == number
+        (path,) = folder.iterdir()
+        made.append(path.read_bytes())
+    faiss.omp_set_num_threads(threads)
+    assert made[0] == made[1]
+
+
+@pytest.mark.slow
+def test_a_run_says_how_much_it_recalls(build_once: Build, tmp_path: Path) -> None:
+    data = build_once("mini:300", "length")
+    shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)
+    texts = (passage.text for passage in mini.passages(100))
+    make_random_encoder(tmp_path / "bert", shape, texts, length=124, seed=1)
+    with quiet_libraries():
+        model = load_recipe(BiEncoder, BiEncoder.name, "mini").new_model(tmp_path / "bert")
+        model.save_pretrained(str(tmp_path / "dense"), create_model_card=False)
+    (run,) = search_published(
+        str(tmp_path / "dense"),
+        ["length"],
+        out=tmp_path / "runs",
+        data=data,
+        collection="mini:300",
+        depth=7,
+        index="HNSW32",
+        index_parameters="efSearch=1000",
+    )
+    facts = sidecar(run)
+    assert facts["parameters"]["search"]["index"] == "HNSW32"
+    assert facts["index"]["recall"] > 0.99
+    assert facts["index"]["recall_queries"] == 100
+    assert facts["index"]["bytes"] > 300 * 16 * 4
+    assert {"encode", "index", "recall", "search"} <= facts["seconds"].keys()
+
+
+def test_parameters_without_an_index_are_refused() -> None:
+    with pytest.raises(UsageError, match="index_parameters: it is of an index; exact search"):
+        BiEncoder.search_by({"index_parameters": "nprobe=3"})
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "why"),
+    [
+        ("hnsw", None, "could not parse index string hnsw"),
+        ("PQ3", None, r"dimension of the vector \(d\) should be a multiple"),
+        ("HNSW32", "nprobe=3", "could not set parameter nprobe"),
+    ],
+)
+def test_an_index_that_faiss_does_not_know(name: str, parameters: str | None, why: str) -> None:
+    with pytest.raises(UsageError, match=rf"cannot search by index '{name}' .*{why}.*'HNSW32'"):
+        index(name, parameters)
+
+
+def test_too_few_passages_to_learn_from(passages: EncodedPassages, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot search by index 'IVF4096,Flat' .* 2000"):
+        index("IVF4096,Flat", None).fill(passages, tmp_path)
+
+
+def test_an_unknown_index_is_refused_before_anything_is_trained(
+    build_once: Build, tmp_path: Path
+) -> None:
+    recipe: Any = tmp_path / "mine.toml"
+    recipe.write_text(tiny_recipe("bi-encoder", search={"index": "HNWS32"}))
+    given: dict[str, Any] = {"collection": "mini:300", "recipe": recipe, "held_out": ["short"]}
+    with pytest.raises(UsageError, match="faiss cannot search by index 'HNWS32'"):
+        make_runs(
+            "bi-encoder",
+            ["length"],
+            data=build_once("mini:300", "length"),
+            out=tmp_path / "runs",
+            **given,
+        )
+    assert not list(tmp_path.rglob("checkpoints"))
+
+
+def test_vectors_that_16_bits_cannot_hold_are_refused() -> None:
+    kept = _rounded(np.array([[0.5, -65_504.0]], np.float32))
+    assert (kept.dtype, kept.tolist()) == (np.float16, [[0.5, -65_504.0]])
+    with pytest.raises(DataError, match=r"holds 70000, and 16 bits end at 65,504; leave out"):
+        _rounded(np.array([[1.0], [-70_000.0]], np.float32))
