@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.backbones import loading, make_random_encoder
-from msshift_bench.baselines.estimates import EncoderShape, Work, encoder_shape, load_config
+from msshift_bench.baselines.estimates import EncoderShape, Work, load_config
 from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.recipe import Recipe, SearchSettings
+from msshift_bench.baselines.system import System
 from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import require
 
@@ -26,7 +27,7 @@ Candidates = Sequence[npt.NDArray[np.int64]]
 """For each query, the places of the passages to score."""
 
 
-class Architecture(Recipe, Ranker):
+class Architecture(Recipe, Ranker, System):
     """One way to rank passages with a transformer, which is its recipe.
 
     What a model that was trained elsewhere needs, too, is of the class.
@@ -72,18 +73,6 @@ class Architecture(Recipe, Ranker):
         assert self.random is not None
         length = self.query_length + self.passage_length
         make_random_encoder(folder, self.random, texts, length=length, seed=self.seed)
-
-    def encoder_facts(self) -> Mapping[str, object] | None:
-        """Return what decides what the model starts from, beyond the recipe; `None` for nothing."""
-        return None
-
-    def shape(self) -> EncoderShape:
-        """Return the shape of the encoder.
-
-        Raises:
-            NotFoundError: if there is no such encoder, or the Hub cannot be reached.
-        """
-        return encoder_shape(self)
 
     @abstractmethod
     def new_model(self, encoder: str | Path) -> Any:

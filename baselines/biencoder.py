@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat
 
-from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
+from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, encode_texts, load_backbone
 from msshift_bench.baselines.block_search import (
     Arrays,
@@ -26,8 +26,9 @@ from msshift_bench.baselines.block_search import (
     encode_passages,
     search_blocks,
 )
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import KL, MARGIN_MSE, SearchSettings, later
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.plumbing import Progress, silent, slices, write_atomically
 from msshift_bench.search import Best, Bm25, Ranking
@@ -77,8 +78,8 @@ class DenseSearch(SearchSettings):
             yield "index_parameters", "it is of an index; exact search knows none"
 
 
-class BiEncoder(Architecture):
-    """One vector per text.
+class BiEncoder(Neural):
+    """Dense bi-encoder: one vector per text, dot product, in-batch and BM25 negatives.
 
     Attributes:
         pooling: how token states become one vector: ``cls`` or ``mean``.
@@ -172,7 +173,7 @@ class BiEncoder(Architecture):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
         del index

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection as Sized
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
-from msshift_bench.baselines.lexical import Bm25System
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.lexical import Bm25Words
+from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.system import Run
 from msshift_bench.dataset_builders.keyed_draws import sample
 from msshift_bench.errors import DataError
 from msshift_bench.records import Row
@@ -40,57 +41,52 @@ class _Point(NamedTuple):
 _GRID = tuple(_Point(k1, b) for k1, b in product(K1_GRID, B_GRID))
 
 
-class TunedBm25System(Bm25System):
-    """BM25, with the k1 and b that rank the training queries of a held-out group best by RR@10.
+class TunedBm25System(Bm25Words):
+    """BM25, with the k1 and b that rank a held-out group's training queries best by RR@10.
 
     Every group gives the same queries to whichever experiment trains on it, and their scores are
     kept. So the collection is indexed for the whole grid only for the first two experiments.
-
-    Args:
-        **options: fields of `Bm25Parameters`, without k1 and b.
     """
 
     name = "bm25-tuned"
     per_group = True
-    keeps_models = False
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._known: dict[str, tuple[float, ...]] = {}
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The variant, the fields of `Bm25Parameters`, and how k1 and b are chosen."""
-        fixed = {k: v for k, v in super().parameters.items() if k not in _Point._fields}
+    def parameters(self) -> dict[str, Any]:
+        """Return the variant, the fields, and how k1 and b are chosen."""
         tuning = {
             "k1": list(K1_GRID),
             "b": list(B_GRID),
             "measure": f"RR@{_CUT}",
             "queries per group": _QUERIES,
         }
-        return {**fixed, "tuning": tuning}
+        return {**super().parameters(), "tuning": tuning}
 
-    def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
+    def choose_triples(self, data: ShiftData, held_out: str | None) -> None:
+        """Return `None`: it is tuned on queries and their judgements."""
+        del data, held_out
+
+    def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Choose k1 and b on the training queries, index the collection with them, and rank.
 
         Raises:
             DataError: if there are no training queries.
         """
-        if not task.train:
-            raise DataError(f"{task.name}: there are no training queries to choose k1 and b on")
-        with task.record.stage("tune"):
-            chosen = self._tune(task)
-        yield from self._rankings_by(replace(self._parameters, **chosen._asdict()), task)
+        if not run.train:
+            raise DataError(f"{run.name}: there are no training queries to choose k1 and b on")
+        with run.stage("tune"):
+            point = self._tune(run)
+        yield from self.rank_by(self.index_parameters(**point._asdict()), run)
 
-    def _tune(self, task: Task) -> _Point:
-        rows = list(_queries_of(task.train))
-        self._score([row for row in rows if row.query_id not in self._known], task)
+    def _tune(self, run: Run) -> _Point:
+        rows = list(_queries_of(run.train))
+        known: dict[str, tuple[float, ...]] = run.shared.setdefault(self.name, {})
+        known |= self._scores([row for row in rows if row.query_id not in known], run)
         means = [
-            math.fsum(self._known[row.query_id][place] for row in rows) / len(rows)
+            math.fsum(known[row.query_id][place] for row in rows) / len(rows)
             for place in range(len(_GRID))
         ]
         place = max(range(len(_GRID)), key=means.__getitem__)
-        task.record.facts["tuned"] = {
+        run.facts["tuned"] = {
             "parameters": _GRID[place]._asdict(),
             f"RR@{_CUT}": means[place],
             "lowest in the grid": min(means),
@@ -98,23 +94,23 @@ class TunedBm25System(Bm25System):
         }
         return _GRID[place]
 
-    def _score(self, rows: list[Row], task: Task) -> None:
-        """Add the scores of queries at every point of the grid to those that are known."""
+    def _scores(self, rows: Sequence[Row], run: Run) -> dict[str, tuple[float, ...]]:
+        """Return query_id -> its scores at every point of the grid."""
         if not rows:
-            return
+            return {}
         columns: list[list[float]] = []
-        choices = [replace(self._parameters, **point._asdict(), depth=_CUT) for point in _GRID]
-        for done, index in enumerate(Bm25.variants(task.passages("read"), choices), 1):
-            found = index.search(row.text for row in rows)
+        choices = [replace(self.index_parameters(**point._asdict()), depth=_CUT) for point in _GRID]
+        for done, index in enumerate(Bm25.variants(run.passages("read"), choices), 1):
+            rankings = index.search(row.text for row in rows)
             columns.append(
                 [
                     _reciprocal_rank(ranking, row.relevant_doc_ids)
-                    for ranking, row in zip(found, rows, strict=True)
+                    for ranking, row in zip(rankings, rows, strict=True)
                 ]
             )
-            task.progress("tune", done, len(_GRID))
+            run.progress("tune", done, len(_GRID))
         scores = zip(*columns, strict=True)
-        self._known |= {row.query_id: one for row, one in zip(rows, scores, strict=True)}
+        return {row.query_id: points for row, points in zip(rows, scores, strict=True)}
 
 
 def _queries_of(train: Iterable[Row]) -> Iterator[Row]:

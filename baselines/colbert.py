@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
+from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.block_search import (
     Arrays,
@@ -33,8 +33,9 @@ from msshift_bench.baselines.candidates import (
     reranks_tag,
 )
 from msshift_bench.baselines.estimates import EncoderShape
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings, later
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.errors import require
 from msshift_bench.plumbing import Progress, batches, silent
 from msshift_bench.search import Best, Bm25, Ranking
@@ -65,8 +66,8 @@ class ColBertSearch(SearchSettings):
     candidates: CandidatesName = ALL_PASSAGES
 
 
-class ColBert(Architecture):
-    """One vector per token.
+class ColBert(Neural):
+    """ColBERT: one vector per token, MaxSim.
 
     Attributes:
         dimensions: dimensions of a token's vector.
@@ -195,7 +196,7 @@ class ColBert(Architecture):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and rank the candidates."""
         assert isinstance(search, ColBertSearch)

@@ -23,7 +23,7 @@ _RUN = 3
 
 
 class Duet(WordReranker):
-    """The sum of a local and a distributed model.
+    """DUET: equal words and convolutions on word vectors, reranks BM25.
 
     Attributes:
         filters: filters of each convolution.

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.recipe import EarlyStopping
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, require
 from msshift_bench.search import Bm25
 
@@ -52,7 +52,7 @@ class ValidationSet:
     relevant: Sequence[npt.NDArray[np.bool_]]
 
 
-def make_validation_set(task: Task, index: Bm25, validation: EarlyStopping) -> ValidationSet:
+def make_validation_set(task: Run, index: Bm25, validation: EarlyStopping) -> ValidationSet:
     """Take BM25's first passages and the relevant ones as candidates of the validation queries.
 
     Raises:

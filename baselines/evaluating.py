@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.baselines.driver import run_system
-from msshift_bench.baselines.lexical import CommonIndex
-from msshift_bench.baselines.model_system import FactorySystem, ModelSystem
-from msshift_bench.baselines.provenance import read_json
+from msshift_bench.baselines.finding import neural_systems
+from msshift_bench.baselines.in_memory import FactorySystem, ModelSystem
+from msshift_bench.baselines.making import make
+from msshift_bench.baselines.plan import Plan
 from msshift_bench.baselines.ranker import Ranker
-from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.system import System, Task
+from msshift_bench.baselines.sidecars import read_json
+from msshift_bench.baselines.system import Run, System
 from msshift_bench.baselines.user_models import find_ranker, model_needs, unused_prompts
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
@@ -69,7 +69,7 @@ def evaluate(
         name: the system's name; by default that of the model's class or of the factory.
         seeds: for a factory that takes ``seed``: one replicate per seed. Those that `runs` holds
             already count, too.
-        runs: a folder to keep run files in, as `run_baseline` writes them: what is complete there
+        runs: a folder to keep run files in, as `make` writes them: what is complete there
             is not made again, what was interrupted goes on. Without it, they are not kept.
         parameters: what decides the model, as JSON values, for the sidecars; what `runs` holds of
             other parameters is refused.
@@ -81,7 +81,7 @@ def evaluate(
             it stays where it is.
         progress: whether to show on stderr how far it is; or a function to call with
             ``(stage, done, total)``.
-        **search: further options of the search, as for `search_published`: ``candidates`` for a
+        **search: further options of the search, as for `open_model`: ``candidates`` for a
             MultiVectorEncoder, ``index`` and ``index_parameters`` for vectors.
 
     Returns:
@@ -108,36 +108,39 @@ def evaluate(
     if not all(type(seed) is int and seed >= 0 for seed in seeds):
         raise UsageError(f"seeds are {seeds!r}; give whole numbers, 0 or more, e.g. (1, 2, 3)")
     name = name or _name_of(model)
-    systems: list[tuple[int | None, System]]
+    system: System
     if ranker is not None:
         if seeds:
             raise UsageError("seeds are for a factory that makes a model for each; this is a model")
-        one = _system_of(ranker, model, name, options, given, device, keeps=True)
-        systems = [(None, one)]
+        system = _system_of(ranker, model, name, options, given, device, keeps=True)
     else:
-        systems = _of_factory(model, name, options, given, device, seeds, shifts)
+        system = _of_factory(model, name, options, given, device, seeds, shifts)
     with _folder(runs) as out, _shown(progress) as tell:
         before = {path: path.stat().st_mtime_ns for path in (out / name).rglob("*.run.gz")}
-        files = [
-            file
-            for seed, system in systems
-            for file in run_system(
-                system, shifts, collection=source, out=out, data=dataset, seed=seed, progress=tell
-            )
-        ]  # fmt: skip
-        for _, system in systems:
-            if isinstance(system, ModelSystem):
-                system.forget()
+        plan = Plan(
+            system=system,
+            shifts=shifts,
+            collection=source,
+            out=out,
+            data=dataset,
+            seeds=seeds,
+            elsewhere="runs= or name=",
+        )
+        files = make(plan, progress=tell)
         _check_different(name, files)
         told = in_line(tell, "evaluating")
         result = evaluate_run_sets([out / name], dataset, shifts, chosen, progress=told)
         if runs is None:
             result = _without_folder(result, f"{out}/")
         doubts = list(_doubts(name, files, ranker is not None))
-        if ranker is not None and ranker.name in ARCHITECTURES and (idle := unused_prompts(model)):
+        if (
+            ranker is not None
+            and ranker.name in neural_systems()
+            and (idle := unused_prompts(model))
+        ):
             doubts.append(f"{name}: its prompts {', '.join(idle)} stand before no text")
         kept = [file for file in files if before.get(file) == file.stat().st_mtime_ns]
-        if kept and not given and not _is_identified(systems):
+        if kept and not given and "weights_sha256" not in system.parameters():
             doubts.append(
                 f"{name}: {len(kept)} of {len(files)} runs were in {runs} before and were not made "
                 "again, and nothing tells whether this model made them: name what decides it in "
@@ -167,20 +170,25 @@ def _system_of(
     options: Mapping[str, object],
     given: Mapping[str, object],
     device: str | None,
-    index: CommonIndex | None = None,
     *,
     keeps: bool = False,
 ) -> ModelSystem:
     search = ranker.search_by(options)
     if device is not None:
-        if ranker.name not in ARCHITECTURES:
+        if ranker.name not in neural_systems():
             raise UsageError(
                 "device is for models of sentence-transformers; move this model yourself"
             )
         model.to(device)
     origin = type(model).__name__
     return ModelSystem(
-        ranker, model, search, name, origin=origin, given=given, index=index, keeps=keeps
+        ranker=ranker,
+        model=model,
+        search=search,
+        label=name,
+        origin=origin,
+        given=dict(given),
+        keeps=keeps,
     )
 
 
@@ -192,12 +200,12 @@ def _of_factory(
     device: str | None,
     seeds: Sequence[int],
     shifts: Sequence[str],
-) -> list[tuple[int | None, System]]:
-    """Return the system of a factory, for each seed."""
+) -> FactorySystem:
+    """Return the system of a factory."""
     if isinstance(factory, str | Path):
         raise UsageError(
             f"{str(factory)!r} is a model's name, and evaluate takes the model: load it, e.g. by "
-            "SentenceTransformer; or 'msshift baseline search --model' loads it"
+            "SentenceTransformer; or 'msshift run' loads it"
         )
     if not callable(factory):
         raise UsageError(
@@ -205,32 +213,23 @@ def _of_factory(
             + model_needs(factory)
         )
     call = _checked_factory(factory, name, seeds, shifts)
-    index = CommonIndex()
 
-    def system(seed: int | None) -> System:
-        def make(task: Task) -> ModelSystem:
-            model = call(task, seed)
-            ranker = find_ranker(model)
-            if ranker is None:
-                raise UsageError(
-                    f"{name} gave {model!r} for {task.held_out!r}, no model; {model_needs(model)}"
-                )
-            return _system_of(ranker, model, name, options, given, device, index)
+    def made(run: Run, seed: int | None) -> ModelSystem:
+        model = call(run, seed)
+        ranker = find_ranker(model)
+        if ranker is None:
+            raise UsageError(
+                f"{name} gave {model!r} for {run.held_out!r}, no model; {model_needs(model)}"
+            )
+        return _system_of(ranker, model, name, options, given, device)
 
-        known = {
-            "architecture": "factory",
-            **({} if seed is None else {"seed": seed}),
-            "search": {key: value for key, value in options.items() if value is not None},
-            **({"given": given} if given else {}),
-        }
-        return FactorySystem(make, name, known)
-
-    return [(seed, system(seed)) for seed in dict.fromkeys(seeds) or [None]]
+    search = {key: value for key, value in options.items() if value is not None}
+    return FactorySystem(make=made, label=name, search=search, given=dict(given))
 
 
 def _checked_factory(
     factory: Callable[..., object], name: str, seeds: Sequence[int], shifts: Sequence[str]
-) -> Callable[[Task, int | None], object]:
+) -> Callable[[Run, int | None], object]:
     """Return a function that calls a factory with what it takes.
 
     Raises:
@@ -266,8 +265,8 @@ def _checked_factory(
             "model, give an instance"
         ) from error
 
-    def call(task: Task, seed: int | None) -> object:
-        return factory(task.held_out, **named(task.shift.name, seed))
+    def call(run: Run, seed: int | None) -> object:
+        return factory(run.held_out, **named(run.shift.name, seed))
 
     return call
 
@@ -286,14 +285,10 @@ def _folder(runs: str | Path | None) -> Iterator[Path]:
 def _shown(progress: Progress | bool) -> Iterator[Progress]:
     """Yield the function to report progress to."""
     if progress is True:
-        with progress_bars() as tell, shown_log("baselines.driver"):
+        with progress_bars() as tell, shown_log("baselines.making"):
             yield tell
     else:
         yield progress or silent
-
-
-def _is_identified(systems: Sequence[tuple[int | None, System]]) -> bool:
-    return all("weights_sha256" in system.parameters for _, system in systems)
 
 
 def _check_different(name: str, files: Sequence[Path]) -> None:

@@ -27,7 +27,7 @@ _LEAST = 1e-6
 
 
 class Knrm(WordReranker):
-    """Kernel pooling of the similarities of words.
+    """KNRM: kernels on the similarities of words, reranks BM25.
 
     Attributes:
         finetune: whether the vectors are trained, too, as in the paper; Capreolus keeps them.

@@ -18,16 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from msshift_bench.arrays import Floats
-from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.backbones import quiet_libraries
 from msshift_bench.baselines.experiment_material import Experiment, Material, make_material
-from msshift_bench.baselines.model_kinds import ARCHITECTURES
-from msshift_bench.baselines.neural import TrainedSystem
-from msshift_bench.baselines.pretraining import describe_encoder
-from msshift_bench.baselines.provenance import check_same, read_json
+from msshift_bench.baselines.finding import neural_systems
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import BM25
 from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
-from msshift_bench.baselines.system import RunFacts, Task
+from msshift_bench.baselines.shift_data import GivenTriples
+from msshift_bench.baselines.sidecars import check_same, read_json
+from msshift_bench.baselines.system import Run
 from msshift_bench.data import Collection, TripleStream, open_collection
 from msshift_bench.errors import DataError, UnknownNameError
 from msshift_bench.evaluation import Result
@@ -75,10 +74,10 @@ def run_leakage_experiment(
             the same weights.
         MissingError: if the libraries are not installed.
     """
-    folder = Path(out)
+    folder, kinds = Path(out), neural_systems()
     for system in experiment.systems:
-        if system not in ARCHITECTURES:
-            raise UnknownNameError("system", system, ARCHITECTURES)
+        if system not in kinds:
+            raise UnknownNameError("system", system, kinds)
     recipes = {
         system: _recipe(system, experiment.recipe, experiment.epochs)
         for system in experiment.systems
@@ -89,10 +88,7 @@ def run_leakage_experiment(
         **material.facts,
         "systems": list(experiment.systems),
         "recipes": {system: recipe.digest() for system, recipe in recipes.items()},
-        "encoders": {
-            system: recipe.encoder_facts() or describe_encoder(recipe.encoder)
-            for system, recipe in recipes.items()
-        },
+        "encoders": {system: recipe.starts_from() for system, recipe in recipes.items()},
         "sizes": list(experiment.sizes),
         "leaked": experiment.leaked,
         "seeds": list(experiment.seeds),
@@ -128,9 +124,9 @@ def run_leakage_experiment(
     return result
 
 
-def _recipe(system: str, recipe: str | Path, epochs: int) -> Architecture:
+def _recipe(system: str, recipe: str | Path, epochs: int) -> Neural:
     """Return a system's recipe for pairs of a relevant passage and another."""
-    chosen = parse_recipe(ARCHITECTURES[system], find_recipe(system, recipe))
+    chosen: Neural = parse_recipe(neural_systems()[system], find_recipe(system, recipe))
     return chosen.changed(
         steps=None,
         epochs=epochs,
@@ -141,23 +137,6 @@ def _recipe(system: str, recipe: str | Path, epochs: int) -> Architecture:
         teacher=None,
         validation=None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _SetOfPairs:
-    """A training set as triples in a file."""
-
-    config: str
-    sha256: str
-    file: Path
-    rows: int
-
-    @property
-    def where(self) -> Path:
-        return self.file.parent
-
-    def load(self) -> TripleStream:
-        return TripleStream((self.file,), self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +186,7 @@ class _Run:
         return np.split(values, ends)
 
     def make(
-        self, recipe: Architecture, material: Material, collection: Collection, progress: Progress
+        self, recipe: Neural, material: Material, collection: Collection, progress: Progress
     ) -> None:
         """Train and score, going on from what a killed process left."""
         pairs = material.sets[self.kind, self.size]
@@ -240,20 +219,17 @@ class _Run:
             _clear(work)
             work.mkdir(parents=True, exist_ok=True)
             mark.write_text(self.name)
-        task = Task(
+        run = Run(
             name=self.name,
+            system=chosen,
             shift=get_shift("length"),
-            held_out=None,
             collection=collection,
-            queries=(),
-            train=train,
-            validation=(),
+            rows={"train": train, "validation": ()}.__getitem__,
             triples=triples,
             work=work,
-            record=RunFacts(),
             progress=progress,
         )
-        model, facts = TrainedSystem(chosen, "leakage").trained(task)
+        model, facts = chosen.trained(run)
         found = chosen.score(
             model,
             [topic.text for topic in material.topics],
@@ -289,13 +265,13 @@ def _distinct_ids(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _write_set(path: Path, columns: dict[str, list[str]]) -> _SetOfPairs:
+def _write_set(path: Path, columns: dict[str, list[str]]) -> GivenTriples:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         write_parquet(path, pa.table(columns))
     rows = len(columns["query_id"])
-    digest = TripleStream((path,), rows).digest()
-    return _SetOfPairs(path.stem, digest, path, rows)
+    triples = TripleStream((path,), rows)
+    return GivenTriples(path.stem, triples.digest(), path.parent, lambda: triples)
 
 
 def _clear(work: Path) -> None:

@@ -1,8 +1,7 @@
-"""What a teacher is asked for, and what it is: an interface that all systems know."""
+"""What a teacher is asked for, and what it is: values that all systems know."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,26 +33,16 @@ class Lesson:
     candidates: Sequence[npt.NDArray[np.int64]]
 
 
-class Teacher(ABC):
-    """Scores passages for training queries.
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """Who scores passages for training queries.
 
     Attributes:
         facts: what decides the scores, for identities and sidecars; JSON values.
+        score: takes a lesson, what returns the collection's BM25 index, and the function to report
+            progress to; returns the scores of each query's passages, one query's after the other's.
+            It raises a `DataError` if scores are missing.
     """
 
     facts: Mapping[str, object]
-
-    @abstractmethod
-    def score(
-        self, lesson: Lesson, index: Callable[[], Bm25], progress: Progress
-    ) -> npt.NDArray[np.float32]:
-        """Return the scores of each query's passages, one query's after the other's.
-
-        Args:
-            lesson: what to score.
-            index: returns the BM25 index of the collection, if it is needed.
-            progress: called with ``(stage, done, total)``.
-
-        Raises:
-            DataError: if scores are missing.
-        """
+    score: Callable[[Lesson, Callable[[], Bm25], Progress], npt.NDArray[np.float32]]

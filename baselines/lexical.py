@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.system import System, Task
+from msshift_bench.baselines.system import Run, System
 from msshift_bench.dataset_builders.named_index import named_index, shared_address
 from msshift_bench.engine import engine_in_use
 from msshift_bench.plumbing import batches
@@ -21,88 +20,79 @@ from msshift_bench.search import (
     Bm25Parameters,
     PassageIds,
     Ranking,
-    kept_index,
     rankings_of,
     stemmer_version,
 )
 
-__all__ = ["Bm25System", "CommonIndex", "index_of"]
+__all__ = ["Bm25System", "Bm25Words"]
 
 _BLOCK_QUERIES = 8 * BATCH
 """Queries of a block: 8 MB of passages and scores at depth 1,000."""
 
 
-def index_of(task: Task, parameters: Bm25Parameters) -> Bm25:
-    """Return the index of a task's collection, from the cache if it is there."""
+class Bm25Words(System):
+    """The fields that decide which words BM25 finds, and how much it ranks."""
 
-    def digest() -> str:
-        known: dict[str, str] = task.record.facts.get("passages", {})
-        return known.get("sha256", "")
+    stemmer: str = "english"
+    stop_words: str = "english"
+    depth: int = 1000
+    engine: str = "bm25s"
 
-    return kept_index(task.passages, digest, parameters)
+    def index_parameters(self, **point: Any) -> Bm25Parameters:
+        """Return the parameters of the index.
+
+        Args:
+            **point: k1 and b, where they are no fields.
+
+        Raises:
+            UsageError: if a value is impossible.
+        """
+        return Bm25Parameters(**dict(self), **point)
+
+    def model_post_init(self, _context: Any) -> None:
+        """Check the values."""
+        self.index_parameters()
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the variant and the fields."""
+        return {"variant": "lucene", **super().parameters()}
+
+    def check_installed(self) -> None:
+        """Check that the engine is installed, by indexing one word."""
+        Bm25([Passage("1", "word")], self.index_parameters())
+
+    def rank_by(self, parameters: Bm25Parameters, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Index the collection, unless that is done, and rank."""
+        # Other machines have an index of their own, and this process only needs the doc_ids.
+        if engine_in_use().address is None:
+            with run.stage("index"):
+                index = run.bm25(parameters)
+            ids = index.ids
+        else:
+            index, ids = None, run.passage_ids()
+        yield from run.ranked(_rank(run, parameters, ids, index), ids)
 
 
-class CommonIndex:
-    """BM25's index of a collection, made for the first task that needs it, and kept for others."""
+class Bm25System(Bm25Words):
+    """BM25 in Lucene's variant, by bm25s or rank_bm25; not trained.
 
-    def __init__(self) -> None:
-        self._index: Bm25 | None = None
-
-    def of(self, task: Task) -> Bm25:
-        """Return the index of the task's collection, which is the same for all tasks."""
-        if self._index is None:
-            self._index = index_of(task, Bm25Parameters())
-        return self._index
-
-
-class Bm25System(System):
-    """BM25 as a baseline; one index serves all shifts.
-
-    Args:
-        **options: fields of `Bm25Parameters`.
+    Attributes:
+        k1: saturation of the term frequency, 0 or more; 0.82 is tuned on MS MARCO passages.
+        b: weight of the length normalisation, 0 to 1; 0.68 is tuned on MS MARCO passages.
+        stemmer: ``english`` (Snowball's Porter 2) or ``none``.
+        stop_words: ``english`` (Lucene's 33, removed before stemming) or ``none``.
+        depth: passages per ranking, at least 1.
+        engine: ``bm25s``, or ``rank_bm25``, which is slow.
     """
 
     name = "bm25"
-    per_group = False
 
-    def __init__(self, **options: Any) -> None:
-        self._parameters = Bm25Parameters(**options)
-        self._index: Bm25 | None = None
-        self._ids: PassageIds | None = None
-        self._passages: dict[str, object] = {}
+    k1: float = 0.82
+    b: float = 0.68
 
-    @property
-    def tag(self) -> str:
-        """The run tag."""
-        return self.name
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The variant and the fields of `Bm25Parameters`."""
-        return {"variant": "lucene", **asdict(self._parameters)}
-
-    def check(self, work: Path) -> None:
-        """Check that the engine is installed, by indexing one word."""
-        del work
-        Bm25([Passage("1", "word")], self._parameters)
-
-    def rankings(self, task: Task) -> Iterator[tuple[str, Ranking]]:
-        """Index the collection, unless that is done, and rank."""
-        yield from self._rankings_by(self._parameters, task)
-
-    def _rankings_by(self, parameters: Bm25Parameters, task: Task) -> Iterator[tuple[str, Ranking]]:
-        # Other machines have an index of their own, and this process only needs the doc_ids.
-        needs_index = engine_in_use().address is None
-        if self._ids is None or (
-            needs_index and (self._index is None or self._index.parameters != parameters)
-        ):
-            with task.record.stage("index"):
-                self._index = index_of(task, parameters) if needs_index else None
-                self._ids = self._index.ids if self._index else _ids_of(task.passages("read"))
-            self._passages = task.record.facts["passages"]
-        task.record.facts["passages"] = self._passages
-        index = self._index if needs_index else None
-        yield from task.ranked(_rank(task, parameters, self._ids, index), self._ids)
+    def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Index the collection, unless that is done, and rank; one index serves all shifts."""
+        yield from self.rank_by(self.index_parameters(), run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +116,12 @@ def _find(block: _Block) -> npt.NDArray[np.int64]:
 
 
 def _rank(
-    task: Task, parameters: Bm25Parameters, ids: PassageIds, index: Bm25 | None
+    run: Run, parameters: Bm25Parameters, ids: PassageIds, index: Bm25 | None
 ) -> Iterator[Ranking]:
-    """Rank passages for the test queries of a task, by the engine in use.
+    """Rank passages for the test queries of a run, by the engine in use.
 
     Args:
-        task: the task; its passages were streamed.
+        run: the run; its passages were streamed.
         parameters: the parameters.
         ids: the doc_ids of its collection.
         index: the index; `None` if only a cluster's machines rank.
@@ -142,21 +132,17 @@ def _rank(
     Raises:
         UsageError: if a cluster's machines would not find the collection.
     """
-    passages = task.record.facts["passages"]["sha256"]
+    passages = run.facts["passages"]["sha256"]
     stemmed_by = stemmer_version(parameters.stemmer)
-    address = shared_address(task.collection) if index is None else ""
+    address = shared_address(run.collection) if index is None else ""
     blocks = (
         _Block(passages, parameters, stemmed_by, [row.text for row in part], index, address)
-        for part in batches(task.queries, _BLOCK_QUERIES)
+        for part in batches(run.queries, _BLOCK_QUERIES)
     )
     done = 0
-    for block in engine_in_use().keep(_find, blocks, task.work / "blocks"):
+    for block in engine_in_use().keep(_find, blocks, run.work / "blocks"):
         best = block.load()
         done += len(best)
-        task.progress(f"search {task.test_set}".rstrip(), done, len(task.queries))
+        run.progress(f"search {run.test_set}".rstrip(), done, len(run.queries))
         for part in batches(range(len(best)), BATCH):
             yield from rankings_of(best[part[0] : part[-1] + 1], ids)
-
-
-def _ids_of(passages: Iterator[Passage]) -> PassageIds:
-    return PassageIds([passage.doc_id for passage in passages])

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.architecture import Architecture
-from msshift_bench.baselines.lexical import CommonIndex
 from msshift_bench.baselines.recipe import MINED, Recipe
-from msshift_bench.baselines.system import RunFacts, Task
+from msshift_bench.baselines.system import Run, no_rows
 from msshift_bench.baselines.training_data import (
     OwnNegatives,
     TrainingData,
@@ -72,7 +71,6 @@ class TriplesInParts:
     Args:
         task: the training queries and the collection.
         recipe: the recipe, which ranks as well if the model finds negatives.
-        index: BM25's index of the collection.
 
     Attributes:
         first: the triples of the first part.
@@ -80,13 +78,11 @@ class TriplesInParts:
 
     def __init__(
         self,
-        task: Task,
+        task: Run,
         recipe: Architecture,
-        index: CommonIndex,
     ) -> None:
         self._task = task
         self._recipe = recipe
-        self._index = index
         kept = self._kept(0)
         self.first = self._make(TrainingPart(parts=recipe.parts)) if kept is None else kept
         self._steps = recipe.steps_of(self.first.examples)
@@ -129,7 +125,7 @@ class TriplesInParts:
         made = self._kept(number)
         if made is None:
             work = self._task.work / f"mining-{number}"
-            with self._task.record.stage("mining"):
+            with self._task.stage("mining"):
                 found = self._find_negatives(load(model), work)
                 made = self._make(TrainingPart(number, parts, self._steps, found))
             shutil.rmtree(work)
@@ -144,7 +140,7 @@ class TriplesInParts:
 
     def _make(self, part: TrainingPart) -> TrainingData:
         task = self._task
-        made = make_training_data(task, lambda: self._index.of(task), self._recipe, part)
+        made = make_training_data(task, self._recipe, part)
         if part.parts > 1 or task.teacher is not None:
             folder = self._folder(part.number)
             folder.parent.mkdir(exist_ok=True)
@@ -163,10 +159,10 @@ class TriplesInParts:
         # Passages that the collection lacks were counted when BM25's negatives were made.
         queries = tuple(row._replace(relevant_doc_ids=()) for row in task.train)
         asked = replace(
-            task, queries=queries, train=(), work=work, record=RunFacts(), progress=progress
+            task, queries=queries, rows=no_rows, work=work, progress=progress, facts={}, seconds={}
         )
         search = recipe.search.changed(depth=recipe.negatives_depth)
-        found = recipe.rankings(model, asked, search, lambda: self._index.of(task))
+        found = recipe.rankings(model, asked, search, task.bm25)
         ids = PassageIds([passage.doc_id for passage in task.passages("")])
         pools = ranked_negatives(
             ids,
@@ -178,7 +174,7 @@ class TriplesInParts:
         return OwnNegatives(ids, pools)
 
 
-def training_material(task: Task, recipe: Recipe) -> str:
+def training_material(task: Run, recipe: Recipe) -> str:
     """Say which triples and whose scores a model learns from."""
     released, negatives = task.triples, recipe.negatives
     if released:

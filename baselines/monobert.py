@@ -16,7 +16,7 @@ __all__ = ["MonoBert"]
 
 
 class MonoBert(Reranker):
-    """A transformer that reads query and passage together."""
+    """monoBERT: a cross-encoder that reranks BM25."""
 
     name = "monobert"
 

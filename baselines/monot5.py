@@ -33,7 +33,7 @@ _WHAT = "monoT5"
 
 
 class MonoT5(Reranker):
-    """A sequence-to-sequence transformer that answers whether a passage is relevant.
+    """monoT5: a T5 that answers true or false, and reranks BM25.
 
     The query's part of the prompt has at most `query_length` tokens, the document's at most
     `passage_length`. In ``[random]``, `initial` is the factor of T5's own deviations (T5's is 1),

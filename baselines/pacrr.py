@@ -22,7 +22,7 @@ __all__ = ["Pacrr"]
 
 
 class Pacrr(WordReranker):
-    """Convolutions on the similarities of words, and the highest values of each.
+    """PACRR: convolutions on the similarities of words, reranks BM25.
 
     Attributes:
         longest: words of the longest run that is matched; a convolution of each size from 1 on.

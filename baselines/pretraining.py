@@ -1,4 +1,4 @@
-"""Pre-training an encoder on a collection's passages: ``msshift baseline pretrain``.
+"""Pre-training an encoder on a collection's passages: ``msshift pretrain``.
 
 No query and no judgement is read, so an encoder from here has seen nothing of any test.
 """
@@ -9,6 +9,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msshift_bench.baselines.backbones import (
@@ -26,14 +27,14 @@ from msshift_bench.baselines.pretraining_tasks import (
     save_encoder,
 )
 from msshift_bench.baselines.processes import process_count
-from msshift_bench.baselines.provenance import (
+from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
+from msshift_bench.baselines.sidecars import (
     check_same,
     hardware,
     installed_versions,
     read_json,
 )
-from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
-from msshift_bench.baselines.system import RunFacts, stream_passages
+from msshift_bench.baselines.system import Facts, stream_passages
 from msshift_bench.baselines.trainer import check_precision, fit
 from msshift_bench.data import Collection, open_collection, sha256_of
 from msshift_bench.errors import UsageError, require
@@ -67,9 +68,7 @@ def pretrain_encoder(
     recipe: str | Path = "mini",
     *,
     out: str | Path,
-    steps: int | None = None,
-    seed: int | None = None,
-    precision: str | None = None,
+    changes: Mapping[str, Any] = MappingProxyType({}),
     progress: Progress | None = None,
 ) -> Path:
     """Train an encoder from random weights on a collection's passages alone.
@@ -81,13 +80,12 @@ def pretrain_encoder(
         collection: a collection, or what `open_collection` takes; only its passages are read.
         recipe: the name of a recipe ``pretrain-<name>``, or the path of a TOML file.
         out: the folder to write: the encoder, its tokenizer, and ``pretraining.json``, the facts.
-        steps: replaces the recipe's steps or epochs, e.g. for a quick try.
-        seed: replaces the recipe's.
-        precision: replaces the recipe's.
+        changes: replaces fields of the recipe: name -> value, for a field of a table
+            ``table.name``; ``steps`` take the place of ``epochs``.
         progress: called with ``(stage, done, total)``.
 
     Returns:
-        The folder, for ``encoder`` of `run_baseline`.
+        The folder, for the field ``encoder`` of a system.
 
     Raises:
         UnknownNameError: if there is no such recipe.
@@ -98,12 +96,7 @@ def pretrain_encoder(
         DataError: if no passage has a word, or the training ends in weights that are not finite.
     """
     file = find_recipe("pretrain", recipe)
-    chosen = parse_recipe(PretrainingRecipe, file)
-    changes = {"steps": steps, "seed": seed, "precision": precision}
-    changes = {name: value for name, value in changes.items() if value is not None}
-    if steps is not None:
-        changes["epochs"] = None
-    chosen = chosen.changed(**changes)
+    chosen = parse_recipe(PretrainingRecipe, file).with_changes(changes)
     source, folder = open_collection(collection), Path(out).expanduser()
     require_libraries("pre-training")
     if process_count() > 1:
@@ -115,7 +108,7 @@ def pretrain_encoder(
     progress = in_line(progress or silent, "encoder")
     check_folder(folder)
     work = folder.parent / ".work" / folder.name
-    record = RunFacts()
+    record = Facts()
     with hold_unfinished(work, folder, empty_parents=1), quiet_libraries():
         with record.stage("passages"):
             for _ in stream_passages(source, record.facts, progress):
@@ -206,7 +199,7 @@ def _learn(
     recipe: PretrainingRecipe,
     texts: Callable[[], Iterator[str]],
     work: Path,
-    record: RunFacts,
+    record: Facts,
     progress: Progress,
 ) -> tuple[Any, Any]:
     """Train, and return the model and the trainer's state."""
@@ -252,7 +245,7 @@ def _learn(
 
 
 def _write(
-    folder: Path, learner: Any, state: Any, work: Path, facts: dict[str, Any], record: RunFacts
+    folder: Path, learner: Any, state: Any, work: Path, facts: dict[str, Any], record: Facts
 ) -> None:
     """Write the encoder, its tokenizer and the facts."""
     with replace_folder(folder) as partial:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
@@ -94,6 +95,8 @@ class PretrainingRecipe(TrainingSettings):
         late_head: Condenser's head; only with `masked_words`.
         spans: the contrast of spans.
     """
+
+    name: ClassVar[str] = "pretrain"
 
     random: RandomEncoder
     masked_words: MaskedWords | None = None

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msshift_bench.baselines.recipe import SearchSettings, refusal
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.checked import check_value
 from msshift_bench.search import Bm25
 
@@ -60,7 +60,7 @@ class Ranker(ABC):
     @classmethod
     @abstractmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Yield a ranking for each of the task's queries.
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from msshift_bench.checked import Checked, check_value
-from msshift_bench.errors import Finding, UsageError
+from msshift_bench.errors import Finding, UnknownNameError, UsageError, raise_any
 
 __all__ = [
     "BM25",
@@ -33,6 +34,8 @@ __all__ = [
     "TrainingSettings",
     "later",
     "multiple",
+    "nested",
+    "read_changes",
     "refusal",
 ]
 
@@ -93,6 +96,36 @@ def refusal(source: str, findings: Sequence[Finding]) -> UsageError:
     return UsageError("\n  ".join([f"{source} holds {len(lines)} errors:", *lines]))
 
 
+def read_changes(settings: Iterable[str]) -> dict[str, Any]:
+    """Return name -> value of what ``--set`` names.
+
+    A value is read as TOML: a number, true, false, a list, a table. What is no TOML is a text, so
+    that a word or a path needs no quotes.
+
+    Args:
+        settings: each a field, ``=``, and a value.
+
+    Raises:
+        UsageError: if one has no name or no value, or a name is there twice.
+    """
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        name, _, text = (part.strip() for part in setting.partition("="))
+        if not (name and text):
+            raise UsageError(f"--set is {setting!r}; give KEY=VALUE, e.g. seed=3")
+        if name in changes:
+            raise UsageError(f"--set names {name} twice; give it one value")
+        try:
+            changes[name] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            changes[name] = text
+    return changes
+
+
+def _nowhere(_name: str) -> str:
+    return ""
+
+
 class Table(Checked):
     """A table of a recipe, or a recipe: fields that are checked as the table is made."""
 
@@ -111,9 +144,64 @@ class Table(Checked):
         Raises:
             UsageError: naming each field whose value cannot be.
         """
-        return check_value(
+        checked = check_value(
             {**dict(self), **values}, type(self), "the recipe", partial(refusal, "the recipe")
         )
+        return self.model_copy(update=dict(checked))
+
+    def with_changes(
+        self, changes: Mapping[str, Any], elsewhere: Callable[[str], str] = _nowhere
+    ) -> Self:
+        """Return the table with other values, checked like all.
+
+        Args:
+            changes: field -> value; those of a table within by ``table.field``.
+            elsewhere: says, for the message, who has a field that this one has not.
+
+        Raises:
+            UsageError: naming each field that it has not, or whose value cannot be.
+        """
+        self.check_names(changes, elsewhere)
+        values = nested(changes)
+        for name, value in values.items():
+            table = getattr(self, name)
+            if isinstance(value, dict) and isinstance(table, Table):
+                values[name] = {**dict(table), **value}
+        return self.changed(**values) if values else self
+
+    @classmethod
+    def field_names(cls, prefix: str = "") -> Iterator[str]:
+        """Yield the names of the fields, those of a table within after its own: ``table.field``."""
+        for name, field in cls.model_fields.items():
+            yield prefix + name
+            for part in (field.annotation, *get_args(field.annotation)):
+                if isinstance(part, type) and issubclass(part, Table):
+                    yield from part.field_names(f"{name}.")
+
+    @classmethod
+    def check_names(cls, changes: Iterable[str], elsewhere: Callable[[str], str]) -> None:
+        """Check that there are the fields that are to be changed; see `with_changes`."""
+        label = getattr(cls, "name", cls.__name__)
+        names = list(cls.field_names())
+        unknown = []
+        for name in changes:
+            if name not in names:
+                near = [valid for valid in names if valid.endswith(f".{name}")]
+                hint = f"did you mean {near[0]!r}" if near else elsewhere(name)
+                unknown.append(UnknownNameError(f"field of {label}", name, names, hint))
+        raise_any(unknown, f"{label} does not have {len(unknown)} of these fields:")
+
+
+def nested(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes with those of a table's fields, ``table.field``, in a dictionary of theirs."""
+    values: dict[str, Any] = {}
+    for name, value in changes.items():
+        table, dot, field = name.partition(".")
+        if dot:
+            values.setdefault(table, {})[field] = value
+        else:
+            values[name] = value
+    return values
 
 
 class RandomEncoder(Table):
@@ -236,6 +324,17 @@ class TrainingSettings(Table):
             yield "steps", "the recipe says how long to train by either steps or epochs"
         yield from multiple(self, "batch_size", "accumulate")
 
+    def changed(self, **values: Any) -> Self:
+        """Return the settings with other values; steps take the place of epochs, and these theirs.
+
+        Raises:
+            UsageError: naming each field whose value cannot be.
+        """
+        for name, other in (("steps", "epochs"), ("epochs", "steps")):
+            if values.get(name) is not None:
+                values = {other: None, **values}
+        return super().changed(**values)
+
     def steps_of(self, examples: int) -> int:
         """Return the optimizer steps of a training.
 
@@ -325,19 +424,8 @@ class Recipe(TrainingSettings):
         """The parts of a training that differ in where their negatives come from."""
         return 1 + self.negatives_refreshes if self.negatives == MINED else 1
 
-    def with_options(
-        self,
-        *,
-        encoder: str | None = None,
-        seed: int | None = None,
-        precision: str | None = None,
-        depth: int | None = None,
-    ) -> Self:
-        """Return the recipe with these values in place of its own; `None` keeps its own."""
-        changes: dict[str, Any] = {"seed": seed, "precision": precision}
-        changes = {name: value for name, value in changes.items() if value is not None}
-        if depth is not None:
-            changes["search"] = self.search.changed(depth=depth)
-        if encoder is not None and encoder != self.encoder:
-            changes |= {"encoder": encoder, "random": None}
-        return self.changed(**changes)
+    def changed(self, **values: Any) -> Self:
+        """Return the recipe with other values; another encoder has no need of ``[random]``."""
+        if values.get("encoder", self.encoder) != self.encoder:
+            values = {"random": None, **values}
+        return super().changed(**values)

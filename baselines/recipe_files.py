@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,11 +13,9 @@ from typing import TypeVar
 from msshift_bench.baselines.recipe import TrainingSettings, refusal
 from msshift_bench.checked import parse_toml
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
-from msshift_bench.plumbing import check_target, write_atomically
 
 __all__ = [
     "RecipeFile",
-    "copy_recipe",
     "find_recipe",
     "load_recipe",
     "parse_recipe",
@@ -37,7 +34,7 @@ class RecipeFile:
     """A recipe's file.
 
     Attributes:
-        name: its name for `msshift baseline run --recipe`, e.g. ``paper``.
+        name: its name for `msshift run --recipe`, e.g. ``paper``.
         source: its file, as the user named it, or ``<system>-<name>.toml`` in the package.
         text: its content, TOML.
     """
@@ -141,36 +138,3 @@ def load_recipe(kind: type[_R], system: str, recipe: str | Path) -> _R:
     It raises the errors of `find_recipe` and `parse_recipe`.
     """
     return parse_recipe(kind, find_recipe(system, recipe))
-
-
-def copy_recipe(name: str, file: str | Path | None = None, *, overwrite: bool = False) -> Path:
-    """Copy one of the package's recipes, for the user to change.
-
-    Args:
-        name: ``<system>-<name>``, a key of `recipe_files`.
-        file: the file to write; by default ``<system>-<name>.toml`` in the working directory. In a
-            folder, the file has that name.
-        overwrite: whether to replace an existing file.
-
-    Returns:
-        The file.
-
-    Raises:
-        UnknownNameError: if there is no such recipe; the message lists them and the nearest.
-        UsageError: if the file exists and must not be replaced, or does not end in ``.toml``.
-        NotFoundError: if its folder does not exist.
-    """
-    recipe = shipped_recipe(name)
-    target = Path(file or recipe.source).expanduser()
-    if target.is_dir():
-        target /= recipe.source
-    if target.suffix != _END:
-        raise UsageError(
-            f"{target} does not end in {_END}, and --recipe takes what does not for a name"
-        )
-    if os.path.lexists(target) and not overwrite:
-        raise UsageError(f"{target} is there already; give another file, or --overwrite")
-    check_target(target)
-    with write_atomically(target) as writing:
-        writing.write(recipe.text.encode())
-    return target

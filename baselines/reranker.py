@@ -13,12 +13,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.architecture import Architecture, Candidates
+from msshift_bench.baselines.architecture import Candidates
 from msshift_bench.baselines.block_search import best_of
 from msshift_bench.baselines.candidates import describe_candidates
 from msshift_bench.baselines.estimates import EncoderShape, Work
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.engine import KeptArray
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import counted
@@ -30,7 +31,7 @@ _PAIRS = 32_768
 """Pairs of a query and a passage to score before scores are saved, as whole queries."""
 
 
-class Reranker(Architecture):
+class Reranker(Neural):
     """One score per pair of a query and a passage.
 
     It reads at most `query_length` + `passage_length` tokens and cuts off the rest.
@@ -137,12 +138,12 @@ class Reranker(Architecture):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Rerank BM25's first passages, using saved scores."""
         bm25 = index()
-        task.record.facts["candidates"] = describe_candidates(f"bm25:{search.depth}")
-        with task.record.stage("candidates"):
+        task.facts["candidates"] = describe_candidates(f"bm25:{search.depth}")
+        with task.stage("candidates"):
             texts = [row.text for row in task.queries]
             found = bm25.search(texts, depth=search.depth)
             rows = [

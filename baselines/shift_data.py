@@ -2,64 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from msshift_bench.data import Collection, Dataset, SplitRows, TripleStream
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import Row
 from msshift_bench.shifts import TRIPLES, Shift
 
-__all__ = ["GivenTriples", "ReleasedTriples", "ShiftData"]
-
-
-class GivenTriples(Protocol):
-    """The training triples that a model is given: those of a data set, or of an experiment."""
-
-    @property
-    def config(self) -> str:
-        """What messages call them."""
-
-    @property
-    def sha256(self) -> str:
-        """Their digest, 64 hexadecimal digits."""
-
-    @property
-    def where(self) -> Path:
-        """The folder that holds them."""
-
-    def load(self) -> TripleStream:
-        """Return the triples as a stream."""
+__all__ = ["GivenTriples", "ShiftData"]
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasedTriples:
-    """The training triples that a data set holds for one experiment; they are read by `load`.
+class GivenTriples:
+    """The training triples that a model is given: those of a data set, or of an experiment.
 
     Attributes:
-        dataset: the data set.
-        config: its config of triples, e.g. ``length-short-triples``.
+        config: what messages call them, e.g. ``length-short-triples``.
         sha256: the digest of the triples, 64 hexadecimal digits; see `Triples.digest`.
+        where: the folder that holds them.
+        load: returns them as a stream; it raises an `IntegrityError` if a file is missing or is not
+            the one that was built.
     """
 
-    dataset: Dataset
     config: str
     sha256: str
-
-    @property
-    def where(self) -> Path:
-        """The folder of the data set."""
-        return self.dataset.folder
-
-    def load(self) -> TripleStream:
-        """Return the triples as a stream.
-
-        Raises:
-            IntegrityError: if a file is missing or is not the one that was built.
-        """
-        return self.dataset.triples(self.config)
+    where: Path
+    load: Callable[[], TripleStream]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +67,6 @@ class ShiftData:
         queries = {row.query_id: row for rows in self.tests.values() for row in rows}
         return tuple(queries[query_id] for query_id in sorted(queries))
 
-    def count(self, held_out: str | None, name: str) -> int:
-        """Return how many rows a split of an experiment has; 0 if there is none."""
-        entry = self.dataset.manifest.configs.get(f"{self.shift.name}-{held_out}", {}).get(name)
-        return entry.rows if entry else 0
-
     def split(self, held_out: str | None, name: str) -> tuple[Row, ...]:
         """Return a split of the experiment that holds a group out.
 
@@ -124,11 +90,14 @@ class ShiftData:
             )
         return _with_texts(self.dataset.rows(config, name), self.dataset, self.collection)
 
-    def triples(self, held_out: str | None) -> ReleasedTriples | None:
+    def triples(self, held_out: str | None) -> GivenTriples | None:
         """Return the triples of the experiment that holds a group out; `None` if there are none."""
         config = f"{self.shift.name}-{held_out}{TRIPLES}"
         splits = self.dataset.manifest.configs.get(config)
-        return ReleasedTriples(self.dataset, config, splits["train"].digest) if splits else None
+        if not splits:
+            return None
+        load = partial(self.dataset.triples, config)
+        return GivenTriples(config, splits["train"].digest, self.dataset.folder, load)
 
     def check_disjoint(self, train: Sequence[Row], held_out: str) -> dict[str, int]:
         """Count the queries and texts that training shares with the held-out group's tests.

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.architecture import Architecture, Candidates, scaled
+from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.block_search import (
     Arrays,
@@ -26,8 +26,9 @@ from msshift_bench.baselines.block_search import (
     search_blocks,
 )
 from msshift_bench.baselines.estimates import EncoderShape
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.plumbing import Progress, batches, in_parallel, silent, slices
 from msshift_bench.search import (
@@ -49,8 +50,8 @@ _QUERY_TERMS, _TERMS = 24, 130
 """Terms per query and passage that MS-Shift reports (ECIR 2023, section 5.1)."""
 
 
-class Splade(Architecture):
-    """One sparse vector over the vocabulary per text.
+class Splade(Neural):
+    """SPLADE-max: one sparse vector over the vocabulary per text, FLOPS regulariser.
 
     Attributes:
         in_batch_negatives: the passages of other queries that are a query's negatives besides its
@@ -218,7 +219,7 @@ class Splade(Architecture):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search an inverted index.
 

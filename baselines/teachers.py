@@ -11,8 +11,9 @@ data set without the same group, which its sidecar must say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,18 +23,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from msshift_bench.baselines.backbones import weights_digest
+from msshift_bench.baselines.finding import kind_of_model, system_class
 from msshift_bench.baselines.lessons import Lesson, Teacher
-from msshift_bench.baselines.model_kinds import ARCHITECTURES, kind_of_model
-from msshift_bench.baselines.provenance import check_same, read_json
 from msshift_bench.baselines.recipe import BM25
 from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.sidecars import check_same, read_json
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.plumbing import Progress
+from msshift_bench.plumbing import Progress, counted
 from msshift_bench.runs import model_path, read_run, run_path, sidecar_path
 from msshift_bench.search import Bm25, Bm25Parameters
 
-__all__ = ["Bm25Teacher", "ModelTeacher", "RunTeacher", "find_teacher"]
+__all__ = ["find_teacher"]
 
 _TOGETHER = 1000
 """Queries whose passages a model encodes together."""
@@ -42,120 +43,89 @@ _NAMED = 3
 """How many missing scores a message names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bm25Teacher(Teacher):
-    """BM25 with the default parameters, by which negatives are found, too."""
-
-    facts: Mapping[str, object]
-
-    def score(
-        self, lesson: Lesson, index: Callable[[], Bm25], progress: Progress
-    ) -> npt.NDArray[np.float32]:
-        """Return BM25's scores; 0 for a passage that shares no term with the query."""
-        bm25 = index()
-        rows = np.array(bm25.ids.rows(list(lesson.doc_ids)), np.int64)
-        found = []
-        texts = (row.text for row in lesson.queries)
-        scored = bm25.score(texts, (rows[places] for places in lesson.candidates))
-        for done, scores in enumerate(scored, 1):
-            found.append(scores)
-            progress("teacher", done, len(lesson.queries))
-        return np.concatenate(found)
+def _score_by_bm25(
+    lesson: Lesson, index: Callable[[], Bm25], progress: Progress
+) -> npt.NDArray[np.float32]:
+    """Return BM25's scores; 0 for a passage that shares no term with the query."""
+    bm25 = index()
+    rows = np.array(bm25.ids.rows(list(lesson.doc_ids)), np.int64)
+    texts = (row.text for row in lesson.queries)
+    scored = bm25.score(texts, (rows[places] for places in lesson.candidates))
+    return np.concatenate(list(counted(scored, progress, "teacher", len(lesson.queries))))
 
 
-@dataclass(frozen=True, slots=True)
-class ModelTeacher(Teacher):
-    """A model that was kept beside its run.
+def _score_by_model(
+    folder: Path,
+    batch_size: int,
+    weights: object,
+    lesson: Lesson,
+    _index: Callable[[], Bm25],
+    progress: Progress,
+) -> npt.NDArray[np.float32]:
+    """Return the scores of a model that was kept beside its run.
 
-    Attributes:
-        folder: the model's folder.
-        batch_size: texts encoded together.
+    Raises:
+        UsageError: if it has not the weights that made the run.
     """
-
-    facts: Mapping[str, object]
-    folder: Path
-    batch_size: int
-
-    def score(
-        self, lesson: Lesson, index: Callable[[], Bm25], progress: Progress
-    ) -> npt.NDArray[np.float32]:
-        """Return the model's scores.
-
-        Raises:
-            UsageError: if the model is not the one that made the run.
-        """
-        del index
-        architecture = ARCHITECTURES[kind_of_model(str(self.folder))]
-        model: Any = architecture.load_model(self.folder)
-        if weights_digest(model) != self.facts["weights_sha256"]:
-            raise UsageError(
-                f"{self.folder} is not the model that the sidecar beside it describes; train the "
-                "teacher again"
-            )
-        found: list[npt.NDArray[np.float32]] = []
-        bounds = [*range(0, len(lesson.queries), _TOGETHER), len(lesson.queries)]
-        for first, last in pairwise(bounds):
-            candidates = lesson.candidates[first:last]
-            met = np.unique(np.concatenate(candidates))
-            found += architecture.score(
-                model,
-                [row.text for row in lesson.queries[first:last]],
-                lesson.texts.take(pa.array(met)).to_pylist(),
-                [np.searchsorted(met, places) for places in candidates],
-                self.batch_size,
-            )
-            progress("teacher", last, len(lesson.queries))
-        return np.concatenate(found).astype(np.float32)
+    kind: Any = system_class(kind_of_model(str(folder)))
+    model: Any = kind.load_model(folder)
+    if weights_digest(model) != weights:
+        raise UsageError(
+            f"{folder} is not the model that the sidecar beside it describes; train the teacher "
+            "again"
+        )
+    scores: list[npt.NDArray[np.float32]] = []
+    bounds = [*range(0, len(lesson.queries), _TOGETHER), len(lesson.queries)]
+    for first, last in pairwise(bounds):
+        candidates = lesson.candidates[first:last]
+        met = np.unique(np.concatenate(candidates))
+        scores += kind.score(
+            model,
+            [row.text for row in lesson.queries[first:last]],
+            lesson.texts.take(pa.array(met)).to_pylist(),
+            [np.searchsorted(met, places) for places in candidates],
+            batch_size,
+        )
+        progress("teacher", last, len(lesson.queries))
+    return np.concatenate(scores).astype(np.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class RunTeacher(Teacher):
-    """A run for training queries; memory holds all of its scores.
+def _score_by_run(
+    run: Path, digest: object, lesson: Lesson, _index: Callable[[], Bm25], progress: Progress
+) -> npt.NDArray[np.float32]:
+    """Return the scores of a run for training queries; memory holds all of them.
 
-    Attributes:
-        run: the run file.
+    Raises:
+        UsageError: if the run is not the one that its sidecar describes.
+        DataError: if it lacks scores; the message has their number and the first of them.
     """
-
-    facts: Mapping[str, object]
-    run: Path
-
-    def score(
-        self, lesson: Lesson, index: Callable[[], Bm25], progress: Progress
-    ) -> npt.NDArray[np.float32]:
-        """Return the run's scores.
-
-        Raises:
-            UsageError: if the run is not the one that its sidecar describes.
-            DataError: if it lacks scores; the message has their number and the first of them.
-        """
-        del index
-        if sha256_of(self.run) != self.facts["run_sha256"]:
-            raise UsageError(
-                f"{self.run} is not the run that the sidecar beside it describes; make the "
-                "teacher's run again"
-            )
-        scores = read_run(self.run)
-        found: list[float] = []
-        lacking: list[tuple[str, str]] = []
-        for done, (row, places) in enumerate(zip(lesson.queries, lesson.candidates, strict=True)):
-            known = scores.get(row.query_id, {})
-            for doc_id in (lesson.doc_ids[place] for place in places):
-                if doc_id in known:
-                    found.append(known[doc_id])
-                else:
-                    lacking.append((row.query_id, doc_id))
-            progress("teacher", done + 1, len(lesson.queries))
-        if lacking:
-            named = ", ".join(f"{doc} for query {query}" for query, doc in lacking[:_NAMED])
-            queries = len({query for query, _ in lacking})
-            raise DataError(
-                f"{self.run} lacks the scores of {len(lacking):,} of "
-                f"{len(found) + len(lacking):,} passages that training meets, of {queries:,} "
-                f"queries: {named}{', ...' if len(lacking) > _NAMED else ''}; a model that was "
-                "kept scores every passage (train the teacher with --keep-model), or make its "
-                "runs for the training queries, and deeper (--depth)"
-            )
-        return np.array(found, np.float32)
+    if sha256_of(run) != digest:
+        raise UsageError(
+            f"{run} is not the run that the sidecar beside it describes; make the teacher's run "
+            "again"
+        )
+    of_run = read_run(run)
+    scores: list[float] = []
+    lacking: list[tuple[str, str]] = []
+    for done, (row, places) in enumerate(zip(lesson.queries, lesson.candidates, strict=True)):
+        known = of_run.get(row.query_id, {})
+        for doc_id in (lesson.doc_ids[place] for place in places):
+            if doc_id in known:
+                scores.append(known[doc_id])
+            else:
+                lacking.append((row.query_id, doc_id))
+        progress("teacher", done + 1, len(lesson.queries))
+    if lacking:
+        named = ", ".join(f"{doc} for query {query}" for query, doc in lacking[:_NAMED])
+        queries = len({query for query, _ in lacking})
+        raise DataError(
+            f"{run} lacks the scores of {len(lacking):,} of {len(scores) + len(lacking):,} "
+            f"passages that training meets, of {queries:,} queries: {named}"
+            f"{', ...' if len(lacking) > _NAMED else ''}; a model that was kept scores every "
+            "passage (train the teacher with --keep-model), or make its runs for the training "
+            "queries, and deeper (--set depth)"
+        )
+    return np.array(scores, np.float32)
 
 
 def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_size: int) -> Teacher:
@@ -174,7 +144,7 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
             was not held out of its training.
     """
     if where == BM25:
-        return Bm25Teacher({"kind": BM25, "parameters": asdict(Bm25Parameters())})
+        return Teacher({"kind": BM25, "parameters": asdict(Bm25Parameters())}, _score_by_bm25)
     folder = Path(where).expanduser()
     if not folder.is_dir():
         raise NotFoundError(
@@ -206,9 +176,10 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
     model = model_path(run)
     training = recorded.get("training")
     if model.is_dir() and isinstance(training, dict):
-        facts |= {"kind": "model", "weights_sha256": training.get("weights_sha256")}
-        return ModelTeacher(facts, model, batch_size)
-    return RunTeacher({"kind": "run", **facts}, run)
+        weights = training.get("weights_sha256")
+        facts |= {"kind": "model", "weights_sha256": weights}
+        return Teacher(facts, partial(_score_by_model, model, batch_size, weights))
+    return Teacher({"kind": "run", **facts}, partial(_score_by_run, run, facts["run_sha256"]))
 
 
 def _run_of(folder: Path, data: ShiftData, held_out: str, seed: int) -> tuple[Path, dict[str, Any]]:
@@ -226,5 +197,5 @@ def _run_of(folder: Path, data: ShiftData, held_out: str, seed: int) -> tuple[Pa
     raise NotFoundError(
         f"{folder} holds no run of {data.shift.name} without {held_out}, of seed {seed} or of the "
         "only one, with the JSON file beside it that says what made it; train the teacher first, "
-        "with the same seeds: msshift baseline run SYSTEM --keep-model"
+        "with the same seeds: msshift run SYSTEM --keep-model"
     )

@@ -135,12 +135,12 @@ def check_precision(precision: str) -> None:
             return
         raise MissingError(
             f"the recipe trains in {precision}, which needs a GPU, and torch finds none here; "
-            "run it where there is one, or take --precision bf16 or fp32"
+            "run it where there is one, or take --set precision=bf16 or fp32"
         )
     if precision == "bf16" and not cuda.is_bf16_supported(including_emulation=False):
         raise MissingError(
             f"the recipe trains in bf16, which {cuda.get_device_name()} does not know; take "
-            "--precision fp16 or fp32"
+            "--set precision=fp16 or fp32"
         )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,22 +21,38 @@ import pyarrow.parquet as pq
 
 from msshift_bench.baselines.batch_order import Example, TrainingInstance, plan_batches
 from msshift_bench.baselines.lessons import Lesson, Teacher
-from msshift_bench.baselines.provenance import read_own_json
 from msshift_bench.baselines.recipe import RANDOM, Recipe
 from msshift_bench.baselines.shift_data import GivenTriples
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.sidecars import read_own_json
+from msshift_bench.baselines.system import Run
 from msshift_bench.data import sha256_of
 from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
 from msshift_bench.errors import DataError, IntegrityError, UsageError
-from msshift_bench.plumbing import replace_folder, write_array, write_json, write_parquet
+from msshift_bench.plumbing import (
+    replace_folder,
+    silent,
+    write_array,
+    write_json,
+    write_parquet,
+)
 from msshift_bench.schema import digest, integer, mapping_of, object_of, text
-from msshift_bench.search import Bm25, PassageIds
+from msshift_bench.search import PassageIds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["WHOLE", "OwnNegatives", "TrainingData", "TrainingPart", "make_training_data"]
+__all__ = [
+    "WHOLE",
+    "OwnNegatives",
+    "TrainingData",
+    "TrainingPart",
+    "check_batches",
+    "make_training_data",
+]
 
+
+_CERTAIN = 100
+"""Times as many training queries as a batch holds can fill every batch."""
 
 _FACTS = object_of(
     {
@@ -167,9 +184,7 @@ class TrainingData:
         return texts_by_column | taught
 
 
-def make_training_data(
-    task: Task, index: Callable[[], Bm25], recipe: Recipe, part: TrainingPart = WHOLE
-) -> TrainingData:
+def make_training_data(task: Run, recipe: Recipe, part: TrainingPart = WHOLE) -> TrainingData:
     """Make a group's triples: as many batches as steps, each of ``batch_size`` triples in a row.
 
     They follow from the training queries, the collection and these fields of the recipe:
@@ -180,7 +195,6 @@ def make_training_data(
 
     Args:
         task: the training queries and the collection.
-        index: returns the BM25 index of the collection, if BM25 finds the negatives, or teaches.
         recipe: the recipe.
         part: the steps whose triples are made.
 
@@ -191,13 +205,7 @@ def make_training_data(
             its training queries, or passages that the collection lacks, or a teacher's scores are
             missing or not finite.
     """
-    if part.negatives:
-        own = part.negatives
-        examples = _examples(task, own.ids, own.pools)
-    elif task.triples:
-        examples = _released_examples(task, task.triples, recipe.negatives_per_query)
-    else:
-        examples = _examples(task, *_negatives(task, index, recipe))
+    examples = _examples_of(task, recipe, part)
     query_rows = {row.query_id: place for place, row in enumerate(task.train)}
     passage_rows: dict[str, int] = {}
     steps, negatives = part.steps or recipe.steps_of(len(examples)), recipe.negatives_per_query
@@ -221,11 +229,11 @@ def make_training_data(
     if passages.null_count:
         raise DataError(
             f"{task.collection.name} lacks {passages.null_count} passages that the data set's "
-            "triples name; give the collection that they were mined from, or take --triples mine"
+            "triples name; give the collection that they were mined from, or set triples=mine"
         )
     scores = None
     if task.teacher is not None:
-        flat = _taught(task, task.teacher, index, rows, list(passage_rows), passages)
+        flat = _taught(task, task.teacher, rows, list(passage_rows), passages)
         scores = (flat * recipe.teacher_scale).astype(np.float32)
     return TrainingData(
         rows,
@@ -237,10 +245,42 @@ def make_training_data(
     )
 
 
+def check_batches(run: Run, recipe: Recipe) -> None:
+    """Check that the triples of a training fill its batches, where that is in doubt.
+
+    An example waits while it shares a passage with others of its batch, and so with some seeds no
+    batch can be filled. Where training has hundreds of batches to choose from, none fails.
+
+    Raises:
+        DataError: if one cannot be filled.
+    """
+    if len(run.train) > _CERTAIN * recipe.batch_size:
+        return
+    quiet = replace(run, progress=silent, facts={}, seconds={})
+    first = TrainingPart(parts=recipe.parts)
+    examples = _examples_of(quiet, recipe, first)
+    _, last = first.bounds(recipe.steps_of(len(examples)))
+    batches = plan_batches(
+        examples,
+        batch_size=recipe.batch_size,
+        negatives=recipe.negatives_per_query,
+        steps=last,
+        seed=recipe.seed,
+    )
+    deque(batches, maxlen=0)
+
+
+def _examples_of(run: Run, recipe: Recipe, part: TrainingPart) -> Sequence[Example]:
+    if part.negatives:
+        return _examples(run, part.negatives.ids, part.negatives.pools)
+    if run.triples:
+        return _released_examples(run, run.triples, recipe.negatives_per_query)
+    return _examples(run, *_negatives(run, recipe))
+
+
 def _taught(
-    task: Task,
+    task: Run,
     teacher: Teacher,
-    index: Callable[[], Bm25],
     rows: npt.NDArray[np.int32],
     doc_ids: Sequence[str],
     texts: pa.Array,
@@ -256,7 +296,7 @@ def _taught(
         texts,
         np.split(places, starts[1:]),
     )
-    scores = teacher.score(lesson, index, task.progress)
+    scores = teacher.score(lesson, task.bm25, task.progress)
     if not np.isfinite(scores).all():
         lost = int(np.count_nonzero(~np.isfinite(scores)))
         raise DataError(
@@ -270,7 +310,7 @@ def _line(triple: TrainingInstance) -> bytes:
     return "\t".join((triple.query_id, triple.positive, *triple.negatives)).encode() + b"\n"
 
 
-def _released_examples(task: Task, released: GivenTriples, at_once: int) -> Sequence[Example]:
+def _released_examples(task: Run, released: GivenTriples, at_once: int) -> Sequence[Example]:
     """Return an example for every query and relevant passage in the data set's triples."""
     relevant = {row.query_id: frozenset(row.relevant_doc_ids) for row in task.train}
     pools: dict[tuple[str, str], list[str]] = {}
@@ -293,13 +333,13 @@ def _released_examples(task: Task, released: GivenTriples, at_once: int) -> Sequ
             raise UsageError(
                 f"{released.config} holds {len(pool)} negatives for the query {query_id!r} and its "
                 f"passage {positive_id!r}, and the recipe takes {at_once} at once "
-                "(negatives_per_query); take --triples mine, or build triples with more --negatives"
+                "(negatives_per_query); set triples=mine, or build triples with more --negatives"
             )
         examples.append(Example(query_id, positive_id, tuple(pool), relevant[query_id]))
     return examples
 
 
-def _examples(task: Task, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
+def _examples(task: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
     """Return an example for every training query and relevant passage of the collection."""
     examples = []
     for done, (row, pool) in enumerate(zip(task.train, pools, strict=True), 1):
@@ -312,14 +352,12 @@ def _examples(task: Task, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> 
     return examples
 
 
-def _negatives(
-    task: Task, index: Callable[[], Bm25], recipe: Recipe
-) -> tuple[PassageIds, Iterator[tuple[str, ...]]]:
+def _negatives(task: Run, recipe: Recipe) -> tuple[PassageIds, Iterator[tuple[str, ...]]]:
     """Return the doc_ids of the collection, and the pool of each training query."""
     count, seed = recipe.negatives_pool, recipe.seed
     if recipe.negatives == RANDOM:
         ids = PassageIds([passage.doc_id for passage in task.passages()])
         return ids, random_negatives(ids, task.train, count=count, seed=seed)
-    bm25, depth = index(), recipe.negatives_depth
+    bm25, depth = task.bm25(), recipe.negatives_depth
     assert depth is not None
     return bm25.ids, sample_negatives(bm25, task.train, count=count, depth=depth, seed=seed)

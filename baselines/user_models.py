@@ -19,10 +19,10 @@ import numpy.typing as npt
 from msshift_bench.baselines.backbones import weights_digest
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.block_search import best_of
-from msshift_bench.baselines.model_kinds import ARCHITECTURES, architecture_of
+from msshift_bench.baselines.finding import kind_of, neural_systems
 from msshift_bench.baselines.ranker import Ranker
 from msshift_bench.baselines.recipe import SearchSettings
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import batches
 from msshift_bench.search import Bm25, PassageIds, Ranking
@@ -54,7 +54,7 @@ _ENCODES = ("encode_query", "encode_document")
 def model_needs(given: object) -> str:
     """Return what makes an object a model, and what one that is none has instead, for messages."""
     found = [method for method in (*_ELSEWHERE, *_ENCODES) if _has(given, method)]
-    types = ", ".join(dict.fromkeys(one.model_type for one in ARCHITECTURES.values()))
+    types = ", ".join(dict.fromkeys(one.model_type for one in neural_systems().values()))
     return (
         "a model has search(queries, k), or encode_query(texts) and encode_document(texts), or is "
         f"one of sentence-transformers' {types}"
@@ -73,10 +73,11 @@ def find_ranker(model: object) -> type[Ranker] | None:
         return None
     # No model is of a library that was not imported.
     library = sys.modules.get("sentence_transformers")
-    for architecture in ARCHITECTURES.values():
+    for architecture in neural_systems().values():
         model_class = getattr(library, architecture.model_type, None)
         if model_class is not None and isinstance(model, model_class):
-            return architecture_of(architecture.model_type, type(next(iter(model), None)).__name__)
+            kind = kind_of(architecture.model_type, type(next(iter(model), None)).__name__)
+            return None if kind is None else neural_systems()[kind]
     if _has(model, "search"):
         return SearchRanker
     if _has(model, *_ENCODES):
@@ -92,22 +93,22 @@ def describe_model(model: Any) -> dict[str, object]:
     """Return what is known to decide a model's scores; nothing for one that is not of torch.
 
     Returns:
-        ``weights_sha256``; ``settings_sha256``, of the modules' settings, the prompts and the
-        longest input; and ``similarity``, if the model names one.
+        ``weights_sha256``; ``settings``: the prompts, the longest input, the dimensions that
+        vectors are cut to, and the digest of the modules' settings; and ``similarity``, if the
+        model names one. JSON values.
     """
     if not _has(model, "state_dict"):
         return {}
     similarity = getattr(model, "similarity_fn_name", None)
+    modules = _ADDRESS.sub("", repr(model))
     settings = {
-        "modules": _ADDRESS.sub("", repr(model)),
+        "modules_sha256": hashlib.sha256(modules.encode()).hexdigest(),
         **{name: getattr(model, name, None) for name in ("prompts", "max_seq_length")},
         "truncate_dim": getattr(model, "truncate_dim", None),
     }
     return {
         "weights_sha256": weights_digest(model),
-        "settings_sha256": hashlib.sha256(
-            json.dumps(settings, sort_keys=True, default=str).encode()
-        ).hexdigest(),
+        "settings": json.loads(json.dumps(settings, default=str)),
         **({"similarity": str(similarity)} if similarity is not None else {}),
     }
 
@@ -134,7 +135,7 @@ class EncoderRanker(BiEncoder):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
         return super().rankings(_CheckedEncoder(model), task, search, index)
@@ -209,7 +210,7 @@ class SearchRanker(Ranker):
 
     @classmethod
     def rankings(
-        cls, model: Any, task: Task, search: SearchSettings, index: Callable[[], Bm25]
+        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         """Search for some queries at a time, and check the rankings that come back."""
         del index

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ class WordReranker(Reranker):
 
     @classmethod
     def load_model(cls, where: str | Path, **options: Any) -> Any:
-        """Return a model from a folder that `msshift baseline run --keep-model` wrote.
+        """Return a model from a folder that `msshift run --keep-model` wrote.
 
         Raises:
             NotFoundError: if it is no such folder, or it cannot be loaded.
@@ -116,11 +116,11 @@ class WordReranker(Reranker):
         """Write the words and their vectors."""
         make_word_table(texts, self.words, self.encoder, seed=self.seed).save(folder)
 
-    def encoder_facts(self) -> dict[str, object] | None:
+    def starts_from(self) -> Mapping[str, object] | None:
         """Return the digest of the file of vectors; `None` if they are learnt here."""
         file = Path(self.encoder).expanduser()
         if self.encoder == COLLECTION or not file.is_file():
-            return None
+            return super().starts_from()
         return {
             "file_sha256": _digest(file.resolve(), file.stat().st_mtime_ns),
             "seen": "what its word vectors were learnt from is not recorded",

@@ -20,20 +20,20 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.baselines import Run, open_system
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.baselines.biencoder import DenseSearch
 from msshift_bench.baselines.colbert import ColBertSearch
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe import RandomEncoder, SearchSettings
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.mini import generator as mini
-from msshift_bench.plumbing.progress import silent
 from msshift_bench.records import Row
 from msshift_bench.search.bm25 import Bm25
 from msshift_bench.shifts import get_shift
@@ -67,7 +67,8 @@ SETTINGS: dict[str, tuple[str, SearchSettings]] = {
 }
 
 
-class CpuRecord(RunFacts):
+@dataclass(kw_only=True)
+class CpuRun(Run):
     """Measures the processor's time, which other work on the machine does not lengthen much."""
 
     @contextmanager
@@ -83,7 +84,7 @@ def make_models(folder: Path) -> None:
     length = QUERY_LENGTH + PASSAGE_LENGTH
     make_random_encoder(folder / "bert", SHAPE, texts, length=length, seed=0)
     with quiet_libraries():
-        for name, architecture in ARCHITECTURES.items():
+        for name, architecture in neural_systems().items():
             recipe: Any = load_recipe(architecture, name, "mini")
             own = {"dimensions": DIMENSIONS} if name == "colbert" else {}
             recipe = recipe.changed(query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH, **own)
@@ -108,40 +109,34 @@ def make_sparse(model: Any, texts: list[str]) -> None:
 def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
     """Encode and search with one setting; what is kept on disk stays there."""
     system, search = SETTINGS[name]
-    shift = get_shift("length")
     rows = tuple(
         Row.judged(query.query_id, query.text, "short", {})
         for query in islice(mini.queries(passages), queries)
     )
     work = folder / "work" / system
     work.mkdir(parents=True, exist_ok=True)
-    task = Task(
+    measured = CpuRun(
         name="a model",
-        shift=shift,
-        held_out=None,
+        system=open_system("bm25"),
+        shift=get_shift("length"),
         collection=open_collection(f"mini:{passages}"),
         queries=tuple(sorted(rows)),
-        train=(),
-        validation=(),
-        triples=None,
         work=work,
-        record=CpuRecord(),
-        progress=silent,
     )
 
     def index() -> Bm25:
-        with task.record.stage("BM25"):
-            return Bm25(task.passages())
+        with measured.stage("BM25"):
+            return Bm25(measured.passages())
 
     with quiet_libraries():
-        model = ARCHITECTURES[system].load_model(folder / system)
+        model = neural_systems()[system].load_model(folder / system)
         found = sum(
             len(ranking)
-            for _, ranking in ARCHITECTURES[system].rankings(model, task, search, index)
+            for _, ranking in neural_systems()[system].rankings(model, measured, search, index)
         )
     return {
-        "seconds": task.record.seconds,
-        "index": {"bytes": 0, **task.record.facts.get("index", {})},
+        "seconds": measured.seconds,
+        "index": {"bytes": 0, **measured.facts.get("index", {})},
         "found": found,
     }
 
@@ -178,7 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--passages", type=int, default=1_000_000)
     parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--only", nargs="+", choices=list(ARCHITECTURES), default=())
+    parser.add_argument("--only", nargs="+", choices=list(neural_systems()), default=())
     parser.add_argument("--folder", type=Path, help="kept; a temporary one by default")
     parser.add_argument("--child", choices=SETTINGS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -24,20 +24,18 @@ from typing import Any
 import torch
 from transformers import PrinterCallback
 
+from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.baselines.trainer import train
 from msshift_bench.baselines.training_data import TrainingData, make_training_data
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.plumbing.progress import silent
-from msshift_bench.search.bm25 import Bm25
-from msshift_bench.shifts import get_shift
 
-SYSTEM: Any = ARCHITECTURES["bi-encoder"]
+SYSTEM: Any = neural_systems()["bi-encoder"]
 COLLECTION = "mini:2000"
 
 
@@ -46,20 +44,7 @@ def triples_of(folder: Path, recipe: Any) -> TrainingData:
     collection = open_collection(COLLECTION)
     build_dataset(collection, ["length"], folder / "msshift")
     rows: Any = load_dataset(folder / "msshift", "length-short", split="train")
-    task = Task(
-        name="a model",
-        shift=get_shift("length"),
-        held_out="short",
-        collection=collection,
-        queries=(),
-        train=tuple(rows),
-        validation=(),
-        triples=None,
-        work=folder,
-        record=RunFacts(),
-        progress=silent,
-    )
-    return make_training_data(task, lambda: Bm25(collection.passages()), recipe)
+    return make_training_data(bare_run(collection, folder, train=rows), recipe)
 
 
 def ours(model: Any, triples: TrainingData, recipe: Any, folder: Path) -> Callable[[], None]:

@@ -58,7 +58,7 @@ def stages(size: Fraction) -> list[Stage]:
             "near",
         ),
         Stage("triples", "triples msshift --shift length --collection collection", "msshift"),
-        Stage("bm25", "baseline run bm25 --data msshift --collection collection", "runs"),
+        Stage("bm25", "run bm25 --data msshift --collection collection", "runs"),
         Stage(
             "leakage",
             "leakage find --train collection/queries.tsv --test collection/test/queries.tsv",

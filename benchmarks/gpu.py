@@ -25,9 +25,9 @@ import numpy as np
 from benchmarks.baselines_overhead import COLLECTION, triples_of
 from benchmarks.support.zipf_collection import Generated
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.trainer import train
 from msshift_bench.data import open_collection
 from msshift_bench.plumbing import batches, silent
@@ -96,7 +96,7 @@ def scores_of(system: Any, model: Any, queries: list[str], passages: list[str], 
 
 def row_of(name: str, scale: Scale, device: str, folder: Path) -> list[str]:
     """Measure a system."""
-    system: Any = ARCHITECTURES[name]
+    system: Any = neural_systems()[name]
     recipe: Any = load_recipe(system, name, "paper")
     batch = scale.batch or recipe.batch_size
     recipe = recipe.changed(

@@ -3,7 +3,7 @@
 ``scripts/bench index_of_full COLLECTION [--keep FOLDER]``
 
 COLLECTION is the folder ``collection`` of a size. Its passages are read, checked and digested as
-`msshift baseline run bm25` does; the index is made, written to FOLDER (or to a folder that is
+`msshift run bm25` does; the index is made, written to FOLDER (or to a folder that is
 removed). CPU seconds count: on a busy machine the clock says little.
 """
 

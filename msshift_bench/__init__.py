@@ -22,7 +22,8 @@ Each public name is imported when it is first used; docs/python.md shows them at
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
   `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
-- Systems: `evaluate` searches with a model in memory and reports on it; `run_baseline`
+- Systems: `evaluate` searches with a model in memory and reports on it; `open_system` gives a
+  `System`, a `Plan` says what runs it shall make, and `make` makes them
 - `examine` looks at what may stand in the way on this machine
 - `MsShiftError`: base of every error that is raised on purpose
 """
@@ -41,8 +42,11 @@ if TYPE_CHECKING:
     from msshift_bench.analysis import predict_losses as predict_losses
     from msshift_bench.annotation import Annotations as Annotations
     from msshift_bench.annotation import read_annotations as read_annotations
+    from msshift_bench.baselines import Plan as Plan
+    from msshift_bench.baselines import System as System
     from msshift_bench.baselines import evaluate as evaluate
-    from msshift_bench.baselines import run_baseline as run_baseline
+    from msshift_bench.baselines import make as make
+    from msshift_bench.baselines import open_system as open_system
     from msshift_bench.data import Dataset as Dataset
     from msshift_bench.data import install_dataset as install_dataset
     from msshift_bench.data import load_dataset as load_dataset
@@ -127,11 +131,14 @@ _HOME_OF = {
     "link_losses": "analysis",
     "load_dataset": "data",
     "load_triples": "data",
+    "make": "baselines",
     "make_variants": "dataset_builders.typos",
     "MsShiftError": "errors",
     "open_collection": "data",
     "open_dataset": "data",
+    "open_system": "baselines",
     "open_test_set": "evaluation",
+    "Plan": "baselines",
     "predict_losses": "analysis",
     "push_dataset": "data",
     "query_similarity": "similarity",
@@ -142,11 +149,11 @@ _HOME_OF = {
     "read_run": "runs",
     "Result": "evaluation",
     "review_leakage": "leakage",
-    "run_baseline": "baselines",
     "score_runs": "evaluation",
     "set_similarity": "similarity",
     "Settings": "evaluation",
     "SHIFTS": "shifts",
+    "System": "baselines",
     "validate_run": "runs",
     "verify_dataset": "data",
     "write_report": "report",

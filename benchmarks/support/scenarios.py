@@ -125,10 +125,10 @@ SCENARIOS = {
         ("verify", "--topics", "replay", "msshift"),
     ),
     "install": Scenario(_data, ("install", "msshift"), [_VERIFY]),
-    "baseline run bm25": Scenario(_data, ("baseline", "run", "bm25", *_BASELINE)),
-    "baseline run bi-encoder": Scenario(
+    "run bm25": Scenario(_data, ("run", "bm25", *_BASELINE)),
+    "run bi-encoder": Scenario(
         _recipe,
-        ("baseline", "run", "bi-encoder", "--recipe", "tiny.toml", *_BASELINE),
+        ("run", "bi-encoder", "--recipe", "tiny.toml", *_BASELINE),
         own=["tiny.toml"],
         is_script=True,
     ),

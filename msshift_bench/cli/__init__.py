@@ -18,7 +18,6 @@ from msshift_bench._version import __version__
 from msshift_bench.cli import (
     analyse,
     annotation,
-    baseline,
     board,
     build,
     compare,
@@ -28,9 +27,10 @@ from msshift_bench.cli import (
     import_,
     leakage,
     list_,
+    pretrain,
     publishing,
-    recipes,
     report,
+    run,
     score,
     similarity,
     triples,
@@ -47,7 +47,7 @@ __all__ = ["app", "main"]
 _PANELS: Mapping[str, Sequence[ModuleType]] = {
     "Begin": (demo, list_, doctor),
     "Data": (build, import_, verify, triples, variants, publishing),
-    "Systems": (baseline, recipes),
+    "Systems": (run, pretrain),
     "Evaluation": (score, evaluate, compare, report),
     "Analysis": (similarity, leakage, annotation, analyse),
     "Leaderboard": (board,),

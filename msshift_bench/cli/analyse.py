@@ -67,8 +67,7 @@ def analyse(
     models: Annotated[
         Path | None,
         typer.Option(
-            help="The bi-encoders of model-based: run sets made with `msshift baseline run "
-            "--keep-model`."
+            help="The bi-encoders of model-based: run sets made with `msshift run --keep-model`."
         ),
     ] = None,
     bins: Annotated[int, typer.Option(help="Intervals in which losses of queries are shown.")] = 6,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -61,7 +61,7 @@ def demo(
     began = time.monotonic()
     no_report = _why_no_report(out / "report")
     systems = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
-    _check_installed(systems, out)
+    _check_installed(systems)
     data, runs, figures = out / "msshift", out / "runs", out / "figures.json"
     opened = open_collection(collection)
     note(f"1/3 cutting the queries of {opened.name} into groups")
@@ -104,43 +104,34 @@ def _why_no_report(out: Path) -> str | None:
     return None
 
 
-def _check_installed(systems: Sequence[str], work: Path) -> None:
+def _check_installed(systems: Sequence[str]) -> None:
     """Check, before anything is made, that every system's libraries are installed.
 
     Raises:
         MissingExtraError: naming all extras that are missing.
     """
-    from msshift_bench.baselines import find_baselines
+    from msshift_bench.baselines import open_system
 
     extras = []
     for system in systems:
         try:
-            find_baselines()[system].make(_options(system)).check(work)
+            open_system(system).check_installed()
         except MissingExtraError as error:
             extras.append(error.extra)
     if extras:
         raise MissingExtraError(",".join(dict.fromkeys(extras)), "the demo")
 
 
-def _options(system: str) -> dict[str, Any]:
-    return {} if system == "bm25" else {"recipe": "mini"}
-
-
 def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
     """Make the run files of a system that are missing, and print how long that took."""
-    from msshift_bench.baselines.driver import run_baseline
+    from msshift_bench.baselines import Plan, make, open_system
 
     began = time.monotonic()
-    with progress_bars() as progress, shown_log("baselines.driver"):
-        runs = run_baseline(
-            system,
-            SHIFT_NAMES,
-            collection=collection,
-            data=data,
-            out=out,
-            progress=progress,
-            **_options(system),
-        )
+    plan = Plan(
+        system=open_system(system), shifts=SHIFT_NAMES, collection=collection, data=data, out=out
+    )
+    with progress_bars() as progress, shown_log("baselines.making"):
+        runs = make(plan, progress=progress)
     note(f"    {system}: {len(runs)} runs in {time.monotonic() - began:.0f} s")
 
 

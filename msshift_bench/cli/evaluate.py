@@ -65,7 +65,7 @@ def evaluate(
     only, and say so. Run files alone are for `msshift score`.
 
     With --also-test, run sets are scored on extra test sets in place of the shifts' own: every
-    model, and their mean. The runs are those of `msshift baseline run --also-test`. For variants of
+    model, and their mean. The runs are those of `msshift run --also-test`. For variants of
     queries, e.g. with typing errors, it prints what every model loses on them.
 
     With --without-leaked, every figure is also computed without the test queries that leaked into

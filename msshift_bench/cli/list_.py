@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.console import print_json, print_notes, print_table, warn
-from msshift_bench.errors import MsShiftError
+from msshift_bench.errors import MsShiftError, UnknownNameError
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
 
 if TYPE_CHECKING:
@@ -19,19 +20,73 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 
-def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) -> None:
-    """List the shifts with their groups, the baselines, and the indicators of similarity.
+def list_(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A system, `pretrain`, or a recipe such as bi-encoder-mini. Default: everything.",
+            autocompletion=options.completing(_names),
+        ),
+    ] = None,
+    data: options.Data = DATASET_NAME,
+    as_json: options.AsJson = False,
+) -> None:
+    """List shifts with their groups, systems, and indicators of similarity; or show one of them.
 
-    Where there is a built data set, the list says what its groups hold: the topics of another
-    collection are others than those of the release.
+    Of a system it shows the fields, which `msshift run --set` replaces, and the recipes that come
+    along; a recipe it prints as it is, with its comments, so that it can be changed in a file of
+    your own. Where there is a built data set, the list says what its groups hold: the topics of
+    another collection are others than those of the release.
 
-    Example: `msshift list --json`
+    Example: `msshift list bi-encoder-mini > mine.toml`
     """
-    from msshift_bench.baselines import find_baselines
+    if name is None:
+        _list_all(data, as_json)
+    else:
+        _show(name, as_json)
+
+
+def _names() -> list[str]:
+    from msshift_bench.baselines import find_systems, recipe_files
+
+    return [*find_systems(), "pretrain", *recipe_files()]
+
+
+def _show(name: str, as_json: bool) -> None:
+    """Print a recipe, or the fields and recipes of a system.
+
+    Raises:
+        UnknownNameError: if there is neither of that name.
+    """
+    from msshift_bench.baselines import find_systems, recipe_files
+    from msshift_bench.output import Table
+
+    recipes, systems = recipe_files(), find_systems()
+    if name in recipes:
+        sys.stdout.write(recipes[name].text)
+        return
+    if name not in (*systems, "pretrain"):
+        raise UnknownNameError("system or recipe", name, _names())
+    own = {key: recipe for key, recipe in recipes.items() if key.startswith(f"{name}-")}
+    fields = list(systems[name].field_names()) if name in systems else []
+    if as_json:
+        facts = {key: {"about": one.about, "sha256": one.sha256} for key, one in own.items()}
+        print_json({"fields": fields, "recipes": facts})
+        return
+    if fields:
+        title = f"{name}: {systems[name].about()}"
+        print_table(Table.plain(title, ("field",), [(field,) for field in fields], names=1))
+    rows = [(key, one.sha256[:12], one.about) for key, one in own.items()]
+    if rows:
+        print_table(Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))
+
+
+def _list_all(data: str, as_json: bool) -> None:
+    from msshift_bench.baselines import find_systems
     from msshift_bench.output import Table, plain
     from msshift_bench.similarity import INDICATORS
 
-    systems = {name: system.description for name, system in find_baselines().items()}
+    systems = {name: system.about() for name, system in find_systems().items()}
     dataset = _find(data)
     if as_json:
         print_json(
@@ -49,7 +104,7 @@ def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) ->
                     for shift in _shifts(dataset)
                 },
                 "test_only": {name: shift.description for name, shift in TEST_ONLY.items()},
-                "baselines": systems,
+                "systems": systems,
                 "indicators": {
                     name: {key: value for key, value in plain(row).items() if key != "function"}
                     for name, row in INDICATORS.items()
@@ -66,7 +121,7 @@ def list_(data: options.Data = DATASET_NAME, as_json: options.AsJson = False) ->
         print_notes(["{folder}: {edition}, from {collection}, content {content}".format(**facts)])
     changes = [(name, shift.description) for name, shift in TEST_ONLY.items()]
     print_table(Table.plain("test-only shifts", ("shift", "what"), changes, names=2))
-    print_table(Table.plain("baselines", ("system", "what"), systems.items(), names=2))
+    print_table(Table.plain("systems", ("system", "what"), systems.items(), names=2))
     rows = [
         (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")
         for name, row in INDICATORS.items()

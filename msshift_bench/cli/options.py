@@ -90,6 +90,15 @@ Overwrite = Annotated[
         "part of it, or the data set of another collection.",
     ),
 ]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Replace a field of the system or its recipe, e.g. seed=3 or search.depth=100 (a "
+        "value is read as TOML); repeat it for several. `msshift list SYSTEM` shows all.",
+    ),
+]
 
 TestConfig = Annotated[
     str | None,

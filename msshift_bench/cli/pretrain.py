@@ -1,4 +1,4 @@
-"""``msshift baseline pretrain``: an encoder that has read passages and nothing else."""
+"""``msshift pretrain``: an encoder that has read passages and nothing else."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from msshift_bench.cli import options
 from msshift_bench.cli.console import note
 from msshift_bench.plumbing import progress_bars, shown_log
 
-__all__ = ["pretrain"]
+__all__ = ["register"]
 
 
 def pretrain(
@@ -25,20 +26,11 @@ def pretrain(
     recipe: Annotated[
         str,
         typer.Option(
-            help="A recipe's name or a TOML file; `msshift recipes list` shows those that begin "
-            "with pretrain-."
+            help="A recipe's name or a TOML file; `msshift list pretrain` shows those that come "
+            "along."
         ),
     ] = "mini",
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="Train for so many steps, e.g. to try it. Default: recipe's."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="The training's seed. Default: recipe's.")
-    ] = None,
-    precision: Annotated[
-        str | None, typer.Option(help="Train in fp32, fp16 or bf16. Default: recipe's.")
-    ] = None,
+    changes: options.Changes = None,
 ) -> None:
     """Pre-train an encoder on a collection's passages alone, from random weights.
 
@@ -46,19 +38,23 @@ def pretrain(
     query and no judgement of any test. The command continues where a killed one stopped; the file
     pretraining.json in the folder records what the encoder has seen.
 
-    Example: `msshift baseline pretrain --collection mini:300 --recipe mini --out encoder`
+    Example: `msshift pretrain --collection mini:300 --recipe mini --out encoder --set steps=10`
     """
-    from msshift_bench.baselines.pretraining import pretrain_encoder
+    from msshift_bench.baselines import pretrain_encoder
+    from msshift_bench.baselines.recipe import read_changes
 
     with progress_bars() as progress, shown_log("baselines.pretraining", "baselines.trainer"):
         folder = pretrain_encoder(
             collection,
             recipe,
             out=out,
-            steps=steps,
-            seed=seed,
-            precision=precision,
+            changes=read_changes(changes or ()),
             progress=progress,
         )
     print(folder)
-    note(f"start from it with: msshift baseline run bi-encoder --encoder {folder}")
+    note(f"start from it with: msshift run bi-encoder --set encoder={folder}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("pretrain")(pretrain)

@@ -83,7 +83,7 @@ def similarity(
     models: Annotated[
         Path | None,
         typer.Option(
-            help="The bi-encoders: a folder of run sets made with `msshift baseline run "
+            help="The bi-encoders: a folder of run sets made with `msshift run "
             "--keep-model`; with --train and --test, the folder of one model."
         ),
     ] = None,

@@ -165,7 +165,7 @@ def _runs_for(
     if not found:
         raise NotFoundError(
             f"no system has runs for {test_set.name}; they lie in <system>/also/{test_set.name}, "
-            f"and 'msshift baseline run ... --also-test {test_set.name}={path}' makes them"
+            f"and 'msshift run ... --also-test {test_set.name}={path}' makes them"
         )
     if lacking := sorted({*folders.values()} - {part.system for part in found}):
         checks.doubts.append(f"{test_set.name}: no runs of {', '.join(lacking)}")

@@ -50,7 +50,7 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         return NotDrawn(
             title,
             "no Rel Loss rests on two seeds or more, so nothing is known of other trainings",
-            "train each model more than once, e.g. `msshift baseline run bi-encoder --seeds 3`",
+            "train each model more than once, e.g. `msshift run bi-encoder --seeds 3`",
         )
     names, systems = group_rows(shift, rows), list(rows.each("system"))
     drawing, ax = blank_axes(0.75 + len(names) * (0.15 * len(systems) + 0.1))

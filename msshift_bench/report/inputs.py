@@ -140,7 +140,7 @@ def why_no_loss(scores: Iterable[Scores]) -> tuple[str, str]:
         return f"runs are missing: {'; '.join(lacking)}", "add these run files"
     return (
         "no system was trained without each group in turn",
-        "run one, e.g. `msshift baseline run bi-encoder`, or lay out runs of your own as "
+        "run one, e.g. `msshift run bi-encoder`, or lay out runs of your own as "
         "`<system>/<shift>/<held-out group>.run`",
     )
 
@@ -154,7 +154,7 @@ def _unlinked(dataset: Dataset, *, links: bool) -> Result | NotDrawn:
     return NotDrawn(
         _LINKS,
         "no system was trained without each group in turn",
-        "run one, e.g. `msshift baseline run bi-encoder --keep-model`",
+        "run one, e.g. `msshift run bi-encoder --keep-model`",
     )
 
 

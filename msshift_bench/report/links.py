@@ -74,7 +74,7 @@ def link_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
             "the kept models are no bi-encoders, or their libraries are not installed"
             if inputs.has_models
             else "no system kept the models of its bi-encoders",
-            "`msshift baseline run bi-encoder --keep-model`, and the extra `neural` for the report",
+            "`msshift run bi-encoder --keep-model`, and the extra `neural` for the report",
         )
 
 

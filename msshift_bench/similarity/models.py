@@ -51,7 +51,7 @@ def models_of_shift(
         if not folder.is_dir():
             raise MissingError(
                 f"no model was kept of {runs[group]} ({folder.name} beside it): run "
-                "'msshift baseline run' with --keep-model"
+                "'msshift run' with --keep-model"
             )
     _check_models(runs, digest)
     return folders

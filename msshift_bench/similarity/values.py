@@ -297,7 +297,7 @@ def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
     if indicator.needs == "model" and options.get("models") is None:
         raise UsageError(
             f"{indicator.name} needs the bi-encoders that were trained without each group: give "
-            "models (--models), a folder of run sets made with 'msshift baseline run --keep-model'"
+            "models (--models), a folder of run sets made with 'msshift run --keep-model'"
         )
 
 

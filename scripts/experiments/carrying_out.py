@@ -121,45 +121,40 @@ def teachers(plan: Plan) -> list[Training]:
 
 def system_of(plan: Plan, place: Place, training: Training) -> Any:
     """Return the system to train: its recipe with the training's start and seed."""
-    from msshift_bench.baselines.neural import TrainedSystem
+    from msshift_bench.baselines import open_system
     from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
     from msshift_bench.baselines.recipe import RANDOM
-    from msshift_bench.baselines.recipe_files import find_recipe, load_recipe, parse_recipe
-    from msshift_bench.baselines.registry import ARCHITECTURES
+    from msshift_bench.baselines.recipe_files import load_recipe
 
-    file = find_recipe(training.system, place.recipe)
-    recipe: Any = parse_recipe(ARCHITECTURES[training.system], file)
+    system: Any = open_system(training.system, place.recipe)
     if training.start == RANDOM:
         shape = load_recipe(PretrainingRecipe, "pretrain", place.recipe).random
-        recipe = recipe.changed(encoder=RANDOM, random=shape)
-    elif not (recipe.encoder == RANDOM and recipe.random.matching):
+        system = system.changed(encoder=RANDOM, random=shape)
+    elif not (system.encoder == RANDOM and system.random.matching):
         # A system that `mini` teaches only with a lexical prior keeps the start that has one.
-        recipe = recipe.with_options(encoder=str(place.encoder(training.start)))
+        system = system.changed(encoder=str(place.encoder(training.start)))
     changes = {**plan.changes, **plan.variants.get(training.variant, {})}
     if changes.get("teacher") in plan.teachers:
         changes["teacher"] = str(place.runs(plan) / changes["teacher"])
-    system = TrainedSystem(
-        recipe.changed(seed=training.seed, **changes),
-        file.name,
-        None if changes else file.sha256,
-    )
-    system.name = training.name
-    return system
+    return system.changed(**changes)
 
 
 def train(plan: Plan, place: Place, training: Training) -> str:
     """Make the run of one model, and return its path. This is what the processes do."""
-    from msshift_bench.baselines.driver import run_system
+    from msshift_bench import baselines
 
-    (run,) = run_system(
-        system_of(plan, place, training),
-        plan.data.shifts,
-        collection=place.collection,
-        data=place.data(plan.data),
-        out=place.runs(plan, training.variant),
-        held_out=[training.held_out],
-        seed=training.seed,
-        keep_model=True,
+    (run,) = baselines.make(
+        baselines.Plan(
+            system=system_of(plan, place, training),
+            shifts=plan.data.shifts,
+            collection=place.collection,
+            data=place.data(plan.data),
+            out=place.runs(plan, training.variant),
+            held_out=[training.held_out],
+            seeds=[training.seed],
+            name=training.name,
+            keep_model=True,
+        )
     )
     return str(run)
 
@@ -184,7 +179,7 @@ def report(plan: Plan, place: Place) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     runs, data = place.runs(plan), ("--data", place.data(plan.data))
     searched = (*data, "--collection", place.collection, "--shift", *plan.data.shifts)
-    run("baseline", "run", "bm25", *searched, "--out", runs)
+    run("run", "bm25", *searched, "--out", runs)
     measures = ("--measures", ",".join(MEASURES), "--allow", "partial")
     written = ("--output", folder / "report.json", "--per-query", folder / "scores.parquet")
     made = [runs]
@@ -279,7 +274,7 @@ def carry_out(given: argparse.Namespace) -> int:
     for start in plan.starts:
         if start != "random" and not place.encoder(start).exists():
             what = ("--collection", place.collection, "--recipe", start)
-            run("baseline", "pretrain", *what, "--out", place.encoder(start))
+            run("pretrain", *what, "--out", place.encoder(start))
     for todo in (teachers(plan), trainings(plan)):
         for done, run_file in enumerate(train_all(plan, place, todo, given.processes), 1):
             print(f"{done} of {len(todo)}: {run_file}", file=sys.stderr, flush=True)

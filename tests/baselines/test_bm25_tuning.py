@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines import bm25_tuning
 from msshift_bench.baselines.bm25_tuning import B_GRID, K1_GRID, TunedBm25System
-from msshift_bench.baselines.driver import plan_baseline, run_baseline
 from msshift_bench.baselines.shift_data import ShiftData
-from msshift_bench.baselines.system import RunFacts, Task
+from msshift_bench.baselines.system import no_rows
 from msshift_bench.data import load_dataset, open_collection, open_dataset
 from msshift_bench.errors import DataError, RunError, UsageError
 from msshift_bench.evaluation import evaluate_run_sets
@@ -20,6 +20,7 @@ from msshift_bench.records import Row
 from msshift_bench.search import Bm25, Bm25Parameters
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build, Command
+from tests.support.making import make_runs, plan_runs
 
 COLLECTION = open_collection("mini:300")
 
@@ -39,8 +40,8 @@ def test_every_group_gets_the_point_that_ranks_its_training_queries_best(
     monkeypatch.setattr(bm25_tuning, "K1_GRID", (0.2, 2.0))
     monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[::8])
     data = build_once("mini:300", "length")
-    options = {"collection": COLLECTION, "data": data, "out": tmp_path, "tune": True}
-    runs = run_baseline("bm25", ["length"], **options)
+    options = {"collection": COLLECTION, "data": data, "out": tmp_path}
+    runs = make_runs("bm25-tuned", ["length"], **options)
     assert [str(run.relative_to(tmp_path)) for run in runs] == [
         "bm25-tuned/length/short.run.gz",
         "bm25-tuned/length/long.run.gz",
@@ -68,8 +69,8 @@ def test_runs_that_chose_the_same_point_may_be_the_same_file(
 ) -> None:
     monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[:1])
     data = build_once("mini:300", "length")
-    options = {"collection": COLLECTION, "data": data, "out": tmp_path, "tune": True}
-    runs = run_baseline("bm25", ["length"], **options)
+    options = {"collection": COLLECTION, "data": data, "out": tmp_path}
+    runs = make_runs("bm25-tuned", ["length"], **options)
     assert runs[0].read_bytes() == runs[1].read_bytes()
     figures = evaluate_run_sets(tmp_path, data).figures
     assert figures.first(figure="rel_loss", group="mean").value == 0
@@ -97,22 +98,18 @@ def test_queries_that_were_scored_for_one_group_are_not_searched_again_for_anoth
     # A passage that is relevant and not there is never found.
     rows = (rows[0], rows[1]._replace(relevant_doc_ids=("absent",), relevances=(1,)))
     events: list[str] = []
-    task = Task(
+    run = bare_run(
+        COLLECTION,
+        tmp_path,
         name="bm25 without short",
-        shift=source.shift,
         held_out="short",
-        collection=COLLECTION,
         queries=rows[:1],
         train=rows,
-        validation=(),
-        triples=None,
-        work=tmp_path,
-        record=RunFacts(),
         progress=lambda stage, *_: events.append(stage),
     )
     system = TunedBm25System()
-    ((query_id, first),) = system.rankings(task)
-    tuned = task.record.facts["tuned"]
+    ((query_id, first),) = system.rank(run)
+    tuned = run.facts["tuned"]
     assert query_id == rows[0].query_id
     assert events.count("tune") == 2
     assert tuned["queries"] == 2
@@ -120,12 +117,12 @@ def test_queries_that_were_scored_for_one_group_are_not_searched_again_for_anoth
         Bm25(COLLECTION.passages(), Bm25Parameters(**tuned["parameters"])), list(rows)
     )
     assert 0 < tuned["RR@10"] <= 0.5
-    again = replace(task, record=RunFacts())
-    assert list(system.rankings(again)) == [(query_id, first)]
+    again = replace(run, facts={}, seconds={})
+    assert list(system.rank(again)) == [(query_id, first)]
     assert events.count("tune") == 2
-    assert again.record.facts["tuned"] == tuned
+    assert again.facts["tuned"] == tuned
     with pytest.raises(DataError, match="bm25 without short: there are no training queries to"):
-        list(system.rankings(replace(task, train=())))
+        list(system.rank(replace(run, rows=no_rows)))
 
 
 def test_the_models_of_a_run_set_share_a_recipe(
@@ -133,11 +130,11 @@ def test_the_models_of_a_run_set_share_a_recipe(
 ) -> None:
     monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[:1])
     data, out = build_once("mini:300", "length"), tmp_path / "runs"
-    options = {"collection": COLLECTION, "data": data, "out": out, "tune": True}
-    (short,) = run_baseline("bm25", ["length"], held_out=["short"], stemmer="none", **options)
-    for begin in (run_baseline, plan_baseline):
+    options = {"collection": COLLECTION, "data": data, "out": out}
+    (short,) = make_runs("bm25-tuned", ["length"], held_out=["short"], stemmer="none", **options)
+    for begin in (make_runs, plan_runs):
         with pytest.raises(UsageError) as caught:
-            begin("bm25", ["length"], held_out=["long"], **options)
+            begin("bm25-tuned", ["length"], held_out=["long"], **options)
         assert 'short.run.json differs from this request: stemmer "none" instead of "english"' in (
             str(caught.value)
         )
@@ -146,32 +143,32 @@ def test_the_models_of_a_run_set_share_a_recipe(
     # What nobody here made says nothing of a recipe.
     (short.parent / "seed-1").mkdir()
     (short.parent / "seed-1" / "long.run.json").write_text("{}")
-    run_baseline("bm25", ["length"], stemmer="none", **options)
+    make_runs("bm25-tuned", ["length"], stemmer="none", **options)
     sidecar = short.with_name("short.run.json")
     facts = json.loads(sidecar.read_text())
     other = {**facts, "parameters": {**facts["parameters"], "seed": 1}}
     (short.parent / "seed-1" / "long.run.json").write_text(json.dumps(other))
     short.with_name("long.run.json").unlink()
     short.with_name("long.run.gz").unlink()
-    run_baseline("bm25", ["length"], stemmer="none", **options)
+    make_runs("bm25-tuned", ["length"], stemmer="none", **options)
     sidecar.write_text(json.dumps(other))
     short.with_name("long.run.json").unlink()
     short.with_name("long.run.gz").unlink()
     with pytest.raises(
         UsageError, match=r"short\.run\.json differs from this request: seed 1 inst"
     ):
-        run_baseline("bm25", ["length"], held_out=["long"], stemmer="none", **options)
+        make_runs("bm25-tuned", ["length"], held_out=["long"], stemmer="none", **options)
 
 
 def test_what_goes_against_tuning_is_refused(
     build_once: Build, msshift: Command, tmp_path: Path
 ) -> None:
     data = build_once("mini:300", "length")
-    done = msshift("baseline", "run", "bm25", "--tune", "--k1", "1", "--data", data)
+    done = msshift("run", "bm25-tuned", "--set", "k1=1", "--data", data)
     assert done.returncode == 2
-    assert "tune chooses k1 and b; leave k1 out" in done.stderr
-    options = {"collection": COLLECTION, "data": data, "out": tmp_path, "tune": True}
+    assert "unknown field of bm25-tuned 'k1': it is a field of bm25; valid are" in done.stderr
+    options = {"collection": COLLECTION, "data": data, "out": tmp_path}
     with pytest.raises(UsageError, match="bm25-tuned has no model to keep"):
-        run_baseline("bm25", ["length"], keep_model=True, **options)
-    shown = msshift("baseline", "run", "bm25", "--tune", "--data", data, "--dry-run").stdout
+        make_runs("bm25-tuned", ["length"], keep_model=True, **options)
+    shown = msshift("run", "bm25-tuned", "--data", data, "--dry-run").stdout
     assert "runs/bm25-tuned/length/short.run.gz" in shown

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines.early_stopping import make_validation_set, mean_reciprocal_rank
 from msshift_bench.baselines.recipe import EarlyStopping
-from msshift_bench.baselines.system import RunFacts, Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import DataError
 from msshift_bench.records import Row
 from msshift_bench.search.bm25 import Bm25
-from msshift_bench.shifts import get_shift
 
 VALIDATION = EarlyStopping(every=10, queries=2, depth=3, patience=2)
 
@@ -27,7 +27,7 @@ def test_mean_reciprocal_rank_by_hand() -> None:
 
 
 @pytest.fixture
-def task(tsv_folder: Any, tmp_path: Path) -> Task:
+def run(tsv_folder: Any, tmp_path: Path) -> Run:
     texts = ["red apple", "green apple", "blue apple", "red pear", "stone"]
     collection = open_collection(
         tsv_folder(collection="".join(f"d{i}\t{text}\n" for i, text in enumerate(texts)))
@@ -37,23 +37,11 @@ def task(tsv_folder: Any, tmp_path: Path) -> Task:
         Row("q2", "pear", "short", ("d3", "gone"), (1, 1)),
         Row("q3", "nothing", "short", ("gone",), (1,)),
     )
-    return Task(
-        name="a model",
-        shift=get_shift("length"),
-        held_out="short",
-        collection=collection,
-        queries=(),
-        train=(),
-        validation=rows,
-        triples=None,
-        work=tmp_path,
-        record=RunFacts(),
-        progress=lambda *_: None,
-    )
+    return bare_run(collection, tmp_path, held_out="short", validation=rows)
 
 
-def test_candidates_are_the_first_of_bm25_and_the_relevant_ones(task: Task) -> None:
-    sets = make_validation_set(task, Bm25(task.passages()), VALIDATION)
+def test_candidates_are_the_first_of_bm25_and_the_relevant_ones(run: Run) -> None:
+    sets = make_validation_set(run, Bm25(run.passages()), VALIDATION)
     found = {
         query: [(sets.passages[place], bool(judged)) for place, judged in zip(*one, strict=True)]
         for query, *one in zip(sets.queries, sets.candidates, sets.relevant, strict=True)
@@ -65,8 +53,9 @@ def test_candidates_are_the_first_of_bm25_and_the_relevant_ones(task: Task) -> N
     }  # fmt: skip
 
 
-def test_validation_queries_without_relevant_passages(task: Task) -> None:
+def test_validation_queries_without_relevant_passages(run: Run) -> None:
 
-    task = replace(task, validation=task.validation[2:])
+    rows = run.validation[2:]
+    run = replace(run, rows=lambda _: rows)
     with pytest.raises(DataError, match="none of 1 validation queries has a relevant passage"):
-        make_validation_set(task, Bm25(task.passages()), VALIDATION)
+        make_validation_set(run, Bm25(run.passages()), VALIDATION)

@@ -4,12 +4,12 @@ import pytest
 
 from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.estimates import EncoderShape, Estimate, Work
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.registry import ARCHITECTURES
 
 DISTILBERT = EncoderShape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
 
-PAPER = [ARCHITECTURES[name] for name in ("bi-encoder", "splade", "colbert", "monobert")]
+PAPER = [neural_systems()[name] for name in ("bi-encoder", "splade", "colbert", "monobert")]
 """The systems of MS-Shift's paper."""
 
 PASSAGES, QUERIES = 8_841_823, 31_244

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 from msshift_bench import evaluate, read_run
-from msshift_bench.baselines import lexical
+from msshift_bench.baselines import system as system_module
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.lessons import Lesson
-from msshift_bench.baselines.published import search_published
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.reranker import distance_to_teacher
-from msshift_bench.baselines.teachers import ModelTeacher
-from msshift_bench.cli import baseline as command
+from msshift_bench.baselines.teachers import _score_by_model
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.plumbing import silent
 from msshift_bench.search import kept_index
 from tests.conftest import Build
+from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 from tests.support.tiny_models import KINDS, save_tiny_models
 
@@ -44,9 +44,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _load(models: Path, kind: str) -> Any:
     import sentence_transformers
 
-    if ARCHITECTURES[kind].module_name:
-        return ARCHITECTURES[kind].load_model(models / f"my-{kind}")
-    model_class = getattr(sentence_transformers, ARCHITECTURES[kind].model_type)
+    if neural_systems()[kind].module_name:
+        return neural_systems()[kind].load_model(models / f"my-{kind}")
+    model_class = getattr(sentence_transformers, neural_systems()[kind].model_type)
     return model_class(str(models / f"my-{kind}"), local_files_only=True)
 
 
@@ -55,8 +55,13 @@ def test_a_model_in_memory_ranks_as_the_saved_one(
     kind: str, models: Path, data: Path, tmp_path: Path
 ) -> None:
     folder = str(models / f"my-{kind}")
-    (saved,) = search_published(
-        folder, ["length"], collection=COLLECTION, data=data, out=tmp_path / "saved", depth=5
+    (saved,) = make_runs(
+        folder,
+        ["length"],
+        collection=COLLECTION,
+        data=data,
+        out=tmp_path / "saved",
+        **{"search.depth": 5},
     )
     result = evaluate(
         _load(models, kind), "length", data=data, runs=tmp_path / "runs", name="mine", depth=5
@@ -68,7 +73,7 @@ def test_a_model_in_memory_ranks_as_the_saved_one(
         list(ranking) for ranking in expected.values()
     ]
     said = sidecar(run)["parameters"]
-    assert {**sidecar(saved)["parameters"], "model": ARCHITECTURES[kind].model_type} == said
+    assert {**sidecar(saved)["parameters"], "model": neural_systems()[kind].model_type} == said
     assert not result.figures.where(figure="rel_loss")
     alone = "mine: one model ranked for all groups: a score on each, and no Rel Loss"
     reranks = "mine: reranks BM25's first 5 passages, so that its recall is BM25's and cannot shift"
@@ -95,7 +100,7 @@ def test_rerankers_from_a_factory_share_one_index(
             model.model.classifier.weight.data.neg_()
         return model
 
-    monkeypatch.setattr(lexical, "kept_index", counted)
+    monkeypatch.setattr(system_module, "kept_index", counted)
     result = evaluate(reranker, "length", data=data, runs=tmp_path, depth=2)
     assert len(made) == 1
     (scores,) = result.scores
@@ -140,14 +145,14 @@ def test_a_saved_model_is_searched_by_the_similarity_that_is_named(
     models: Path, data: Path, tmp_path: Path
 ) -> None:
     folder = str(models / "my-bi-encoder")
-    command.search(folder, ["length"], data=str(data), out=tmp_path, depth=3, similarity="cosine")
+    given: dict[str, Any] = {"collection": COLLECTION, "data": data, "out": tmp_path}
+    make_runs(folder, ["length"], similarity="cosine", **{"search.depth": 3}, **given)
     said = sidecar(tmp_path / "my-bi-encoder" / "length.run.gz")
     assert said["parameters"]["similarity"] == "cosine"
-    given: dict[str, Any] = {"collection": COLLECTION, "data": data, "out": tmp_path}
     with pytest.raises(UnknownNameError, match="similarity 'cos'"):
-        search_published(folder, ["length"], similarity="cos", **given)
+        make_runs(folder, ["length"], similarity="cos", **given)
     with pytest.raises(UsageError, match=r"similarity is of bi-encoders, and .* model of splade"):
-        search_published(str(models / "my-splade"), ["length"], similarity="dot", **given)
+        make_runs(str(models / "my-splade"), ["length"], similarity="dot", **given)
 
 
 def test_a_sparse_model_s_other_similarity_is_not_searched_by(models: Path, data: Path) -> None:
@@ -169,9 +174,7 @@ def test_a_vector_that_is_not_finite_is_refused_and_not_left_out(
     embeddings[300] = float("nan")  # a word of some passages
     save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(DataError, match=r"the model gives '.*' a vector that is not finite; train"):
-        search_published(
-            str(broken), ["length"], collection=COLLECTION, data=data, out=tmp_path / "runs"
-        )
+        make_runs(str(broken), ["length"], collection=COLLECTION, data=data, out=tmp_path / "runs")
 
 
 def test_a_sparse_model_without_terms_is_refused_and_makes_no_empty_run(
@@ -189,9 +192,10 @@ def test_a_sparse_model_without_terms_is_refused_and_makes_no_empty_run(
 
 def test_a_teacher_whose_weights_were_changed_is_refused(models: Path) -> None:
     lesson = Lesson((), [], pa.array([], pa.string()), [])
-    teacher = ModelTeacher({"weights_sha256": "0" * 64}, models / "my-bi-encoder", batch_size=8)
     with pytest.raises(UsageError, match="my-bi-encoder is not the model that the sidecar beside"):
-        teacher.score(lesson, lambda: pytest.fail("no index"), lambda *_: None)
+        _score_by_model(
+            models / "my-bi-encoder", 8, "0" * 64, lesson, lambda: pytest.fail("no index"), silent
+        )
 
 
 def test_the_distance_to_a_teacher_is_that_of_the_paper_or_of_softmaxes() -> None:
@@ -214,8 +218,13 @@ def test_another_prompt_is_another_model(models: Path, data: Path, tmp_path: Pat
     assert evaluate(model, "length", **given).doubts == first.doubts
     assert (tmp_path / "mine" / "length.run.gz").stat().st_mtime_ns == written
     model.prompts["query"] = "what is asked: "
-    with pytest.raises(UsageError, match=r"settings_sha256 .* instead of "):
+    with pytest.raises(UsageError) as caught:
         evaluate(model, "length", **given)
+    # It names what differs, and what the caller changes to have both.
+    assert 'differs from this request: query "" instead of "what is asked: ". Choose another ' in (
+        str(caught.value)
+    )
+    assert "runs= or name=, or remove" in str(caught.value)
 
 
 def test_a_reranker_of_three_classes_is_refused_before_anything_is_read(data: Path) -> None:

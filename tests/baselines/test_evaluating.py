@@ -23,10 +23,10 @@ from msshift_bench import (
     open_dataset,
     read_run,
 )
-from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.search import Bm25, Bm25Parameters, Ranking
 from tests.conftest import Build
+from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 
 COLLECTION = "mini:300"
@@ -71,9 +71,7 @@ class Lexical:
 
 
 def test_an_object_that_searches_ranks_as_the_baseline_does(data: Path, tmp_path: Path) -> None:
-    (run,) = run_baseline(
-        "bm25", ["length"], collection=COLLECTION, data=data, out=tmp_path, depth=7
-    )
+    (run,) = make_runs("bm25", ["length"], collection=COLLECTION, data=data, out=tmp_path, depth=7)
     result = evaluate(Lexical(), "length", data=data, runs=tmp_path, depth=7)
     own = read_run(tmp_path / "Lexical" / "length.run.gz")
     expected = read_run(run)

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from msshift_bench.baselines import provenance
-from msshift_bench.baselines.model_kinds import _SETTINGS, kind_of_model
-from msshift_bench.baselines.provenance import installed_versions, read_json
+from msshift_bench.baselines import sidecars
+from msshift_bench.baselines.finding import _SETTINGS, kind_of_model
+from msshift_bench.baselines.sidecars import installed_versions, read_json
 from msshift_bench.baselines.training_data import TrainingData
 from msshift_bench.errors import IntegrityError, UsageError
 
@@ -59,7 +59,7 @@ def test_a_sidecar_names_the_versions_of_the_libraries_that_are_there(
             raise PackageNotFoundError(package)
         return "1.2.3"
 
-    monkeypatch.setattr(provenance, "version", version)
+    monkeypatch.setattr(sidecars, "version", version)
     assert installed_versions() == {"python": platform.python_version(), "numpy": "1.2.3"}
 
 

@@ -62,7 +62,7 @@ def test_a_rank_without_a_number_of_processes_is_that_of_no_launcher(
 ) -> None:
     data = build_copy("mini:300", "length")
     (data.parent / "msshift.toml").write_text('data = "msshift"\n')
-    done = msshift("baseline", "run", "bm25", "--shift", "length", RANK=rank)
+    done = msshift("run", "bm25", "--shift", "length", RANK=rank)
     assert (done.returncode, done.stdout) == (0, "runs/bm25/length.run.gz\n"), done.stderr
     assert (data.parent / "runs" / "bm25" / "length.run.gz").is_file()
 

@@ -9,24 +9,30 @@ from typing import Any
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.colbert import ColBert, ColBertSearch
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.monobert import MonoBert
-from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder, SearchSettings, Table
+from msshift_bench.baselines.neural import Neural
+from msshift_bench.baselines.recipe import (
+    EarlyStopping,
+    RandomEncoder,
+    SearchSettings,
+    Table,
+    read_changes,
+)
 from msshift_bench.baselines.recipe_files import (
     RecipeFile,
     load_recipe,
     parse_recipe,
     recipe_names,
 )
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.splade import Splade
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 
 Write = Callable[..., Path]
 
-SYSTEMS: list[type[Architecture]] = [BiEncoder, Splade, ColBert, MonoBert]
+SYSTEMS: list[type[Neural]] = [BiEncoder, Splade, ColBert, MonoBert]
 RECIPES = [
     pytest.param(system, name, id=f"{system.name}-{name}")
     for system in SYSTEMS
@@ -82,7 +88,7 @@ def load(path: str | Path) -> BiEncoder:
 
 
 @pytest.mark.parametrize(("system", "name"), RECIPES)
-def test_the_recipes_that_come_along_load(system: type[Architecture], name: str) -> None:
+def test_the_recipes_that_come_along_load(system: type[Neural], name: str) -> None:
     recipe = load_recipe(system, system.name, name)
     assert type(recipe) is system
     assert json.loads(json.dumps(recipe.parameters())) == recipe.parameters()
@@ -92,7 +98,7 @@ def test_the_recipes_that_come_along_load(system: type[Architecture], name: str)
 
 
 @pytest.mark.parametrize("system", [Splade, MonoBert], ids=["splade", "monobert"])
-def test_the_lexical_prior_is_all_that_no_prior_lacks(system: type[Architecture]) -> None:
+def test_the_lexical_prior_is_all_that_no_prior_lacks(system: type[Neural]) -> None:
     mini, without = (
         load_recipe(system, system.name, name).parameters() for name in ("mini", "mini-no-prior")
     )
@@ -121,7 +127,7 @@ def test_every_field_is_documented(kind: type[Table]) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_fields_of_other_systems_are_refused(system: type[Architecture], tmp_path: Path) -> None:
+def test_fields_of_other_systems_are_refused(system: type[Neural], tmp_path: Path) -> None:
     foreign = {
         "pooling": '"cls"', "query_flops": "0.1", "dimensions": "8", "loss": '"binary"',
     }  # fmt: skip
@@ -236,7 +242,7 @@ def test_what_is_wrong_is_named_with_the_file(
 def test_what_a_reranker_s_shape_does_not_allow_is_refused(
     system: str, changes: dict[str, Any], message: str
 ) -> None:
-    kind = ARCHITECTURES[system]
+    kind = neural_systems()[system]
     assert parse_recipe(kind, RecipeFile("tiny", "tiny.toml", tiny_recipe(system)))
     with pytest.raises(UsageError, match=rf"tiny\.toml(:\d+)?: {message}"):
         parse_recipe(kind, RecipeFile("tiny", "tiny.toml", tiny_recipe(system, **changes)))
@@ -295,8 +301,8 @@ def test_all_rules_that_are_broken_are_said_at_once(write: Write) -> None:
 
 
 def test_what_is_changed_is_checked() -> None:
-    with pytest.raises(UsageError, match=r"the recipe: search: .*|the recipe: depth: Input should"):
-        load("mini").with_options(depth=0)
+    with pytest.raises(UsageError, match=r"the recipe: search.depth: Input should"):
+        load("mini").with_changes({"search.depth": 0})
     with pytest.raises(UsageError, match="the recipe: stpes: there is no such field; did you mean"):
         load("mini").changed(stpes=3)
 
@@ -308,7 +314,7 @@ def test_epochs_are_steps_of_what_there_is(write: Write) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_the_recipes_of_zhan(system: type[Architecture]) -> None:
+def test_the_recipes_of_zhan(system: type[Neural]) -> None:
     """CIKM 2022, section 5.1.2."""
     recipe = load_recipe(system, system.name, "zhan")
     assert (recipe.encoder, recipe.epochs) == ("google-bert/bert-base-uncased", 50)
@@ -353,14 +359,37 @@ def test_an_unknown_name() -> None:
         load("mni")
 
 
-def test_what_the_command_line_replaces() -> None:
+def test_what_set_replaces() -> None:
     mini = load("mini")
-    assert mini.with_options() == mini
-    assert mini.with_options(encoder="random") == mini
-    changed = mini.with_options(encoder="some/encoder", seed=0, precision="bf16", depth=7)
+    assert mini.with_changes({}) == mini
+    assert mini.with_changes({"encoder": "random"}) == mini
+    values = {"encoder": "some/encoder", "seed": 0, "precision": "bf16", "search.depth": 7}
+    changed = mini.with_changes(values)
     assert (changed.encoder, changed.random, changed.seed, changed.search.depth) == (
         "some/encoder", None, 0, 7,
     )  # fmt: skip
     assert (changed.steps, changed.precision) == (mini.steps, "bf16")
+    assert changed.search.batch_size == mini.search.batch_size
+    epochs = mini.with_changes({"epochs": 2})
+    assert (epochs.steps, epochs.epochs) == (None, 2)
     with pytest.raises(UsageError, match=r"table \[random\] goes with"):
-        load("pool").with_options(encoder="random")
+        load("pool").with_changes({"encoder": "random"})
+    with pytest.raises(UnknownNameError, match="'depth': did you mean 'search"):
+        mini.with_changes({"depth": 7})
+    with pytest.raises(UsageError, match="does not have 2 of these fields:"):
+        mini.with_changes({"depth": 7, "sede": 1})
+
+
+def test_values_are_read_as_toml_and_what_is_none_as_a_text() -> None:
+    settings = ["seed=3", "k1 = 0.9", "a.b=true", "c=[1, 2]", "d=some/model", 'e="3"', "f=x=y"]
+    assert read_changes(settings) == {
+        "seed": 3, "k1": 0.9, "a.b": True, "c": [1, 2], "d": "some/model", "e": "3", "f": "x=y",
+    }  # fmt: skip
+    for wrong, message in (
+        (["seed"], "--set is 'seed'; give KEY=VALUE"),
+        (["=3"], "--set is '=3'"),
+        (["seed="], "--set is 'seed='"),
+        (["seed=1", "seed=2"], "--set names seed twice"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            read_changes(wrong)

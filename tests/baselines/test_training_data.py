@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.support.bare_runs import bare_run
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.lessons import Lesson, Teacher
 from msshift_bench.baselines.mining import training_material
 from msshift_bench.baselines.recipe_files import RecipeFile, parse_recipe
 from msshift_bench.baselines.shift_data import ShiftData
-from msshift_bench.baselines.system import RunFacts, Task
+from msshift_bench.baselines.system import Run
 from msshift_bench.baselines.training_data import (
     OwnNegatives,
     TrainingData,
@@ -28,7 +27,7 @@ from msshift_bench.data import Triple, load_triples, open_collection, open_datas
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.search import Bm25, PassageIds
+from msshift_bench.search import PassageIds
 from msshift_bench.shifts import get_shift
 
 MINI = open_collection("mini:300")
@@ -36,8 +35,6 @@ CONFIG = "length-short-triples"
 
 COUNT = 8
 """Triples per query."""
-
-MakeTask = Callable[..., Task]
 
 
 @pytest.fixture(scope="module")
@@ -49,29 +46,19 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def task(data: Path, tmp_path: Path) -> Task:
+def run(data: Path, tmp_path: Path) -> Run:
     source = ShiftData.read(get_shift("length"), open_dataset(data), MINI)
-    return Task(
-        name="a model",
-        shift=source.shift,
+    return bare_run(
+        MINI,
+        tmp_path,
         held_out="short",
-        collection=MINI,
-        queries=(),
         train=source.split("short", "train"),
-        validation=(),
         triples=source.triples("short"),
-        work=tmp_path,
-        record=RunFacts(),
-        progress=lambda *_: None,
     )
 
 
 def recipe(**changes: Any) -> BiEncoder:
     return parse_recipe(BiEncoder, RecipeFile("", "", tiny_recipe("bi-encoder", **changes)))
-
-
-def no_index() -> NoReturn:
-    raise AssertionError("BM25 is not needed")
 
 
 def met(training: TrainingData) -> list[Triple]:
@@ -87,67 +74,65 @@ def met(training: TrainingData) -> list[Triple]:
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_every_triple_that_is_met_is_a_released_one(at_once: int, task: Task, data: Path) -> None:
+def test_every_triple_that_is_met_is_a_released_one(at_once: int, run: Run, data: Path) -> None:
     one_epoch = recipe(negatives_per_query=at_once, steps=None, epochs=2)
-    training = make_training_data(task, no_index, one_epoch)
+    training = make_training_data(run, one_epoch)
     released = list(load_triples(data, CONFIG))
     assert training.examples == len({(query_id, positive) for query_id, positive, _ in released})
     assert set(met(training)) <= set(released)
 
 
 def test_all_released_triples_are_met_in_a_few_more_epochs_than_negatives(
-    task: Task, data: Path
+    run: Run, data: Path
 ) -> None:
     released = list(load_triples(data, CONFIG))
     once = recipe(negatives_per_query=1, steps=None, epochs=COUNT + 1)
-    assert set(met(make_training_data(task, no_index, once))) == set(released)
+    assert set(met(make_training_data(run, once))) == set(released)
 
 
-def test_released_triples_are_those_that_the_same_parameters_mine(task: Task) -> None:
+def test_released_triples_are_those_that_the_same_parameters_mine(run: Run) -> None:
     # Where a query has several relevant passages, released triples share its negatives out.
-    alone = {row.query_id for row in task.train if len(row.relevant_doc_ids) == 1}
+    alone = {row.query_id for row in run.train if len(row.relevant_doc_ids) == 1}
     assert len(alone) > 100
     same = recipe(negatives_per_query=1, negatives_pool=COUNT, negatives_depth=20, epochs=COUNT + 1,
                   steps=None)  # fmt: skip
-    mined = make_training_data(replace(task, triples=None), lambda: Bm25(MINI.passages()), same)
-    released = make_training_data(task, no_index, same)
+    mined = make_training_data(replace(run, triples=None), same)
+    released = make_training_data(run, same)
     assert released.examples == mined.examples
     both = [{one for one in met(each) if one.query_id in alone} for each in (released, mined)]
     assert both[0] == both[1]
 
 
-def test_the_order_follows_from_the_recipe_s_seed(task: Task) -> None:
-    one, again, other = (
-        make_training_data(task, no_index, recipe(seed=seed)).digest for seed in (1, 1, 2)
-    )
+def test_the_order_follows_from_the_recipe_s_seed(run: Run) -> None:
+    one, again, other = (make_training_data(run, recipe(seed=seed)).digest for seed in (1, 1, 2))
     assert one == again != other
 
 
-def test_too_few_released_negatives_are_refused(task: Task) -> None:
+def test_too_few_released_negatives_are_refused(run: Run) -> None:
     wanted = recipe(negatives_per_query=6, negatives_pool=6)
     with pytest.raises(UsageError, match=rf"{CONFIG} holds \d negatives .* takes 6 at once"):
-        make_training_data(task, no_index, wanted)
+        make_training_data(run, wanted)
 
 
-def test_triples_of_other_queries_are_refused(task: Task) -> None:
+def test_triples_of_other_queries_are_refused(run: Run) -> None:
     with pytest.raises(DataError, match=f"of {CONFIG} is none of its training queries"):
-        make_training_data(replace(task, train=task.train[1:]), no_index, recipe())
+        make_training_data(replace(run, rows=lambda _: run.train[1:]), recipe())
 
 
-def test_passages_that_the_collection_lacks_are_refused(task: Task, tsv_folder: Any) -> None:
+def test_passages_that_the_collection_lacks_are_refused(run: Run, tsv_folder: Any) -> None:
     few = open_collection(tsv_folder(collection="1\tone\n"))
     with pytest.raises(DataError, match=r"lacks \d+ passages that the data set's triples name"):
-        make_training_data(replace(task, collection=few), no_index, recipe())
+        make_training_data(replace(run, collection=few), recipe())
 
 
-def test_relevant_passages_that_the_collection_lacks_are_not_learnt_from(task: Task) -> None:
-    one, other = (replace(task, triples=None, train=task.train[:9]) for _ in range(2))
+def test_relevant_passages_that_the_collection_lacks_are_not_learnt_from(run: Run) -> None:
+    one, other = (replace(run, triples=None, rows=lambda _: run.train[:9]) for _ in range(2))
     row = one.train[4]
     more = (*row.relevant_doc_ids, "absent")
     changed = row._replace(relevant_doc_ids=more, relevances=(1,) * len(more))
-    other = replace(other, train=(*one.train[:4], changed, *one.train[5:]))
-    index = Bm25(MINI.passages())
-    made = [make_training_data(each, lambda: index, recipe()) for each in (one, other)]
+    rows = (*one.train[:4], changed, *one.train[5:])
+    other = replace(other, rows=lambda _: rows)
+    made = [make_training_data(each, recipe()) for each in (one, other)]
     assert made[0].examples == made[1].examples == sum(len(r.relevant_doc_ids) for r in one.train)
     assert met(made[0]) == met(made[1])
 
@@ -172,25 +157,25 @@ def test_relevant_passages_that_the_collection_lacks_are_not_learnt_from(task: T
     ],
 )
 def test_it_is_said_what_a_model_learns_from(
-    released: bool, changes: dict[str, Any], said: str, task: Task
+    released: bool, changes: dict[str, Any], said: str, run: Run
 ) -> None:
-    chosen = task if released else replace(task, triples=None)
+    chosen = run if released else replace(run, triples=None)
     material = training_material(chosen, recipe(**changes))
-    digest = task.triples.sha256[:12] if released and task.triples else ""
+    digest = run.triples.sha256[:12] if released and run.triples else ""
     assert material == said + digest
 
 
-def test_parts_go_on_in_the_order_of_the_whole(task: Task) -> None:
+def test_parts_go_on_in_the_order_of_the_whole(run: Run) -> None:
     chosen = recipe(steps=7, negatives_per_query=2)
-    whole = make_training_data(task, no_index, chosen)
-    first = make_training_data(task, no_index, chosen, TrainingPart(0, 2))
+    whole = make_training_data(run, chosen)
+    first = make_training_data(run, chosen, TrainingPart(0, 2))
     assert [first[place] for place in range(len(first))] == [whole[n] for n in range(len(first))]
     ids = PassageIds([passage.doc_id for passage in MINI.passages()])
-    pools = [tuple(sorted({*ids.ids.tolist()} - {*row.relevant_doc_ids})[:4]) for row in task.train]
+    pools = [tuple(sorted({*ids.ids.tolist()} - {*row.relevant_doc_ids})[:4]) for row in run.train]
     part = TrainingPart(1, 2, 7, OwnNegatives(ids, pools))
-    second = make_training_data(task, no_index, chosen, part)
+    second = make_training_data(run, chosen, part)
     assert (len(first), len(second)) == (3 * chosen.batch_size, 4 * chosen.batch_size)
-    own = dict(zip((row.query_id for row in task.train), pools, strict=True))
+    own = dict(zip((row.query_id for row in run.train), pools, strict=True))
     assert all(negative in own[query_id] for query_id, _, negative in met(second))
     # Which queries wait for the next batch depends on their passages, so a few change places.
     orders = [{data[n]["query"] for n in range(start, start + 16)} for data, start in
@@ -198,38 +183,31 @@ def test_parts_go_on_in_the_order_of_the_whole(task: Task) -> None:
     assert len(orders[0] & orders[1]) > 12
 
 
-class ByLength(Teacher):
-    """Scores a passage by its length, and the query by its id."""
-
-    facts = MappingProxyType({"kind": "length"})
-
-    def score(self, lesson: Lesson, *_: Any) -> Any:
-        texts = lesson.texts.to_pylist()
-        return np.concatenate(
-            [
-                np.array([len(texts[place]) + 0.5 * len(row.text) for place in places])
-                for row, places in zip(lesson.queries, lesson.candidates, strict=True)
-            ]
-        )
+def by_length(lesson: Lesson, *_: Any) -> Any:
+    """Score a passage by its length, and the query by its id."""
+    texts = lesson.texts.to_pylist()
+    return np.concatenate(
+        [
+            np.array([len(texts[place]) + 0.5 * len(row.text) for place in places])
+            for row, places in zip(lesson.queries, lesson.candidates, strict=True)
+        ]
+    )
 
 
-def test_every_passage_has_its_teacher_s_score(task: Task, tmp_path: Path) -> None:
+def test_every_passage_has_its_teacher_s_score(run: Run, tmp_path: Path) -> None:
     chosen = recipe(steps=9, teacher="bm25", teacher_scale=2.0)
-    data = make_training_data(replace(task, teacher=ByLength()), no_index, chosen)
+    data = make_training_data(replace(run, teacher=Teacher({}, by_length)), chosen)
     data.save(tmp_path / "kept")
     for kept in (data, TrainingData.load(tmp_path / "kept")):
         for place in range(len(kept)):
             triple = kept[place]
             passages = [triple[column] for column in kept.columns[1:]]
             assert triple["label"] == [2 * len(one) + len(triple["query"]) for one in passages]
-    plain = make_training_data(task, no_index, recipe(steps=9))
+    plain = make_training_data(run, recipe(steps=9))
     assert (plain.digest, plain.scores_digest) == (data.digest, None)
 
 
-def test_scores_that_are_not_finite_are_refused(task: Task) -> None:
-    class Broken(ByLength):
-        def score(self, lesson: Lesson, *_: Any) -> Any:
-            return super().score(lesson) * np.inf
-
+def test_scores_that_are_not_finite_are_refused(run: Run) -> None:
+    broken = Teacher({}, lambda *given: by_length(*given) * np.inf)
     with pytest.raises(DataError, match=r"(\d+) of the teacher's \1 scores are not finite"):
-        make_training_data(replace(task, teacher=Broken()), no_index, recipe(teacher="bm25"))
+        make_training_data(replace(run, teacher=broken), recipe(teacher="bm25"))

@@ -65,7 +65,7 @@ def test_panels_hold_options_that_exist(words: tuple[str, ...]) -> None:
 
 
 def test_help_says_how_data_are_found_and_which_recipe_is_used() -> None:
-    shown = re.sub(r"[\s│]+", " ", help_of(("baseline", "run")))
+    shown = re.sub(r"[\s│]+", " ", help_of(("run",)))
     for place in ("MSSHIFT_HOME", "that of msshift.toml", "./msshift", "msshift install"):
         assert f"{place} " in shown or f"{place}," in shown
     assert "Default: mini, which is made for the collection mini." in shown
@@ -104,7 +104,7 @@ def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
         ("msshift verify --topics re", ["replay", "retrain"]),
         ("msshift evaluate --shift le", ["length"]),
         ("msshift score x --test length-s", ["length-short"]),
-        ("msshift baseline run bi", ["bi-encoder"]),
+        ("msshift run bi", ["bi-encoder"]),
         ("msshift build --test-si", ["--test-size"]),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.baselines import block_search
-from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.finding import neural_systems
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
 
@@ -23,7 +23,7 @@ def test_its_blocks_run_and_print_what_it_shows(tmp_path: Path) -> None:
 
 
 def test_it_names_every_type_and_the_sizes_that_decide_the_memory() -> None:
-    for architecture in ARCHITECTURES.values():
+    for architecture in neural_systems().values():
         assert PAGE.count(f"| {architecture.model_type} |") == 1
         assert f"evaluate({architecture.model_type}(" in PAGE
     assert f"in blocks of {block_search._SIZE:,}." in PAGE

@@ -14,9 +14,9 @@ import pytest
 
 import msshift_bench
 from msshift_bench import baselines, errors
+from msshift_bench.baselines.finding import neural_systems, our_systems
 from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
 from msshift_bench.baselines.recipe_files import recipe_files
-from msshift_bench.baselines.registry import ARCHITECTURES, BASELINES
 from msshift_bench.cli.config_file import CONFIG_VARIABLE, VARIABLES, settings_model
 from msshift_bench.cli.failures import DEBUG
 from msshift_bench.evaluation.measures import NATIVE_MEASURES
@@ -44,7 +44,7 @@ def options() -> Iterable[str]:
 def recipe_keys() -> set[str]:
     """Return every key of a recipe, those of its tables included."""
     found: set[str] = set()
-    kinds: list[Any] = [PretrainingRecipe, *ARCHITECTURES.values()]
+    kinds: list[Any] = [PretrainingRecipe, *neural_systems().values()]
     while kinds:
         for name, field in kinds.pop().model_fields.items():
             found.add(name)
@@ -60,11 +60,11 @@ NAMES: Mapping[str, Iterable[str]] = {
     "error code": CODES,
     "command": [" ".join(words) for words in COMMANDS],
     "option": options(),
-    "baseline": BASELINES,
+    "system": our_systems(),
     "recipe": {
         name.removeprefix(f"{system}-")
         for name in recipe_files()
-        for system in (*BASELINES, "pretrain")
+        for system in (*our_systems(), "pretrain")
         if name.startswith(f"{system}-")
     },
     "key of a recipe": recipe_keys(),

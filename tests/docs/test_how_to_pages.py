@@ -60,5 +60,5 @@ def test_every_column_and_every_figure_is_explained() -> None:
 
 def test_a_collection_is_cut_step_by_step(tmp_path: Path) -> None:
     ran = run_blocks(page("own-collection.md"), tmp_path)
-    assert [command[1] for command in ran] == ["-c", "build", "verify", "baseline", "evaluate"]
+    assert [command[1] for command in ran] == ["-c", "build", "verify", "run", "evaluate"]
     assert "cc-by-4.0" in (tmp_path / "msshift" / "README.md").read_text()

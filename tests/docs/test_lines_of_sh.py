@@ -159,7 +159,7 @@ def test_every_command_in_words_is_one_with_such_options() -> None:
         ("msshift evaluate runs --alsotest a=b", "No such option: --alsotest"),
         ("msshift export length-short-triples", "Missing"),
         ("scripts/reproduce topics --quikc", "no option --quikc"),
-        ("accelerate launch msshift baseline run splade --shfit topics", "No such option: --shfit"),
+        ("accelerate launch msshift run splade --shfit topics", "No such option: --shfit"),
     ],
 )
 def test_a_line_that_cannot_be_typed_is_found(line: str, said: str) -> None:

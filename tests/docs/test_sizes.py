@@ -40,7 +40,7 @@ def test_run_sets_that_do_not_fit(
     build_once: Build, msshift: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = build_once("mini:300", "length")
-    made = msshift("baseline", "run", "bm25", "--data", data, "--collection", "mini:300")
+    made = msshift("run", "bm25", "--data", data, "--collection", "mini:300")
     assert made.returncode == 0, made.stderr
     runs = str(tmp_path / "runs")
     assert main([str(data), runs, str(data), runs]) == 2

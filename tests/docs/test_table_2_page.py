@@ -9,8 +9,8 @@ import pytest
 
 from msshift_bench.analysis.paper_tables import load_published
 from msshift_bench.baselines.estimates import EncoderShape, Estimate
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.shifts import SHIFTS
 from scripts.experiments.orders import PAPER_NAME
 from tests.conftest import REPOSITORY
@@ -25,7 +25,7 @@ SPEED = 1e14
 
 def estimated(system: str) -> tuple[float, float, Estimate]:
     """Return hours of training and of search for one model, and the rest of its estimate."""
-    architecture: Any = ARCHITECTURES[system]
+    architecture: Any = neural_systems()[system]
     recipe = load_recipe(architecture, system, "paper")
     assert recipe.encoder == "distilbert/distilbert-base-uncased"
     work = recipe.work(DISTILBERT, PASSAGES, QUERIES, EXAMPLES)

@@ -17,7 +17,7 @@ def test_its_blocks_run(tmp_path: Path) -> None:
     assert [command[1] for command in ran] == [
         "build",
         "variants",
-        "baseline",
+        "run",
         "evaluate",
         ran[-1][1],
     ]

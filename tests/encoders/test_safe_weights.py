@@ -52,22 +52,22 @@ def pickled(model: Path, folder: Path) -> Path:
 def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     """Return what loads a model -> the model that it takes, and the function."""
     from msshift_bench.baselines.backbones import load_backbone
+    from msshift_bench.baselines.finding import neural_systems
     from msshift_bench.baselines.monobert import MonoBert
     from msshift_bench.baselines.pretraining_tasks import load_learner
     from msshift_bench.baselines.recipe_files import load_recipe
-    from msshift_bench.baselines.registry import ARCHITECTURES
     from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
 
     recipe = load_recipe(MonoBert, "monobert", "mini")
     query = QueryColumns(("1",), ("what is it",))
     found: dict[str, tuple[str, Callable[[Path], Any]]] = {
-        f"model of {kind}": (f"my-{kind}", ARCHITECTURES[kind].load_model) for kind in KINDS
+        f"model of {kind}": (f"my-{kind}", neural_systems()[kind].load_model) for kind in KINDS
     }
     found["backbone"] = "bert", lambda where: load_backbone(recipe, where)
     found["learner"] = "bert", lambda where: load_learner(where, None)  # type: ignore[arg-type]
     found["monoT5's start"] = (
         "start-monot5",
-        lambda where: load_recipe(ARCHITECTURES["monot5"], "monot5", "mini").new_model(where),
+        lambda where: load_recipe(neural_systems()["monot5"], "monot5", "mini").new_model(where),
     )
     for pooling, model in (("cls", "bert"), (OWN, "my-bi-encoder")):
         found[f"queries, {pooling}"] = (
@@ -98,7 +98,7 @@ def test_the_conversion_that_the_error_gives_is_right(
     import torch
     from safetensors.torch import load_file
 
-    from msshift_bench.baselines.registry import ARCHITECTURES
+    from msshift_bench.baselines.finding import neural_systems
 
     folder = tmp_path / "converted"
     shutil.copytree(models / "my-splade", folder)
@@ -106,7 +106,7 @@ def test_the_conversion_that_the_error_gives_is_right(
     held = load_file(weights)
     weights.unlink()
     torch.save(held, weights.with_name("pytorch_model.bin"))
-    load = ARCHITECTURES["splade"].load_model
+    load = neural_systems()["splade"].load_model
     with pytest.raises(DataError) as raised:
         load(folder)
     _, _, code, *arguments = shlex.split(str(raised.value).split("convert it once: ")[1])
@@ -122,7 +122,7 @@ def test_pickles_of_the_hub_are_refused(
 ) -> None:
     from huggingface_hub import constants
 
-    from msshift_bench.baselines.registry import ARCHITECTURES
+    from msshift_bench.baselines.finding import neural_systems
 
     hub = tmp_path / "hub" / "models--someone--model"
     pickled(models / "my-bi-encoder", hub / "snapshots" / "0123")
@@ -131,7 +131,7 @@ def test_pickles_of_the_hub_are_refused(
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(MsShiftError, match="hf download someone/model") as raised:
-        ARCHITECTURES["bi-encoder"].load_model("someone/model")
+        neural_systems()["bi-encoder"].load_model("someone/model")
     assert isinstance(raised.value, DataError)
     assert not list(hub.rglob("sprung"))
     assert "DISABLE_SAFETENSORS_CONVERSION" not in os.environ

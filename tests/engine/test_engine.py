@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from msshift_bench.baselines import lexical
-from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data import open_dataset
 from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import DataError, IntegrityError, MissingError
 from tests.conftest import Build, Command
+from tests.support.making import make_runs
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def test_neither_blocks_nor_store_change_a_run(
     data = build_once("mini", "length")
 
     def run(out: str) -> bytes:
-        (path,) = run_baseline("bm25", ["length"], collection="mini", out=tmp_path / out, data=data)
+        (path,) = make_runs("bm25", ["length"], collection="mini", out=tmp_path / out, data=data)
         return path.read_bytes()
 
     expected = run("here")
@@ -147,7 +147,7 @@ def test_a_command_keeps_results_where_it_is_told(
     runs = []
     for out, options in (("here", ()), ("there", ("--store", "kept"))):
         done = msshift(
-            *("baseline", "run", "bm25", "--shift", "length", "--depth", "20"),
+            *("run", "bm25", "--shift", "length", "--depth", "20"),
             *("--data", data, "--out", out, *options),
         )
         assert (done.returncode, done.stdout) == (0, f"{out}/bm25/length.run.gz\n")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from benchmarks.support.ray_cluster import add_node, ray_cluster
-from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data import Collection, ContentDigest, open_collection
 from msshift_bench.dataset_builders.negatives import mine_negatives
 from msshift_bench.encoders import EncoderSpec, embed_queries
@@ -18,6 +17,7 @@ from msshift_bench.engine import Engine, using_engine
 from msshift_bench.errors import DataError, UsageError
 from tests.conftest import Build
 from tests.engine.test_engine import items, kept, power, threads
+from tests.support.making import make_runs
 from tests.support.mini_rows import mini_rows
 from tests.support.tiny_encoder import make_tiny_encoder
 
@@ -80,7 +80,7 @@ def test_bm25_gives_the_same_runs(engine: Engine, build_once: Build, tmp_path: P
     data = build_once("mini", "length")
 
     def run(out: str) -> bytes:
-        (path,) = run_baseline("bm25", ["length"], collection="mini", out=tmp_path / out, data=data)
+        (path,) = make_runs("bm25", ["length"], collection="mini", out=tmp_path / out, data=data)
         return path.read_bytes()
 
     expected = run("here")

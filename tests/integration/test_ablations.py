@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.driver import run_baseline
-from msshift_bench.baselines.neural import TrainedSystem
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import DataError, NotFoundError, UsageError
+from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
@@ -39,7 +39,7 @@ def run(data: Path, out: Path, system: str = "bi-encoder", **options: Any) -> Pa
     given = {key: options.pop(key) for key in own & options.keys()}
     recipe = out.parent / f"{system}.toml"
     recipe.write_text(tiny_recipe(system, **SHORT, **options))
-    (made,) = run_baseline(
+    (made,) = make_runs(
         system, ["length"], data=data, collection=COLLECTION, out=out, recipe=recipe,
         held_out=["short"], **given,
     )  # fmt: skip
@@ -141,14 +141,14 @@ def test_a_training_that_ended_early_does_not_go_on_after_a_kill(
     # The second validation ends it, where a checkpoint is.
     chosen = {**changes, "validation": VALIDATION, "learning_rate": 0}
     undisturbed = run(data, tmp_path / "a", **chosen)
-    fit = TrainedSystem._fit_parts
+    fit = Neural._fit_parts
 
     def killed(*given: Any) -> None:
         fit(*given)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(TrainedSystem, "_fit_parts", killed)
+        patched.setattr(Neural, "_fit_parts", killed)
         run(data, tmp_path / "b", **chosen)
     again = run(data, tmp_path / "b", **chosen)
     assert sidecar(again)["training"] == sidecar(undisturbed)["training"]
@@ -163,7 +163,7 @@ def test_a_training_that_ran_away_is_told_to_go_slower(data: Path, tmp_path: Pat
 
 
 def test_what_cannot_be_mined_or_taught(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="monobert only reranks BM25's first 5; take negatives ="):
+    with pytest.raises(UsageError, match="monobert only reranks BM25's first 5; take 'bm25' or"):
         run(data, tmp_path / "runs", "monobert", negatives="mined")
     with pytest.raises(UsageError, match="6 steps cannot be cut into 8 parts; lower negatives_re"):
         run(data, tmp_path / "runs", negatives="mined", negatives_refreshes=7)

@@ -7,20 +7,23 @@ import logging
 import os
 import re
 import shlex
+import shutil
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines import registry
-from msshift_bench.baselines.driver import run_baseline
-from msshift_bench.baselines.registry import BASELINES, Baseline, find_baselines
-from msshift_bench.baselines.system import System, Task
-from msshift_bench.errors import UnknownNameError
+from msshift_bench.baselines import Run, System, finding, open_system
+from msshift_bench.baselines.finding import find_systems, our_systems
+from msshift_bench.data import open_collection
+from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.errors import UnknownNameError, UsageError
 from tests.conftest import REPOSITORY, Build
 from tests.support.forking import run_forked
+from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 
 COLLECTION = "mini:300"
@@ -60,63 +63,111 @@ def test_what_the_page_says_adds_a_system(data: Path, tmp_path: Path) -> None:
     _, _, section = page.partition("## Add a system\n")
     project, module, commands = re.findall(r"```\w+\n(.*?)```", section, re.DOTALL)
     assert list(install(tmp_path / "site", project, module)) == ["first"]
-    _, command = map(shlex.split, commands.splitlines())
-    arguments = ["msshift", str(tmp_path / "site"), *command[1:], "--data", str(data)]
-    done = run_forked(INSTALLED, arguments, tmp_path, os.environ)
-    assert (done.returncode, done.stdout) == (0, "runs/first/length.run.gz\n"), done.stderr
-    run = tmp_path / "runs" / "first" / "length.run.gz"
-    lines = gzip.decompress(run.read_bytes()).decode().splitlines()
-    assert {line.split(" ", 1)[1] for line in lines} == {"Q0 7 1 1.0 first"}
-    assert sidecar(run)["parameters"] == {"doc_id": "7"}
+    _, *commands_to_run = map(shlex.split, commands.splitlines())
+    for command, name, doc_id in zip(commands_to_run, ("first", "other"), "79", strict=True):
+        arguments = ["msshift", str(tmp_path / "site"), *command[1:], "--data", str(data)]
+        done = run_forked(INSTALLED, arguments, tmp_path, os.environ)
+        assert (done.returncode, done.stdout) == (0, f"runs/{name}/length.run.gz\n"), done.stderr
+        run = tmp_path / "runs" / name / "length.run.gz"
+        lines = gzip.decompress(run.read_bytes()).decode().splitlines()
+        assert {line.split(" ", 1)[1] for line in lines} == {f"Q0 {doc_id} 1 1.0 {name}"}
+        assert sidecar(run)["parameters"] == {"doc_id": doc_id}
+    wrong = [*arguments[:4], "--set", "docid=9", "--data", str(data)]
+    done = run_forked(INSTALLED, wrong, tmp_path, os.environ)
+    assert done.returncode == 2
+    assert "unknown field of first 'docid': did you mean 'doc_id'? valid are doc_id" in done.stderr
 
 
-class _First(System):
+class First(System):
     """Ranks one passage first for every query."""
 
     name = "first"
-    per_group = False
-    tag = "first"
-    parameters: Mapping[str, object] = {}
 
-    def rankings(self, task: Task) -> Iterator[tuple[str, dict[str, float]]]:
-        for row in task.queries:
+    def rank(self, run: Run) -> Iterator[tuple[str, dict[str, float]]]:
+        for row in run.queries:
             yield row.query_id, {"7": 1.0}
 
 
-class _Unready(System):
-    """Sets in `__init__` what its class has to define."""
+class Other(First):
+    """Ranks one passage first, too."""
+
+    name = "other"
+
+
+class Unready(System):
+    """Lacks what ranks."""
 
     name = "unready"
-    per_group = False
-    tag = "unready"
-
-    def __init__(self) -> None:
-        self.parameters = {}
 
 
-FIRST = Baseline("first", "one passage first", _First, ())
-UNREADY = Baseline("unready", "lacks rankings and parameters", _Unready, ())
+class Nameless(System):
+    """Lacks a name."""
+
+    def rank(self, run: Run) -> Iterator[tuple[str, dict[str, float]]]:
+        yield from ()
+
+
+class Trained(System):
+    """Ranks what a group's triples name most often: it is given them without asking."""
+
+    name = "trained"
+    per_group = True
+
+    def rank(self, run: Run) -> Iterator[tuple[str, dict[str, float]]]:
+        assert run.triples is not None
+        relevant = Counter(triple.positive_id for triple in run.triples.load())
+        assert {triple.query_id for triple in run.triples.load()} <= {
+            row.query_id for row in run.train
+        }
+        for row in run.queries:
+            yield row.query_id, {doc_id: float(n) for doc_id, n in relevant.most_common(3)}
+
+
+def test_a_class_of_one_s_own_gets_its_group_s_triples(data: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(data, tmp_path / "msshift"))
+    add_triples(folder, open_collection(COLLECTION), count=2, depth=20)
+    runs = make_runs(
+        f"{__name__}:Trained", ["length"], data=folder, collection=COLLECTION, out=tmp_path / "runs"
+    )
+    assert [run.name for run in runs] == ["short.run.gz", "long.run.gz"]
+    assert runs[0].read_bytes() != runs[1].read_bytes()
+    assert sidecar(runs[0])["released_triples"]["config"] == "length-short-triples"
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("no_such_module:First", "cannot be used as a system: No module named"),
+        (f"{__name__}:Frist", "cannot be used as a system: module .* has no attribute 'Frist'"),
+        (f"{__name__}:COLLECTION", "must name a class that is a System"),
+        (f"{__name__}:Unready", "its class Unready must define rank in its body"),
+    ],
+)
+def test_what_cannot_be_a_system(place: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        open_system(place)
 
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     """Return the list of entry points that are said to be installed."""
     points: list[EntryPoint] = []
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
-    find_baselines.cache_clear()
+    monkeypatch.setattr(finding, "entry_points", lambda group: points)
+    find_systems.cache_clear()
     yield points
-    find_baselines.cache_clear()
+    find_systems.cache_clear()
 
 
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("first", f"{__name__}:COLLECTION", "it must name a Baseline whose name is 'first'"),
-        ("second", f"{__name__}:FIRST", "it must name a Baseline whose name is 'second'"),
-        ("bm25", "msshift_bench.baselines.registry:_TABLE", "it must name a Baseline whose"),
-        ("unready", f"{__name__}:UNREADY", "its class _Unready must define parameters, rankings"),
-        ("gone", "no_such_package.systems:GONE", 'ModuleNotFoundError("No module named'),
-        ("gone", f"{__name__}:GONE", "AttributeError("),
+        ("first", f"{__name__}:COLLECTION", "must name a class that is a System"),
+        ("second", f"{__name__}:First", "its class has the name 'first'; both must be the same"),
+        ("bm25", f"{__name__}:First", "its class has the name 'first'; both must be the same"),
+        ("unready", f"{__name__}:Unready", "its class Unready must define rank in its body"),
+        ("unready", f"{__name__}:Nameless", "its class Nameless must define name in its body"),
+        ("gone", "no_such_package.systems:Gone", 'ModuleNotFoundError("No module named'),
+        ("gone", f"{__name__}:Gone", "AttributeError("),
     ],
 )
 def test_a_package_that_cannot_be_used_makes_a_warning(
@@ -128,26 +179,23 @@ def test_a_package_that_cannot_be_used_makes_a_warning(
     value: str,
     reason: str,
 ) -> None:
-    installed.append(EntryPoint(name, value, registry.ENTRY_POINTS))
-    installed.append(EntryPoint("other", f"{__name__}:OTHER", registry.ENTRY_POINTS))
+    installed.append(EntryPoint(name, value, finding.ENTRY_POINTS))
+    installed.append(EntryPoint("other", f"{__name__}:Other", finding.ENTRY_POINTS))
     request = {"data": data, "collection": COLLECTION, "out": tmp_path}
     with pytest.raises(UnknownNameError, match=r"unknown system 'third'.* valid are bm25"):
-        run_baseline("third", ["length"], **request)
-    assert list(find_baselines()) == [*BASELINES, "other"]
+        make_runs("third", ["length"], **request)
+    assert list(find_systems()) == [*our_systems(), "other"]
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage().startswith(f"the system {name} is left out: the entry point {name}")
-    assert f"cannot be used: {reason}" in record.getMessage()
-
-
-OTHER = Baseline("other", "one passage first", _First, ())
+    assert reason in record.getMessage()
 
 
 def test_a_name_that_is_taken_is_left_out(
     installed: list[EntryPoint], caplog: pytest.LogCaptureFixture
 ) -> None:
-    installed += [EntryPoint("first", f"{__name__}:FIRST", registry.ENTRY_POINTS)] * 2
-    assert list(find_baselines()) == [*BASELINES, "first"]
+    installed += [EntryPoint("first", f"{__name__}:First", finding.ENTRY_POINTS)] * 2
+    assert list(find_systems()) == [*our_systems(), "first"]
     assert caplog.messages[0].endswith("cannot be used: another system has this name")
 
 
@@ -156,10 +204,12 @@ def test_the_list_shows_systems_of_other_packages(tmp_path: Path) -> None:
         tmp_path / "site",
         '[project]\nname = "more"\nversion = "1"\n'
         '[project.entry-points."msshift_bench.baselines"]\n'
-        'gone = "more.systems:GONE"\nsecond = "more.systems:SECOND"\n',
-        "from tests.integration.test_added_systems import Baseline, _First\n"
-        'SECOND = Baseline("second", "ranks second", _First, ())\n',
+        'gone = "more.systems:Gone"\nsecond = "more.systems:Second"\n',
+        "from tests.integration.test_added_systems import First\n"
+        "class Second(First):\n"
+        '    """Ranks second."""\n'
+        "    name = 'second'\n",
     )
     done = run_forked(INSTALLED, ["msshift", str(tmp_path / "site"), "list"], tmp_path, os.environ)
-    assert "second       ranks second" in done.stdout
+    assert "second       Ranks second" in done.stdout
     assert done.stderr.startswith("the system gone is left out: the entry point gone = 'more.")

@@ -7,6 +7,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.pretraining_recipe import LateHead, MaskedWords, SpanContrast
 from msshift_bench.baselines.recipe import (
     EarlyStopping,
@@ -15,7 +16,6 @@ from msshift_bench.baselines.recipe import (
     SearchSettings,
     TrainingSettings,
 )
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.baselines.reranker import Reranker
 from msshift_bench.baselines.word_reranker import WordReranker
 from msshift_bench.baselines.word_vectors import WordVectors
@@ -57,7 +57,7 @@ def kinds() -> list[type]:
     """Return every table of the recipes: those that all share, then those of single systems."""
     found: list[Any] = [TrainingSettings, Recipe, SearchSettings, EarlyStopping, RandomEncoder]
     found += [Reranker, WordReranker, WordVectors]
-    for architecture in ARCHITECTURES.values():
+    for architecture in neural_systems().values():
         found.append(architecture)
         found.append(architecture.search_type())
     return [*dict.fromkeys(found), MaskedWords, LateHead, SpanContrast]
@@ -80,11 +80,13 @@ def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
     ran = run_blocks(PAGE, tmp_path, before=SHORT)
     assert [command[1] for command in ran] == [
         "build",
-        *["baseline"] * 4,
+        *["run"] * 4,
         "triples",
-        "baseline",
-        *["recipes"] * 3,
-        *["baseline"] * 3,
+        "run",
+        *["list"] * 3,
+        "run",
+        "pretrain",
+        "run",
         "-c",
     ]
 

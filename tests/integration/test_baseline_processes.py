@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.driver import run_baseline
 from tests.conftest import Build
+from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
 from tests.support.together import run_together
 
@@ -48,7 +48,7 @@ from msshift_bench.cli import main
 
 folder, data = sys.argv[1:]
 for system in {systems}:
-    sys.argv = ["msshift", "baseline", "run", system, "--data", data, "--held-out", "short"]
+    sys.argv = ["msshift", "run", system, "--data", data, "--held-out", "short"]
     sys.argv += ["--recipe", f"{{folder}}/{{system}}.toml", "--out", f"{{folder}}/together"]
     try:
         main()
@@ -73,7 +73,7 @@ def test_two_processes_and_one(build_once: Build, tmp_path: Path) -> None:
     assert done.stdout.split() == [str(run) for run in runs]
 
     for system, run in zip(OWN, runs, strict=True):
-        (alone,) = run_baseline(
+        (alone,) = make_runs(
             system,
             ["length"],
             data=data,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.driver import run_baseline
-from msshift_bench.baselines.registry import BASELINES
+from msshift_bench.baselines import open_system
+from msshift_bench.baselines.finding import our_systems
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.data import open_dataset
 from msshift_bench.data.collection import open_collection
@@ -24,6 +24,7 @@ from msshift_bench.mini.generator import passages
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
+from tests.support.making import make_runs
 from tests.support.official_checkout import write_checkout
 from tests.support.run_files import queries_of, read_run, sidecar
 
@@ -38,7 +39,7 @@ def data(build_once: Build) -> Path:
 
 def bm25(data: Path, out: Path, *shifts: str, **options: Any) -> list[Path]:
     chosen = shifts or ("length",)
-    return run_baseline("bm25", chosen, data=data, collection=COLLECTION, out=out, **options)
+    return make_runs("bm25", chosen, data=data, collection=COLLECTION, out=out, **options)
 
 
 # ---- what is written ------------------------------------------------------------------------
@@ -122,8 +123,8 @@ def test_a_sidecar_says_what_made_the_run(data: Path, tmp_path: Path) -> None:
 def test_bm25_is_the_same_in_another_process(data: Path, tmp_path: Path) -> None:
     (run,) = bm25(data, tmp_path / "here")
     script = (
-        "import sys; from msshift_bench.baselines import run_baseline; "
-        "run_baseline('bm25', ['length'], data=sys.argv[1], collection=sys.argv[2], "
+        "import sys; from tests.support.making import make_runs; "
+        "make_runs('bm25', ['length'], data=sys.argv[1], collection=sys.argv[2], "
         "out=sys.argv[3])"
     )
     done = subprocess.run(
@@ -147,7 +148,7 @@ def test_what_is_complete_is_skipped(
     (run,) = bm25(data, tmp_path)
     before = run.stat().st_mtime_ns
     monkeypatch.setattr(
-        "msshift_bench.baselines.lexical.Bm25System.rankings",
+        "msshift_bench.baselines.lexical.Bm25System.rank",
         lambda *_: pytest.fail("it was run again"),
     )
     assert bm25(data, tmp_path) == [run]
@@ -250,25 +251,25 @@ def test_two_processes_at_once_are_told(data: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"system": "bm52"}, "unknown system 'bm52': did you mean 'bm25'"),
+        ({"what": "bm52"}, "unknown system 'bm52': did you mean 'bm25'"),
         ({"shifts": ["lenght"]}, "unknown shift 'lenght': did you mean 'length'"),
-        ({"k2": 3}, "unknown option of bm25 'k2': did you mean 'k1'"),
+        ({"k2": 3}, "unknown field of bm25 'k2': did you mean 'k1'"),
         (
-            {"system": "bi-encoder", "held_out": ["shrt"]},
+            {"what": "bi-encoder", "held_out": ["shrt"]},
             "unknown group of length 'shrt': did you mean 'short'",
         ),
         (
-            {"system": "bi-encoder", "shifts": ["length", "wh-words"], "held_out": ["short"]},
+            {"what": "bi-encoder", "shifts": ["length", "wh-words"], "held_out": ["short"]},
             "unknown group of wh-words 'short'",
         ),
-        ({"system": "bi-encoder", "recipe": "pol"}, "recipe of bi-encoder 'pol': did you mean"),
+        ({"what": "bi-encoder", "recipe": "pol"}, "recipe of bi-encoder 'pol': did you mean"),
         ({"shifts": ["topics"]}, "unknown shift in .*msshift 'topics': valid are length"),
     ],
 )
 def test_unknown_names(data: Path, tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"system": "bm25", "shifts": ["length"], **arguments}
+    given: dict[str, Any] = {"what": "bm25", "shifts": ["length"], **arguments}
     with pytest.raises(UnknownNameError, match=message):
-        run_baseline(data=data, collection=COLLECTION, out=tmp_path, **given)
+        make_runs(data=data, collection=COLLECTION, out=tmp_path, **given)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -281,19 +282,19 @@ def test_a_missing_data_set_or_collection(data: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no built data set at"):
         bm25(tmp_path / "none", tmp_path)
     with pytest.raises(NotFoundError, match="no folder"):
-        run_baseline("bm25", ["length"], data=data, collection=tmp_path / "none", out=tmp_path)
+        make_runs("bm25", ["length"], data=data, collection=tmp_path / "none", out=tmp_path)
 
 
 def test_another_collection_is_refused(data: Path, tmp_path: Path) -> None:
     message = r"built from the collection 'mini:300' with the queries .* and 'mini:301' holds"
     with pytest.raises(UsageError, match=message):
-        run_baseline("bm25", ["length"], data=data, collection="mini:301", out=tmp_path)
+        make_runs("bm25", ["length"], data=data, collection="mini:301", out=tmp_path)
 
 
 @pytest.mark.neural
 def test_a_missing_encoder_is_one_sentence(data: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"no encoder .*nowhere: "):
-        run_baseline(
+        make_runs(
             "bi-encoder",
             ["length"],
             data=data,
@@ -326,7 +327,7 @@ def test_relevant_passages_that_are_not_there_are_counted(
     )
     build_dataset(open_collection(folder), ["length"], tmp_path / "data")
     with caplog.at_level(logging.WARNING, "msshift_bench"):
-        (run,) = run_baseline(
+        (run,) = make_runs(
             "bm25", ["length"], data=tmp_path / "data", collection=folder, out=tmp_path / "runs"
         )
     assert sidecar(run)["relevant_not_in_collection"] == {"test": 2}
@@ -336,12 +337,11 @@ def test_relevant_passages_that_are_not_there_are_counted(
     )
 
 
-def test_the_table_of_baselines() -> None:
-    assert list(BASELINES) == [
-        *("bm25", "bi-encoder", "splade", "colbert", "monobert"),
+def test_the_systems() -> None:
+    assert list(our_systems()) == [
+        *("bm25", "bm25-tuned", "bi-encoder", "splade", "colbert", "monobert"),
         *("monot5", "knrm", "duet", "pacrr"),
     ]
-    for name, row in BASELINES.items():
-        assert row.name == name
-        assert row.description
-        assert row.make({}).name == name
+    for name, kind in our_systems().items():
+        assert open_system(name).name == kind.name == name
+        assert len(kind.about()) > 20

@@ -14,13 +14,12 @@ import pytest
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.backbones import weights_digest
 from msshift_bench.baselines.biencoder import BiEncoder
-from msshift_bench.baselines.driver import run_baseline
-from msshift_bench.baselines.published import search_published
-from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.system import Task
+from msshift_bench.baselines.finding import neural_systems
+from msshift_bench.baselines.system import Run
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs import find_run_sets, model_path, sidecar_path
 from tests.conftest import Build, Command
+from tests.support.making import make_runs
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 from tests.support.tiny_models import KINDS, save_tiny_models
 
@@ -54,7 +53,7 @@ def data(build_once: Build) -> Path:
 def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: Command) -> None:
     (tmp_path / "tiny.toml").write_text(RECIPE)
     done = msshift(
-        "baseline", "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
+        "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
         "tiny.toml", "--seeds", "1,2", "--keep-model", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -68,12 +67,12 @@ def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: C
     assert list(run_set.runs) == [1, 2]
     assert not (tmp_path / "runs" / ".work").exists()
     for run, said in zip(runs, (first, second), strict=True):
-        model = ARCHITECTURES["bi-encoder"].load_model(model_path(run))
+        model = neural_systems()["bi-encoder"].load_model(model_path(run))
         assert weights_digest(model) == said["training"]["weights_sha256"]
     # A run without its model does not pass for one with it.
     shutil.rmtree(model_path(runs[1]))
     again = msshift(
-        "baseline", "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
+        "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
         "tiny.toml", "--seeds", "1,2", "--keep-model",
     )  # fmt: skip
     assert again.returncode == 2
@@ -88,15 +87,15 @@ def test_a_model_of_a_run_that_was_removed_is_not_the_next_ones(data: Path, tmp_
         "data": data, "collection": COLLECTION, "out": tmp_path / "runs", "held_out": ["short"],
         "recipe": tmp_path / "tiny.toml",
     }  # fmt: skip
-    (run,) = run_baseline("bi-encoder", ["length"], keep_model=True, **given)
+    (run,) = make_runs("bi-encoder", ["length"], keep_model=True, **given)
     run.unlink()
     sidecar_path(run).unlink()
-    run_baseline("bi-encoder", ["length"], seed=7, **given)
+    make_runs("bi-encoder", ["length"], seed=7, **given)
     row = next(queries_of("length", data))
     write_test_set(tmp_path / "dl19", {"dl-1": row.text}, {"dl-1": row.relevant_doc_ids[0]})
     for wish in ({"keep_model": True}, {"also_test": {"dl19": tmp_path / "dl19"}}):
         with pytest.raises(UsageError, match=r"short\.model is not the model that made short\.run"):
-            run_baseline("bi-encoder", ["length"], seed=7, **given, **wish)
+            make_runs("bi-encoder", ["length"], seed=7, **given, **wish)
     assert not (run.parents[1] / "also").exists()
 
 
@@ -108,14 +107,14 @@ def test_what_a_model_has_encoded_stands_under_its_digest(
     places = []
     search = BiEncoder.rankings
 
-    def watched(model: Any, task: Task, *given: Any) -> Any:
+    def watched(model: Any, task: Run, *given: Any) -> Any:
         found = list(search(model, task, *given))
         (folder,) = [path.parent for path in task.work.rglob("*.npz")]
         places.append(folder.parent.name)
         return found
 
     monkeypatch.setattr(BiEncoder, "rankings", staticmethod(watched))
-    runs = run_baseline(
+    runs = make_runs(
         "bi-encoder", ["length"], data=data, collection=COLLECTION, out=tmp_path / "runs",
         recipe=tmp_path / "tiny.toml", held_out=["short"], seeds=[1, 2],
     )  # fmt: skip
@@ -127,12 +126,10 @@ def test_what_a_model_has_encoded_stands_under_its_digest(
 def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> None:
     given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path}
     with pytest.raises(UsageError, match="bm25 takes no seed, so there are no replicates of it"):
-        run_baseline("bm25", ["length"], seeds=[1], **given)
-    with pytest.raises(UsageError, match="either a seed or the seeds of replicates"):
-        run_baseline("bi-encoder", ["length"], seeds=[1], seed=2, **given)
+        make_runs("bm25", ["length"], seeds=[1], **given)
     with pytest.raises(UsageError, match="bm25 is not trained, so there is no model to keep"):
-        run_baseline("bm25", ["length"], keep_model=True, **given)
-    done = msshift("baseline", "run", "bi-encoder", "--data", data, "--seeds", "1,x")
+        make_runs("bm25", ["length"], keep_model=True, **given)
+    done = msshift("run", "bi-encoder", "--data", data, "--seeds", "1,x")
     assert (done.returncode, done.stderr) == (
         2, "error: --seeds is '1,x'; give whole numbers, e.g. 1,2,3\n",
     )  # fmt: skip
@@ -156,13 +153,13 @@ def test_a_published_model_is_searched_with(
     kind: str, models: Path, data: Path, tmp_path: Path
 ) -> None:
     def search() -> Path:
-        (run,) = search_published(
+        (run,) = make_runs(
             str(models / f"my-{kind}"),
             ["length"],
             data=data,
             collection=COLLECTION,
             out=tmp_path,
-            depth=7,
+            **{"search.depth": 7},
             also_test={"dl19": tmp_path / "dl19"},
         )
         return run
@@ -171,7 +168,7 @@ def test_a_published_model_is_searched_with(
     write_test_set(tmp_path / "dl19", {"dl-1": row.text}, {"dl-1": row.relevant_doc_ids[0]})
 
     # Its weights in 16 bits, as a recipe may ask for: nearly the same scores.
-    architecture = ARCHITECTURES[kind]
+    architecture = neural_systems()[kind]
     model = architecture.load_model(models / f"my-{kind}")
     texts = (["who is that", "what is it"], ["That is the one.", "It is a word of a few."])
     exact = np.stack(list(architecture.score(model, *texts, [np.arange(2)] * 2, 2)))
@@ -205,21 +202,21 @@ def test_models_that_cannot_be_searched_with(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path / "runs"}
     with pytest.raises(UsageError, match=r"bert does not say what kind of model it is.*monobert"):
-        search_published(str(models / "bert"), ["length"], **given)
+        make_runs(str(models / "bert"), ["length"], **given)
     with pytest.raises(UnknownNameError, match="kind of model 'colbrt': did you mean 'colbert'"):
-        search_published(str(models / "bert"), ["length"], kind="colbrt", **given)
+        make_runs(str(models / "bert"), ["length"], kind="colbrt", **given)
     with pytest.raises(UsageError, match="the search with splade: candidates: there is no s"):
-        search_published(str(models / "my-splade"), ["length"], candidates=3, **given)
+        make_runs(str(models / "my-splade"), ["length"], **{"search.candidates": 3}, **given)
     with pytest.raises(NotFoundError, match=r"no model .*nowhere: "):
-        search_published(str(tmp_path / "nowhere"), ["length"], kind="bi-encoder", **given)
+        make_runs(str(tmp_path / "nowhere"), ["length"], kind="bi-encoder", **given)
     # What a BERT lacks to be one of these would be random, whatever the folder says of itself.
     for kind in ("colbert", "monobert"):
         with pytest.raises(UsageError, match=f"bert lacks weights of a model of {kind}: they woul"):
-            search_published(str(models / "bert"), ["length"], kind=kind, **given)
+            make_runs(str(models / "bert"), ["length"], kind=kind, **given)
     with pytest.raises(UsageError, match="is a model of bi-encoder, as its settings say, and not"):
-        search_published(str(models / "my-bi-encoder"), ["length"], kind="splade", **given)
+        make_runs(str(models / "my-bi-encoder"), ["length"], kind="splade", **given)
     with pytest.raises(NotFoundError, match=r"no model can be loaded from the folder .*/bert: "):
-        search_published(str(models / "bert"), ["length"], kind="monot5", **given)
+        make_runs(str(models / "bert"), ["length"], kind="monot5", **given)
     assert not (tmp_path / "runs").exists()
 
 
@@ -227,9 +224,14 @@ def test_models_that_cannot_be_searched_with(
 @pytest.mark.slow
 def test_weights_that_take_no_part_may_be_missing(models: Path, data: Path, tmp_path: Path) -> None:
     # The BERT was saved without its pooler, which a bi-encoder does not read.
-    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path, "depth": 3}
+    given: dict[str, Any] = {
+        "data": data,
+        "collection": COLLECTION,
+        "out": tmp_path,
+        "search.depth": 3,
+    }
     for _ in range(2):
-        (run,) = search_published(str(models / "bert"), ["length"], kind="bi-encoder", **given)
+        (run,) = make_runs(str(models / "bert"), ["length"], kind="bi-encoder", **given)
     assert len(sidecar(run)["parameters"]["weights_sha256"]) == 64
 
 
@@ -241,7 +243,7 @@ def test_weights_that_take_no_part_may_be_missing(models: Path, data: Path, tmp_
 def test_epochs_and_random_negatives(data: Path, tmp_path: Path, msshift: Command) -> None:
     changes = {"negatives": "random", "negatives_depth": None, "steps": None, "epochs": 2}
     (tmp_path / "paper.toml").write_text(tiny_recipe("splade", **changes))
-    request = ("baseline", "run", "splade", "--data", data, "--recipe", "paper.toml")
+    request = ("run", "splade", "--data", data, "--recipe", "paper.toml")
     plan = msshift(*request, "--held-out", "short", "--dry-run", "--json")
     assert plan.returncode == 0, plan.stderr
     done = msshift(*request, "--held-out", "short")
@@ -250,7 +252,7 @@ def test_epochs_and_random_negatives(data: Path, tmp_path: Path, msshift: Comman
     training = said["training"]
     assert training["steps"] == -(-2 * training["examples"] // 8)
     (planned,) = json.loads(plan.stdout)
-    assert planned["estimate"]["steps"] == -(-2 * training["queries"] // 8)
+    assert planned == {"run": "runs/splade/length/short.run.gz", "state": "new"}
     index = said["index"]
     assert (
         f"splade without short of length: {index['terms_per_query']:.1f} terms per query and "

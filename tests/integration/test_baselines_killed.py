@@ -1,4 +1,4 @@
-"""Killing ``run_baseline`` at random moments: the successor ends in the same bytes."""
+"""Killing ``make`` at random moments: the successor ends in the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``msshift baseline run`` on data sets with and without training triples."""
+"""``msshift run`` on data sets with and without training triples."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.driver import plan_baseline, run_baseline
 from msshift_bench.data import open_collection, read_manifest
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import sidecar
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
@@ -54,7 +54,7 @@ def recipes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(data: Path, out: Path, recipe: Path, system: str = "bi-encoder", **options: Any) -> Path:
-    (path,) = run_baseline(
+    (path,) = make_runs(
         system, ["length"], data=data, collection=COLLECTION, out=out, recipe=recipe,
         held_out=["short"], **options,
     )  # fmt: skip
@@ -120,7 +120,7 @@ def test_released_triples_that_are_not_there(bare: Path, recipes: Path, tmp_path
     with pytest.raises(NotFoundError, match=message):
         run(bare, tmp_path / "runs", recipe, triples="released")
     with pytest.raises(NotFoundError, match=message):
-        plan_baseline(
+        plan_runs(
             "bi-encoder", ["length"], data=bare, collection=COLLECTION, out=tmp_path / "runs",
             recipe=recipe, triples="released",
         )  # fmt: skip
@@ -146,7 +146,7 @@ def test_the_command_says_what_a_model_is_trained_on(
 ) -> None:
     def train(*more: object) -> subprocess.CompletedProcess[str]:
         return msshift(
-            "baseline", "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
+            "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
             recipes / "bi-encoder.toml", *more,
         )  # fmt: skip
 

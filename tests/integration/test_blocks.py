@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines import block_search
-from msshift_bench.baselines.driver import run_baseline
 from tests.conftest import Build
+from tests.support.making import make_runs
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
@@ -32,7 +32,7 @@ def test_one_two_and_seven_blocks_give_the_same_run(
     for size, blocks in ((200, 1), (100, 2), (29, 7)):
         monkeypatch.setattr(block_search, "_SIZE", size)
         told: list[tuple[str, int, int]] = []
-        (run,) = run_baseline(
+        (run,) = make_runs(
             system,
             ["length"],
             data=data,

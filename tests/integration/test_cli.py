@@ -33,7 +33,7 @@ def test_version(script: Command) -> None:
         ["verify"],
         ["build", "lenght"],
         ["evaluate", "nowhere", "--format", "json"],
-        ["baseline", "search", "--model", "x", "--as", "bm25"],
+        ["run", "./x", "--set", "kind=bm25"],
         [],
     ],
     ids=" ".join,
@@ -61,7 +61,7 @@ def test_every_command_has_help_with_an_example(words: tuple[str, ...]) -> None:
 def test_list(msshift: Command) -> None:
     listed = json.loads(msshift("list", "--json").stdout)
     assert list(listed["shifts"]["length"]["groups"]) == ["short", "long"]
-    assert set(listed["baselines"]) >= {"bm25", "bi-encoder"}
+    assert set(listed["systems"]) >= {"bm25", "bi-encoder"}
     assert "who, when, where, which" in msshift("list").stdout
 
 
@@ -102,7 +102,7 @@ def test_verify(msshift: Command, built: Path) -> None:
 def test_baseline_and_evaluate(
     msshift: Command, script: Command, built: Path, tmp_path: Path
 ) -> None:
-    done = script("baseline", "run", "bm25", "--shift", "length", "--out", "runs")
+    done = script("run", "bm25", "--shift", "length", "--out", "runs")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "runs/bm25/length.run.gz\n"
     sidecar = json.loads((tmp_path / "runs" / "bm25" / "length.run.json").read_text())
@@ -130,7 +130,7 @@ def test_baseline_and_evaluate(
         (["evaluate", ".", "--measures", "RRR@10"], 2, "unknown measure 'RRR@10'"),
         (["evaluate", ".", "--format", "word"], 2, "unknown format 'word'"),
         (["evaluate", ".", "--ties", "trek"], 2, "did you mean 'trec'?"),
-        (["baseline", "run", "bm25"], 3, "no built data set at msshift"),
+        (["run", "bm25"], 3, "no built data set at msshift"),
         (["no-such-command"], 2, "No such command"),
     ],
 )
@@ -152,17 +152,16 @@ def test_bad_requests(msshift: Command, arguments: list[str], code: int, message
         (["bi-encoder", "--shift", "length", "--held-out", "shrt"], "did you mean 'short'?"),
         (
             ["bm25", "--recipe", "mini"],
-            "unknown option of bm25 'recipe': it is an option of bi-encoder, splade, colbert, "
-            "monobert, monot5, knrm, duet, pacrr; valid are k1, b,",
+            "bm25 is not trained by a recipe; leave 'mini' out",
         ),
-        (["bm25", "--recipe", "mini", "--seed", "3"], "does not take 2 of these options:\n"),
+        (["bm25", "--set", "sede=1", "--set", "seed=3"], "does not have 2 of these fields:\n"),
         (["bm25", "--collection", "mini:600"], "give the collection it was built from"),
     ],
 )
 def test_bad_baseline_requests(
     msshift: Command, built: Path, arguments: list[str], message: str
 ) -> None:
-    done = msshift("baseline", "run", *arguments)
+    done = msshift("run", *arguments)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -192,7 +191,7 @@ def test_the_installed_command_names_a_missing_extra_in_one_sentence(
     (tmp_path / "absent").mkdir()
     absent = tmp_path / "absent" / "Stemmer.py"
     absent.write_text("raise ModuleNotFoundError('no Stemmer', name='Stemmer')")
-    done = script("baseline", "run", "bm25", "--shift", "length", PYTHONPATH=str(absent.parent))
+    done = script("run", "bm25", "--shift", "length", PYTHONPATH=str(absent.parent))
     assert done.returncode == 3, done.stderr
     assert "'bm25' extra: pip install 'msshift-bench[bm25]'" in done.stderr
     assert "Traceback" not in done.stderr

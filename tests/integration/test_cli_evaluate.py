@@ -245,7 +245,7 @@ def test_slices_by_file(msshift: Command, published: Path, tmp_path: Path) -> No
 
 def test_slices_by_another_shift(msshift: Command) -> None:
     assert msshift("build", "--collection", "mini:500").returncode == 0
-    assert msshift("baseline", "run", "bm25", "--shift", "length").returncode == 0
+    assert msshift("run", "bm25", "--shift", "length").returncode == 0
     done = msshift("evaluate", "runs", "--by", "wh-word", "--format", "json")
     labels = read_figures(done.stdout).names("slice")
     assert set(labels) == {"", "wha", "how", "who", "others"}

@@ -8,12 +8,12 @@ import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.colbert import ColBert, ColBertSearch
-from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
 from tests.conftest import Command
+from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
 
 COLLECTION = "mini:300"
@@ -72,7 +72,7 @@ def test_runs_say_what_was_ranked(tmp_path: Path, capfd: pytest.CaptureFixture[s
     for name, candidates in {"all": "all", "bm25": "bm25:25"}.items():
         recipe = tmp_path / f"{name}.toml"
         recipe.write_text(tiny_recipe("colbert", search={"candidates": candidates}))
-        (runs[name],) = run_baseline(
+        (runs[name],) = make_runs(
             "colbert",
             ["length"],
             data=data,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import registry
+from msshift_bench.baselines import opening
+from msshift_bench.baselines.finding import our_systems
 from msshift_bench.baselines.recipe_files import parse_recipe
-from msshift_bench.baselines.registry import BASELINES
 from msshift_bench.cli import demo
 from msshift_bench.errors import MissingExtraError
 from msshift_bench.report import writing
@@ -33,8 +33,8 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
         random = recipe.random.changed(layers=1, hidden=16, inner=32, vocabulary=300)
         return recipe.changed(steps=2, checkpoint_every=2, random=random)
 
-    monkeypatch.setattr(registry, "parse_recipe", load_short)
-    assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} < set(BASELINES)
+    monkeypatch.setattr(opening, "parse_recipe", load_short)
+    assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} < set(our_systems())
     monkeypatch.setattr(demo, "OTHER_SYSTEMS", SYSTEMS[2:])
     monkeypatch.setattr(demo, "SHIFT_NAMES", SHIFTS)
     monkeypatch.setattr(writing, "PICTURE_FORMATS", ["svg"])

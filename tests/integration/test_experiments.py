@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from msshift_bench import mini
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.registry import ARCHITECTURES
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import get_shift
@@ -50,7 +50,7 @@ def test_a_plan_is_one_that_can_be_carried_out(name: str) -> None:
     plan = load(name)
     (shift,) = plan.data.shifts
     groups = get_shift(shift).groups
-    assert set(plan.systems) <= set(ARCHITECTURES)
+    assert set(plan.systems) <= set(neural_systems())
     assert set(plan.held_out) <= set(groups)
     todo = trainings(plan)
     models = len(plan.systems) * len(plan.starts) * (len(plan.held_out) or len(groups))
@@ -70,7 +70,7 @@ def test_quick_has_enough_negatives_for_each_recipe_and_passage() -> None:
     most = max(found.values())
     for plan in map(load, names()):
         for system in plan.systems:
-            recipe = load_recipe(ARCHITECTURES[system], system, "mini")
+            recipe = load_recipe(neural_systems()[system], system, "mini")
             assert plan.quick.data.negatives // most >= recipe.negatives_per_query
 
 

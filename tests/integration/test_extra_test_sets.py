@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines import driver
+from msshift_bench.baselines import making
 from msshift_bench.baselines.biencoder import BiEncoder
-from msshift_bench.baselines.driver import plan_baseline, run_baseline
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.evaluation import Settings, score_runs
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
 from tests.support.figures import read_figures
 from tests.support.file_bytes import flip
+from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 
 COLLECTION = "mini:300"
@@ -45,7 +45,7 @@ def graded(data: Path, tmp_path: Path) -> Path:
 def test_bm25_searches_and_the_evaluator_scores(
     data: Path, graded: Path, tmp_path: Path, msshift: Command
 ) -> None:
-    request = ("baseline", "run", "bm25", "--data", data, "--depth", 50)
+    request = ("run", "bm25", "--data", data, "--set", "depth=50")
     done = msshift(*request, "--also-test", "dl19=graded")
     assert done.returncode == 0, done.stderr
     assert "and with: msshift evaluate runs --also-test dl19=graded\n" in done.stderr
@@ -99,13 +99,13 @@ def test_every_model_searches_and_a_kill_changes_nothing(
         "also_test": {"dl19": graded},
         "recipe": str(tmp_path / "bi-encoder.toml"),
     }
-    plans = plan_baseline("bi-encoder", ["length"], out=tmp_path / "runs", **given)
-    assert [plan.state for plan in plans] == ["new", "new"]
+    plans = plan_runs("bi-encoder", ["length"], out=tmp_path / "runs", **given)
+    assert [plan.state() for plan in plans] == ["new", "new"]
     load, loaded = BiEncoder.load_model, []
     with monkeypatch.context() as patched:
         counting = staticmethod(lambda at: loaded.append(at) or load(at))
         patched.setattr(BiEncoder, "load_model", counting)
-        own = run_baseline("bi-encoder", ["length"], out=tmp_path / "runs", **given)
+        own = make_runs("bi-encoder", ["length"], out=tmp_path / "runs", **given)
     # One model for both test sets of each of the two runs.
     assert len([at for at in loaded if at.name == "model"]) == 2
     folder = tmp_path / "runs" / "bi-encoder" / "also" / "dl19" / "length"
@@ -121,34 +121,34 @@ def test_every_model_searches_and_a_kill_changes_nothing(
 
     again = {**given, "out": tmp_path / "again", "held_out": ["short"]}
     with monkeypatch.context() as patched:
-        patched.setattr(driver, "_search_extra", killed)
+        patched.setattr(making, "_search_extra", killed)
         with pytest.raises(KeyboardInterrupt):
-            run_baseline("bi-encoder", ["length"], **again)
-    (plan,) = plan_baseline("bi-encoder", ["length"], **again)
-    assert plan.state == "begun"
+            make_runs("bi-encoder", ["length"], **again)
+    (plan,) = plan_runs("bi-encoder", ["length"], **again)
+    assert plan.state() == "begun"
     # Not with weights that a disk has damaged since.
     (weights,) = (tmp_path / "again").rglob("model/**/*.safetensors")
     flip(weights, -1)
     with pytest.raises(DataError, match="model does not hold the weights that its training ended"):
-        run_baseline("bi-encoder", ["length"], **again)
+        make_runs("bi-encoder", ["length"], **again)
     flip(weights, -1)
-    (run,) = run_baseline("bi-encoder", ["length"], **again)
+    (run,) = make_runs("bi-encoder", ["length"], **again)
     assert run.read_bytes() == own[0].read_bytes()
     after = tmp_path / "again" / "bi-encoder" / "also" / "dl19" / "length" / run.name
     assert after.read_bytes() == extra[run.name].read_bytes()
 
     # A complete run searches another test set with the model that was kept, and only with that.
     kept = {**given, "out": tmp_path / "kept", "held_out": ["short"], "also_test": {}}
-    (run,) = run_baseline("bi-encoder", ["length"], keep_model=True, **kept)
+    (run,) = make_runs("bi-encoder", ["length"], keep_model=True, **kept)
     before = run.stat().st_mtime_ns
-    (plan,) = plan_baseline("bi-encoder", ["length"], **{**kept, "also_test": {"dl19": graded}})
-    assert plan.state == "begun"
-    run_baseline("bi-encoder", ["length"], **{**kept, "also_test": {"dl19": graded}})
+    (plan,) = plan_runs("bi-encoder", ["length"], **{**kept, "also_test": {"dl19": graded}})
+    assert plan.state() == "begun"
+    make_runs("bi-encoder", ["length"], **{**kept, "also_test": {"dl19": graded}})
     assert run.stat().st_mtime_ns == before
     assert (run.parents[1] / "also/dl19/length" / run.name).read_bytes() == after.read_bytes()
     shutil.rmtree(run.parent / "short.model")
     with pytest.raises(UsageError, match="was made without the test set later, and its model"):
-        run_baseline("bi-encoder", ["length"], **{**kept, "also_test": {"later": graded}})
+        make_runs("bi-encoder", ["length"], **{**kept, "also_test": {"later": graded}})
 
     found = msshift("evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES)
     assert found.returncode == 0, found.stderr
@@ -159,7 +159,7 @@ def test_every_model_searches_and_a_kill_changes_nothing(
     # monoBERT keeps its scores part by part: those of one test set are not another's.
     given["recipe"] = str(tmp_path / "monobert.toml")
     both = {**given, "out": tmp_path / "rerank", "held_out": ["short"]}
-    run_baseline("monobert", ["length"], **both)
+    make_runs("monobert", ["length"], **both)
     reranked = read_run(tmp_path / "rerank/monobert/also/dl19/length/short.run.gz")
     own_lines = read_run(tmp_path / "rerank" / "monobert" / "length" / "short.run.gz")
     for query_id, lines in reranked.items():
@@ -175,7 +175,7 @@ def test_test_sets_that_cannot_be(
 
     def refused(kind: type[Exception], words: str, name: str, folder: Path) -> None:
         with pytest.raises(kind, match=words):
-            run_baseline("bm25", ["length"], also_test={name: folder}, **given)
+            make_runs("bm25", ["length"], also_test={name: folder}, **given)
 
     for name in ("a/b", ".dl", "two words", "length"):
         refused(UsageError, "cannot be a test set's name", name, graded)
@@ -202,6 +202,6 @@ def test_test_sets_that_cannot_be(
     ):
         done = msshift("evaluate", "runs", *words)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
-    run_baseline("bm25", ["length"], **given)
+    make_runs("bm25", ["length"], **given)
     done = msshift("evaluate", "runs", "--also-test", "dl19=graded")
     assert (done.returncode, "no system has runs for dl19" in done.stderr) == (3, True)

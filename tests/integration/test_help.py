@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from benchmarks.support.fabricated import write_runs, write_system
 from msshift_bench.annotation import LEAKAGE, Pair, write_sheet
-from msshift_bench.baselines import run_baseline
 from msshift_bench.cli import app
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
@@ -29,6 +28,7 @@ from tests.support.commands import COMMANDS, EXAMPLES
 from tests.support.forking import BRIEF, SHORT, run_msshift, write_msshift
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment
+from tests.support.making import make_runs
 from tests.support.tiny_encoder import make_tiny_encoder
 
 SIZE = 500
@@ -215,7 +215,7 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-WITH_MODELS = ("msshift demo", "msshift baseline", "msshift leakage experiment")
+WITH_MODELS = ("msshift demo", "msshift run", "msshift pretrain", "msshift leakage experiment")
 
 
 @pytest.mark.slow
@@ -234,7 +234,7 @@ def test_every_example_runs_as_it_stands(
             NAMED[name](work / name)
     if "leaderboard check mini/bm25" in example:
         data = work / "msshift"
-        run_baseline("bm25", ["length"], collection="mini", out=work / "runs", data=data)
+        make_runs("bm25", ["length"], collection="mini", out=work / "runs", data=data)
     if "runs/ --shift wh-words" in example:
         write_runs(work / "runs" / "my-system", work / "msshift", "wh-words")
     environment = {**client_environment(tmp_path, hub), "IR_DATASETS_HOME": str(tmp_path / "irds")}

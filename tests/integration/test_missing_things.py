@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.estimates import load_config
-from msshift_bench.baselines.registry import ARCHITECTURES
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.trainer import check_precision
 from msshift_bench.cli.demo import demo
 from msshift_bench.errors import HubError, MissingError, NotFoundError
 from tests.conftest import Build
 from tests.support.forking import run_forked, run_msshift
+from tests.support.making import make_runs
 
 COLLECTION = "mini:300"
 
@@ -53,28 +53,28 @@ def environment(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("module", "command", "what", "extra"),
     [
-        ("Stemmer", "baseline run bm25 --data DATA", "BM25", "bm25"),
+        ("Stemmer", "run bm25 --data DATA", "BM25", "bm25"),
         (
             "rank_bm25",
-            "baseline run bm25 --bm25-engine rank_bm25 --data DATA",
+            "run bm25 --set engine=rank_bm25 --data DATA",
             "the engine rank_bm25",
             "bm25",
         ),
-        ("torch", "baseline run bi-encoder --data DATA", "bi-encoder", "neural"),
-        ("sentence_transformers", "baseline run colbert --data DATA", "colbert", "neural"),
-        ("faiss", "baseline run splade --data DATA", "splade", "neural"),
-        ("datasets", "baseline run splade --data DATA", "splade", "neural"),
-        ("accelerate", "baseline run monobert --data DATA", "monobert", "neural"),
-        ("torch", "baseline run monobert --dry-run --data DATA", "monobert", "neural"),
+        ("torch", "run bi-encoder --data DATA", "bi-encoder", "neural"),
+        ("sentence_transformers", "run colbert --data DATA", "colbert", "neural"),
+        ("faiss", "run splade --data DATA", "splade", "neural"),
+        ("datasets", "run splade --data DATA", "splade", "neural"),
+        ("accelerate", "run monobert --data DATA", "monobert", "neural"),
+        ("torch", "run monobert --dry-run --data DATA", "monobert", "neural"),
         (
             "sentence_transformers",
-            "baseline search --as splade --model some/model --data DATA",
+            "run some/model --set kind=splade --data DATA",
             "model",
             "neural",
         ),
         (
             "huggingface_hub",
-            "baseline search --model some/model --data DATA",
+            "run some/model --data DATA",
             "a published model",
             "neural",
         ),
@@ -117,9 +117,9 @@ def test_the_demo_names_all_extras_that_are_missing(
 @pytest.mark.parametrize(
     ("command", "missing"),
     [
-        ("baseline run splade --recipe paper --data DATA", "no encoder distilbert/distilbert"),
-        ("baseline search --model some/model --data DATA", "no model some/model: "),
-        ("baseline search --model ./model --as colbert --data DATA", "no model ./model: there is"),
+        ("run splade --recipe paper --data DATA", "no encoder distilbert/distilbert"),
+        ("run some/model --data DATA", "no model some/model: "),
+        ("run ./model --set kind=colbert --data DATA", "no model ./model: there is"),
         ("build topics --collection mini:300 --encoder some/bert", "no encoder 'some/bert': "),
         ("push DATA --repo some/where", "HF_TOKEN"),
         ("install some/where", "HF_HUB_OFFLINE is set, the Hub is not asked"),
@@ -154,7 +154,7 @@ def test_a_hub_that_does_not_answer_is_asked_once(
             load_config(name)
         assert len(asked) == 1
     with pytest.raises(NotFoundError, match="no model some/bert"):
-        ARCHITECTURES["splade"].load_model("some/bert")
+        neural_systems()["splade"].load_model("some/bert")
     assert len(asked) == 1
     (said,) = (one.message for one in caplog.records if one.name.startswith("msshift_bench"))
     assert said == "cannot reach the Hub; what its cache holds is taken as it is"
@@ -170,7 +170,11 @@ def test_a_hub_that_does_not_answer_is_asked_once(
             False,
             "trains in fp16, which needs a GPU, and torch finds none here; ",
         ),
-        ("bf16", True, "the recipe trains in bf16, which Some GPU does not know; take --precision"),
+        (
+            "bf16",
+            True,
+            "the recipe trains in bf16, which Some GPU does not know; take --set precision",
+        ),
     ],
 )
 def test_without_the_gpu_that_the_precision_needs(
@@ -188,7 +192,7 @@ def test_without_the_gpu_that_the_precision_needs(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Some GPU")
     given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path / "runs"}
     with pytest.raises(MissingError, match=sentence):
-        run_baseline("bi-encoder", ["length"], precision=precision, **given)
+        make_runs("bi-encoder", ["length"], precision=precision, **given)
     assert not (tmp_path / "runs").exists()
 
 

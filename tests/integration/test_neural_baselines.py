@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.tiny_recipes import NEURAL, tiny_recipe
-from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.plumbing import line_and_stage
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build
+from tests.support.making import make_runs
 from tests.support.run_files import queries_of, read_run, sidecar
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
@@ -56,7 +56,7 @@ def neural(data: Path, recipes: dict[str, Path], tmp_path_factory: pytest.TempPa
     """Return the folder of the run sets of all neural systems for ``length``."""
     out = tmp_path_factory.mktemp("neural") / "runs"
     for system, path in recipes.items():
-        run_baseline(system, ["length"], data=data, collection=COLLECTION, out=out, recipe=path)
+        make_runs(system, ["length"], data=data, collection=COLLECTION, out=out, recipe=path)
     return out
 
 
@@ -147,7 +147,7 @@ def test_what_only_some_sidecars_say(neural: Path, data: Path) -> None:
 
 def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    (run,) = run_baseline(
+    (run,) = make_runs(
         "bi-encoder",
         ["length"],
         data=data,
@@ -156,7 +156,7 @@ def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path:
         recipe=recipe,
         held_out=["long"],
         seed=6,
-        depth=5,
+        **{"search.depth": 5},
         progress=lambda *event: seen.append(event),
     )
     assert run == tmp_path / "bi-encoder" / "length" / "long.run.gz"
@@ -165,7 +165,7 @@ def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path:
     lines, stages = zip(*(line_and_stage(stage) for stage, _, _ in seen), strict=True)
     assert set(lines) == {"bi-encoder without long of length"}
     assert list(dict.fromkeys(stages)) == [
-        "index", "negatives", "passages", "vocabulary", "train",
+        "negatives", "passages", "vocabulary", "train",
         "encode", "search blocks", "search",
     ]  # fmt: skip
     assert [event[1:] for event in seen if event[0].endswith(": train")] == [
@@ -181,7 +181,7 @@ def test_vectors_in_16_bits_take_half_the_bytes_and_rank_nearly_alike(
     changes = {**CHANGES["bi-encoder"], "search": search}
     half.write_text(tiny_recipe("bi-encoder", random=DROPOUT, **changes))
     given = {"data": data, "collection": COLLECTION, "recipe": half, "held_out": ["short"]}
-    (rounded,) = run_baseline("bi-encoder", ["length"], out=tmp_path, **given)
+    (rounded,) = make_runs("bi-encoder", ["length"], out=tmp_path, **given)
     whole = neural / "bi-encoder" / "length" / "short.run.gz"
     of_both = [sidecar(run)["index"]["bytes"] for run in (rounded, whole)]
     assert of_both[0] < 0.6 * of_both[1]
@@ -200,10 +200,10 @@ def test_the_libraries_are_silent(
 ) -> None:
     # In a process of its own, because a library may speak only once, or at its end.
     script = (
-        "import sys; from msshift_bench.baselines import run_baseline\n"
+        "import sys; from tests.support.making import make_runs\n"
         "data, collection, out, *recipes = sys.argv[1:]\n"
         "for system, recipe in zip(recipes[::2], recipes[1::2]):\n"
-        "    run_baseline(system, ['length'], data=data, collection=collection, out=out, "
+        "    make_runs(system, ['length'], data=data, collection=collection, out=out, "
         "recipe=recipe, held_out=['short'])\n"
     )
     given = [part for system in NEURAL for part in (system, recipes[system])]

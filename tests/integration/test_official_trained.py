@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks.support.fabricated import write_system
 from benchmarks.support.tiny_recipes import NEURAL, tiny_recipe
-from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.importing import import_official
@@ -19,6 +18,7 @@ from msshift_bench.leaderboard.gate import check_entry
 from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Command
 from tests.support.board_digests import data_digest
+from tests.support.making import make_runs
 from tests.support.official_checkout import write_mini_checkout
 from tests.support.run_files import sidecar
 
@@ -53,9 +53,7 @@ def trained(system: str, data: Path, folder: Path) -> list[Path]:
     recipe = folder / "tiny.toml"
     recipe.write_text(tiny_recipe(system, validation=VALIDATION))
     out = folder / "runs"
-    return run_baseline(
-        system, ["length"], data=data, collection=COLLECTION, out=out, recipe=recipe
-    )
+    return make_runs(system, ["length"], data=data, collection=COLLECTION, out=out, recipe=recipe)
 
 
 @pytest.fixture
@@ -95,7 +93,7 @@ def test_without_validation_queries_the_last_weights_are_kept(
 ) -> None:
     (tmp_path / "tiny.toml").write_text(tiny_recipe("bi-encoder", validation=VALIDATION))
     given = ("--shift", "length", "--recipe", "tiny.toml", "--collection", COLLECTION)
-    done = msshift("baseline", "run", "bi-encoder", "--data", used_up, *given)
+    done = msshift("run", "bi-encoder", "--data", used_up, *given)
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if "validation" in line] == [
         f"bi-encoder without {group} of length: the data set holds no validation queries, so "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from pathlib import Path
@@ -13,21 +12,15 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.support.tiny_recipes import NEURAL
-from msshift_bench.baselines import estimates, neural
-from msshift_bench.baselines.driver import run_system
-from msshift_bench.baselines.estimates import EncoderShape
-from msshift_bench.baselines.neural import TrainedSystem
-from msshift_bench.baselines.recipe import Recipe
+from msshift_bench.baselines import Plan, Run, make
+from msshift_bench.baselines.finding import neural_systems
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.registry import ARCHITECTURES
-from msshift_bench.baselines.system import Task
 from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.writer import write_dataset
-from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages
-from msshift_bench.plumbing import duration
 from msshift_bench.records import Grouping, Passage, Query, Row
 from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import Ranking
@@ -44,8 +37,6 @@ TEST_QUERIES = dict(zip(get_shift("topics").groups, (6595, 5960, 6255, 5868, 656
 """Of the official topics."""
 
 ALL_QUERIES = sum(TEST_QUERIES.values()) + len(TEST_QUERIES)
-
-DISTILBERT = EncoderShape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
 
 
 @pytest.fixture(scope="module")
@@ -131,55 +122,17 @@ def test_the_plan_at_the_size_of_ms_marco(
     system: str, topics: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("msshift_bench.data.sources.open_collection", lambda *_, **__: Vast())
-    monkeypatch.setattr(neural, "measure_speed", lambda: 1e14)
-    command = ["baseline", "run", system, "--recipe", "paper", "--encoder", str(distilbert)]
-    command += ["--precision", "fp32"]
+    monkeypatch.setattr(Neural, "check", lambda *_: None)  # reads all passages, for BM25
+    command = ["run", system, "--recipe", "paper", "--set", f"encoder={distilbert}"]
+    command += ["--set", "precision=fp32"]
     command += ["--shift", "topics", "--data", str(topics), "--collection", "vast"]
     command += ["--out", str(tmp_path / "runs"), "--dry-run"]
-
     done = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False)
-    planned = json.loads(done.stdout)
     folder = tmp_path / "runs" / system / "topics"
-    assert [one["run"] for one in planned] == [
-        str(folder / f"{group}.run.gz") for group in TEST_QUERIES
+    assert json.loads(done.stdout) == [
+        {"run": str(folder / f"{group}.run.gz"), "state": "new"} for group in TEST_QUERIES
     ]
-    assert {one["state"] for one in planned} == {"new"}
-    (estimate,) = {json.dumps(one["estimate"]): one["estimate"] for one in planned}.values()
-    architecture: Any = ARCHITECTURES[system]
-    recipe = load_recipe(architecture, system, "paper")
-    work = recipe.work(DISTILBERT, PASSAGES, sum(TEST_QUERIES.values()), 0)
-    assert estimate == {
-        "steps": {"bi-encoder": 100_000, "splade": 100_000}.get(system, 150_000),
-        "seconds": (work.training + work.searching) / (1e14 * estimates._EFFICIENCY),
-        "bytes": work.index_bytes + estimates._COPIES * DISTILBERT.bytes,
-    }
     assert not (tmp_path / "runs").exists()
-
-    if system != "bi-encoder":
-        return  # How a plan is written depends on no system.
-    done = CliRunner().invoke(app, command, catch_exceptions=False)
-    first = done.stdout.splitlines()[0]
-    time, disk = duration(estimate["seconds"]), f"{estimate['bytes'] / 1e9:.1f} GB of disk"
-    steps = f"{estimate['steps']:,} steps"
-    assert first == f"new       {folder}/C0.run.gz  {steps}, estimated {time}, {disk}"
-    all_five = duration(5 * estimate["seconds"])
-    assert done.stderr == (
-        f"5 of 5 runs to make; a rough estimate is {all_five} here, plus starting and reading\n"
-    )
-
-
-def test_a_plan_that_knows_no_time_names_none(
-    topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("msshift_bench.data.sources.open_collection", lambda *_, **__: Vast())
-    command = ["baseline", "run", "splade", "--recipe", "paper", "--encoder", str(tmp_path / "no")]
-    command += ["--data", str(topics), "--collection", "vast", "--held-out", "C1", "--dry-run"]
-    done = CliRunner().invoke(app, command)
-    assert done.stdout == "new       runs/splade/topics/C1.run.gz  100,000 steps\n"
-    assert done.stderr == "1 of 1 runs to make\n"
-    # The run itself would refuse to start: the plan says why, and exits with the same code.
-    assert isinstance(done.exception, MissingError)
-    assert re.match("this machine cannot make them: no encoder .*no: ", str(done.exception))
 
 
 # ---- the first steps ------------------------------------------------------------------------
@@ -190,10 +143,12 @@ def length(build_once: Build) -> Path:
     return build_once("mini:300", "length")
 
 
-def shortened(recipe: Recipe, encoder: Path) -> Recipe:
+def shortened(recipe: Neural, encoder: Path) -> Neural:
     """Return a recipe of two steps for a machine without a GPU, its other fields unchanged."""
     validation = recipe.validation and recipe.validation.changed(every=2, queries=2, depth=2)
-    return recipe.with_options(encoder=str(encoder), precision="fp32").changed(
+    return recipe.changed(
+        encoder=str(encoder),
+        precision="fp32",
         batch_size=4,
         accumulate=2,
         steps=2,
@@ -211,11 +166,11 @@ def test_the_first_steps(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    architecture: Any = ARCHITECTURES[system]
+    architecture: Any = neural_systems()[system]
     models = []
 
     def first_passage(
-        model: Any, task: Task, search: Any, index: Callable[[], Bm25]
+        model: Any, task: Run, search: Any, index: Callable[[], Bm25]
     ) -> Iterator[tuple[str, Ranking]]:
         models.append(model)
         yield from ((row.query_id, {"1": 1.0}) for row in task.queries)
@@ -223,14 +178,15 @@ def test_the_first_steps(
     monkeypatch.setattr(architecture, "rankings", staticmethod(first_passage))
     monkeypatch.setattr(architecture, "conclusion", lambda *_: "")
     recipe = shortened(load_recipe(architecture, system, "paper"), small_distilbert)
-    (run,) = run_system(
-        TrainedSystem(recipe, "paper"),
-        ["length"],
+    plan = Plan(
+        system=recipe,
+        shifts=["length"],
         data=length,
         collection="mini:300",
         out=tmp_path,
         held_out=["short"],
     )
+    (run,) = make(plan)
     said = sidecar(run)
     training = said["training"]
     assert training["steps"] == 2

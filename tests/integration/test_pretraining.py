@@ -136,7 +136,7 @@ def test_a_complete_encoder_is_left_as_it_is(
 def test_what_stands_in_the_way_is_named(
     folder: Path, msshift: Callable[..., Done], encoder: Path
 ) -> None:
-    command = ["baseline", "pretrain", "--collection", str(folder / "one")]
+    command = ["pretrain", "--collection", str(folder / "one")]
     tiny = ["--recipe", str(folder / "tiny.toml")]
     done = msshift(*command, *tiny, "--out", str(encoder), "--seed", "9")
     assert done.returncode == 2
@@ -161,7 +161,7 @@ def test_what_stands_in_the_way_is_named(
 
 
 def test_the_installed_command_names_what_is_missing(script: Command, tmp_path: Path) -> None:
-    done = script("baseline", "pretrain", "--collection", "nowhere", "--out", "encoder")
+    done = script("pretrain", "--collection", "nowhere", "--out", "encoder")
     assert done.returncode == 3
     assert "no folder nowhere" in done.stderr
     assert not list(tmp_path.iterdir())
@@ -173,7 +173,7 @@ def test_a_run_says_what_its_encoder_has_seen(
     recipe = folder / "splade.toml"
     recipe.write_text(tiny_recipe("splade", steps=2))
     request = (
-        *("baseline", "run", "splade", "--shift", "length"),
+        *("run", "splade", "--shift", "length"),
         *("--data", str(build_once("mini:300", "length")), "--recipe", str(recipe)),
         *("--encoder", str(encoder), "--out", str(folder / "runs")),
     )

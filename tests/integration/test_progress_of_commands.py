@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.support.fabricated import write_runs
 from benchmarks.support.synthetic_entries import hostile_entries
-from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.evaluation import compare_run_sets, evaluate_run_sets
 from msshift_bench.leaderboard.site import build_site
 from tests.conftest import Build, Command
+from tests.support.making import make_runs
 
 COLLECTION = "mini:300"
 
@@ -41,7 +41,7 @@ def data(build_once: Build) -> Path:
 
 def test_a_system_s_stages_fill_their_bars(data: Path, tmp_path: Path) -> None:
     told = Told()
-    run_baseline("bm25", ["length"], data=data, collection=COLLECTION, out=tmp_path, progress=told)
+    make_runs("bm25", ["length"], data=data, collection=COLLECTION, out=tmp_path, progress=told)
     ends = told.ends()
     assert list(ends) == ["bm25 on length: index", "bm25 on length: search"]
     assert ends["bm25 on length: index"] == (300, 300)
@@ -70,7 +70,7 @@ def test_a_log_says_what_was_made_what_is_left_and_what_was_skipped(
     build_once: Build, tmp_path: Path, msshift: Command
 ) -> None:
     data = build_once(COLLECTION, "length", "wh-words")
-    command = ("baseline", "run", "bm25", "--data", data)
+    command = ("run", "bm25", "--data", data)
     first = msshift(*command, "--shift", "length").stderr.splitlines()
     assert first[0].startswith("bm25 on length: made in ")
     second = msshift(*command).stderr.splitlines()

@@ -19,7 +19,6 @@ from msshift_bench.baselines.biencoder import (
     search_vectors,
 )
 from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
-from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.published import search_published
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
@@ -27,6 +26,7 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini import generator as mini
 from msshift_bench.search.ranking import PassageIds
 from tests.conftest import Build
+from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 
 pytestmark = pytest.mark.neural
@@ -160,7 +160,7 @@ def test_an_unknown_index_is_refused_before_anything_is_trained(
     recipe.write_text(tiny_recipe("bi-encoder", search={"index": "HNWS32"}))
     given: dict[str, Any] = {"collection": "mini:300", "recipe": recipe, "held_out": ["short"]}
     with pytest.raises(UsageError, match="faiss cannot search by index 'HNWS32'"):
-        run_baseline(
+        make_runs(
             "bi-encoder",
             ["length"],
             data=build_once("mini:300", "length"),

@@ -37,7 +37,7 @@ def small_model(small_encoder: Path) -> MakeModel:
 
         recipe = (
             load_recipe(system, system.name, "mini")
-            .with_options(encoder=str(small_encoder), seed=3)
+            .changed(encoder=str(small_encoder), seed=3)
             .changed(query_length=12, passage_length=40, **changes)
         )
         with quiet_libraries():

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.model_kinds import ARCHITECTURES
+from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
 
 pytestmark = pytest.mark.neural
 
-TRANSFORMERS = [one for one in ARCHITECTURES.values() if not one.module_name]
+TRANSFORMERS = [one for one in neural_systems().values() if not one.module_name]
 """The systems with losses of their own; the other re-rankers have monoBERT's."""
 
 TEXTS = [passage.text for passage in passages(6)]
@@ -61,6 +61,6 @@ def test_the_loss_is_the_teacher_s_and_the_weighted_judgements(
 
 
 def test_judgements_alone_have_no_weight(small_model: Any) -> None:
-    _, recipe = small_model(ARCHITECTURES["bi-encoder"])
+    _, recipe = small_model(neural_systems()["bi-encoder"])
     with pytest.raises(UsageError, match=r"judgement_weight: it is 0\.5 and there is no teacher"):
         recipe.changed(judgement_weight=0.5)

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines.monobert import MonoBert
 from msshift_bench.baselines.recipe import SearchSettings
 from msshift_bench.baselines.reranker import pair_scores
-from msshift_bench.baselines.system import RunFacts, Task
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
 from msshift_bench.records import Row
 from msshift_bench.search.bm25 import Bm25
-from msshift_bench.shifts import get_shift
 
 pytestmark = pytest.mark.neural
 
@@ -42,24 +41,13 @@ def test_the_order_is_that_of_the_scores(
     model, _ = small_model(SYSTEM)
     collection = open_collection("mini:60")
     queries = [*list(collection.queries)[:7], SimpleNamespace(query_id="none", text="zzzz")]
-    task = Task(
-        name="monobert without training",
-        shift=get_shift("length"),
-        held_out=None,
-        collection=collection,
-        queries=tuple(Row.judged(query.query_id, query.text, "short", {}) for query in queries),
-        train=(),
-        validation=(),
-        triples=None,
-        work=tmp_path,
-        record=RunFacts(),
-        progress=lambda *_: None,
-    )
+    rows = tuple(Row.judged(query.query_id, query.text, "short", {}) for query in queries)
+    run = bare_run(collection, tmp_path, queries=rows)
     texts = {passage.doc_id: passage.text for passage in collection.passages()}
     bm25 = Bm25(collection.passages())
     search = SearchSettings(depth=10, batch_size=4)
 
-    found = dict(SYSTEM.rankings(model, task, search, lambda: bm25))
+    found = dict(SYSTEM.rankings(model, run, search, lambda: bm25))
 
     assert list(found) == [query.query_id for query in queries]
     assert found["none"] == {}
@@ -74,7 +62,7 @@ def test_the_order_is_that_of_the_scores(
 
     # What was scored is not scored again.
     assert len(list((tmp_path / "scores").iterdir())) == 4
-    assert dict(SYSTEM.rankings(None, task, search, lambda: bm25)) == found
+    assert dict(SYSTEM.rankings(None, run, search, lambda: bm25)) == found
 
 
 @pytest.mark.parametrize("kind", ["binary", "softmax"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from msshift_bench.baselines.backbones import quiet_libraries
-from msshift_bench.baselines.model_kinds import kind_of_model
+from msshift_bench.baselines.finding import kind_of_model
 from msshift_bench.baselines.monot5 import MonoT5
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.reranker import pair_scores

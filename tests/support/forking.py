@@ -73,13 +73,13 @@ SHORT = (
     SMALL
     + BRIEF
     + """
-from msshift_bench.baselines import pretraining, registry
+from msshift_bench.baselines import opening, pretraining
 from msshift_bench.baselines.recipe_files import parse_recipe
 def parse_short(*arguments):
     recipe = parse_recipe(*arguments)
     random = recipe.random.changed(layers=1, hidden=16, inner=32, vocabulary=300)
     return recipe.changed(steps=2, checkpoint_every=2, random=random)
-registry.parse_recipe = pretraining.parse_recipe = parse_short
+opening.parse_recipe = pretraining.parse_recipe = parse_short
 """
 )
 """Makes models barely train, and a report brief: what models learn is tested apart."""
@@ -153,7 +153,7 @@ def run_msshift(
     """
     # BM25 needs no models: quick tests of it shall not wait for a server of theirs.
     trains = tuple(arguments[:2]) == ("leakage", "experiment") or arguments[:1] == ["demo"]
-    models = trains or (arguments[:1] == ["baseline"] and "bm25" not in arguments)
+    models = trains or (arguments[:1] in (["run"], ["pretrain"]) and "bm25" not in arguments)
     # The doctor asks torch for a GPU.
     libraries = NEURAL if models or arguments[:1] == ["doctor"] else PRELOADED
     given = ["msshift", *arguments]

@@ -15,7 +15,7 @@ def run_in_small_parts(
 ) -> None:
     """Run a baseline for the shift ``length``; tell of every event, and wait to be let on."""
     from msshift_bench.baselines import block_search, reranker
-    from msshift_bench.baselines.driver import run_baseline
+    from tests.support.making import make_runs
 
     block_search._SIZE = 60
     reranker._PAIRS = 200
@@ -24,4 +24,4 @@ def run_in_small_parts(
         events.send(event)
         events.recv()
 
-    run_baseline(system, ["length"], data=data, out=out, progress=tell, **options)
+    make_runs(system, ["length"], data=data, out=out, progress=tell, **options)

@@ -13,9 +13,9 @@ KINDS = ("bi-encoder", "splade", "colbert", "monobert", "monot5", "knrm")
 def save_tiny_models(folder: Path) -> None:
     """Save a BERT as ``bert``, and a model of each kind on it as ``my-<kind>``."""
     from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
+    from msshift_bench.baselines.finding import neural_systems
     from msshift_bench.baselines.recipe import RandomEncoder
     from msshift_bench.baselines.recipe_files import load_recipe
-    from msshift_bench.baselines.registry import ARCHITECTURES
     from msshift_bench.mini.generator import passages
 
     shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)
@@ -23,7 +23,7 @@ def save_tiny_models(folder: Path) -> None:
     make_random_encoder(folder / "bert", shape, texts, length=124, seed=1)
     with quiet_libraries():
         for name in KINDS:
-            architecture = ARCHITECTURES[name]
+            architecture = neural_systems()[name]
             recipe = load_recipe(architecture, name, "mini")
             start = folder / "bert"
             if name in ("monot5", "knrm"):

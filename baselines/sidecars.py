@@ -15,10 +15,7 @@ from msshift_bench.errors import UsageError, spell_out
 from msshift_bench.plumbing import is_as_written
 from msshift_bench.schema import Place, Schema
 
-__all__ = ["OTHER_NAME", "check_same", "hardware", "installed_versions", "is_complete"]
-
-OTHER_NAME = "Choose another --out or --name, or remove"
-"""How to go on where a run was made differently; what to remove follows."""
+__all__ = ["check_same", "hardware", "installed_versions", "is_complete", "read_json"]
 
 _PACKAGES = (
     "msshift-bench",
@@ -53,8 +50,14 @@ def hardware() -> dict[str, object]:
     return {"machine": platform.machine(), "cpus": os.cpu_count() or 1}
 
 
-def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object]) -> bool:
+def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object], elsewhere: str) -> bool:
     """Return whether a run is there, whole, and the requested one.
+
+    Args:
+        run: the run file.
+        sidecar: the file that says what made it.
+        identity: what decides the requested run.
+        elsewhere: what the caller changes to have it written elsewhere.
 
     Raises:
         UsageError: if the sidecar differs from `identity`, was changed, or describes another run.
@@ -65,7 +68,12 @@ def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object]) -> boo
     recorded = read_json(sidecar, made_again)
     if not is_as_written(recorded):
         raise UsageError(f"{sidecar} was changed after it was written; {made_again}")
-    check_same(recorded, identity, sidecar, f"{OTHER_NAME} {sidecar} and {run.name}")
+    check_same(
+        recorded,
+        identity,
+        sidecar,
+        f"Choose another {elsewhere}, or remove {sidecar} and {run.name}",
+    )
     if not run.is_file():
         return False
     if sha256_of(run) != recorded.get("run_sha256"):

@@ -1,0 +1,285 @@
+"""Systems of models that were not trained here: in memory, from a factory, or published."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, PrivateAttr
+
+from msshift_bench.baselines.backbones import quiet_libraries, require_libraries
+from msshift_bench.baselines.biencoder import SIMILARITIES
+from msshift_bench.baselines.candidates import reranks_tag
+from msshift_bench.baselines.finding import kind_of_model, named_kind, neural_systems
+from msshift_bench.baselines.recipe import SearchSettings
+from msshift_bench.baselines.system import Run, System
+from msshift_bench.baselines.user_models import describe_model
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, require
+from msshift_bench.plumbing import quieten
+from msshift_bench.records import Passage
+from msshift_bench.search import Bm25, Ranking
+
+__all__ = ["FactorySystem", "ModelSystem", "open_model"]
+
+_PASSAGES = "passages"
+"""The folder of encoded passages in that of a run's unfinished work."""
+
+_FIELDS = ("kind", "similarity", "search")
+"""What can be said of a published model."""
+
+_LOUD = ("datasets", "transformers")
+
+_TEXTS = ["what is a word"], ["A word is what is said.", "Frogs live in ponds."]
+"""A query, and passages, to see whether a model's scores are its own."""
+
+
+class ModelSystem(System):
+    """A model in memory, the same for all groups.
+
+    Attributes:
+        ranker: how it ranks, a `Ranker`.
+        model: the model.
+        search: how passages are searched with it.
+        label: the name of its runs, unless the plan gives one.
+        origin: where the model is from, for the sidecar: a folder, an id, or the name of a class.
+        given: what else decides the model; JSON values.
+        keeps: whether the passages that it encodes are kept until `forget`, for the runs on other
+            shifts.
+
+    Raises:
+        UsageError: if the model cannot rank passages as it is.
+    """
+
+    name = ""
+
+    ranker: Any
+    model: Any
+    search: SearchSettings
+    label: str
+    origin: str
+    given: dict[str, Any] = Field(default_factory=dict)
+    keeps: bool = False
+
+    _described: dict[str, object] = PrivateAttr(default_factory=dict)
+    _kept: Path | None = PrivateAttr(default=None)
+
+    def model_post_init(self, _context: Any) -> None:
+        """Check the model, and describe it."""
+        self.ranker.check_model(self.model)
+        self._described = describe_model(self.model)
+
+    def run_set(self) -> str:
+        """Return the label."""
+        return self.label
+
+    def tag(self, name: str) -> str:
+        """Return the run tag, which says if the model only reranks."""
+        return name + reranks_tag(self.ranker.reranks(self.search))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the model, the digests of its weights and settings, and how it searches."""
+        return {
+            "architecture": self.ranker.name,
+            "model": self.origin,
+            **self._described,
+            "search": self.search.parameters(),
+            **({"given": self.given} if self.given else {}),
+        }
+
+    def hardware(self) -> Mapping[str, object]:
+        """Return the device of the model, and the threads that torch uses."""
+        device = getattr(self.model, "device", None)
+        if not self._described or device is None:
+            return {}
+        torch = require("torch", "neural", self.label)
+        kind = torch.device(device).type
+        return {
+            "device": torch.cuda.get_device_name(device) if kind == "cuda" else kind,
+            "torch_threads": torch.get_num_threads(),
+        }
+
+    def check_installed(self) -> None:
+        """Check for the libraries of the search."""
+        for module in self.ranker.libraries:
+            require(module, "neural", self.label)
+        if self.ranker.reranks(self.search):
+            Bm25([Passage("1", "word")])
+
+    def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages unless that is done, and rank."""
+        key = hashlib.sha256(json.dumps(self._described, sort_keys=True).encode()).hexdigest()[:16]
+        work, kept = run.work / key, run.work.parents[1] / key
+        if not self._described and self._kept is None:
+            # Nothing tells whether an earlier process had the same model.
+            for folder in (work, kept):
+                shutil.rmtree(folder, ignore_errors=True)
+        work.mkdir(exist_ok=True)
+        if self.keeps:
+            with suppress(OSError):  # There is none yet, or this run has begun before.
+                kept.rename(work / _PASSAGES)
+        with quieten(*(sys.modules[name] for name in _LOUD if name in sys.modules)):
+            yield from self.ranker.rankings(
+                self.model, replace(run, work=work), self.search, run.bm25
+            )
+        if self.keeps:
+            self._kept = kept
+            with suppress(OSError):  # There is none, or another process has kept the same.
+                (work / _PASSAGES).rename(kept)
+
+    def forget(self) -> None:
+        """Remove the passages that are kept for other shifts."""
+        if self._kept is not None:
+            shutil.rmtree(self._kept, ignore_errors=True)
+            with suppress(OSError):  # Something else is at work there.
+                for parent in list(self._kept.parents)[:2]:
+                    parent.rmdir()
+
+
+class FactorySystem(System):
+    """A model for every held-out group, made when its turn comes, and dropped after its run.
+
+    Attributes:
+        make: takes the run, whose group the model must not have seen, and the seed, and returns the
+            system of its model.
+        label: the name of its runs, unless the plan gives one.
+        search: how passages are searched, as far as it was said; JSON values.
+        given: what else decides the models; JSON values.
+        seed: the seed of a replicate.
+    """
+
+    name = ""
+    per_group = True
+    trains = False
+
+    make: Callable[[Run, int | None], ModelSystem]
+    label: str
+    search: dict[str, Any] = Field(default_factory=dict)
+    given: dict[str, Any] = Field(default_factory=dict)
+    seed: int | None = None
+
+    _hardware: Mapping[str, object] = PrivateAttr(default_factory=dict)
+
+    def run_set(self) -> str:
+        """Return the label."""
+        return self.label
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what is known before a model is made."""
+        return {
+            "architecture": "factory",
+            **({} if self.seed is None else {"seed": self.seed}),
+            "search": self.search,
+            **({"given": self.given} if self.given else {}),
+        }
+
+    def hardware(self) -> Mapping[str, object]:
+        """Return the hardware of the model that `rank` made last."""
+        return self._hardware
+
+    def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Make the model, at once, so that its tag is known; then encode and rank."""
+        with run.stage("model"):
+            system = self.make(run, self.seed)
+        run.facts["model"] = system.parameters()
+        system.check_installed()
+        run.tag, self._hardware = system.tag(run.tag), system.hardware()
+        return system.rank(run)
+
+
+def open_model(model: str, changes: Mapping[str, Any]) -> ModelSystem:
+    """Return the system of a published model, which ranks without being trained.
+
+    Args:
+        model: a folder, or an id of the Hugging Face Hub.
+        changes: ``kind``, a name in `neural_systems`, by default the one in its settings;
+            ``similarity``, how a bi-encoder's vectors are compared, ``dot`` or ``cosine``, by
+            default as its settings say (sentence-transformers takes the cosine for a model that
+            does not); and ``search``, fields of ``[search]`` in the recipes of that kind, by
+            default 1000 passages per ranking, 64 texts at a time, and exact search. ColBERT's
+            candidates ``tokens`` are found as in its recipe ``paper``.
+
+    Raises:
+        UsageError: if the model's settings do not name its kind, or name another, if its files lack
+            weights of that kind, or it cannot search like that.
+        NotFoundError: if there is no such model.
+        MissingExtraError: if the neural libraries are not installed.
+    """
+    for name in changes:
+        if name not in _FIELDS:
+            raise UnknownNameError("field of a published model", name, _FIELDS)
+    kind, similarity = changes.get("kind"), changes.get("similarity")
+    kinds = neural_systems()
+    if kind not in (None, *kinds):
+        raise UnknownNameError("kind of model", str(kind), kinds)
+    chosen = kind or kind_of_model(model)
+    ranker = kinds[chosen]
+    settings = ranker.search_by(changes.get("search", {}))
+    label = Path(model).name
+    require_libraries(label)
+    if similarity is not None and chosen != "bi-encoder":
+        raise UsageError(f"similarity is of bi-encoders, and {model} is a model of {chosen}")
+    if similarity not in (None, *SIMILARITIES):
+        raise UnknownNameError("similarity", str(similarity), SIMILARITIES)
+    named = chosen if kind is None else _named(model)
+    if named not in (None, chosen):
+        raise UsageError(
+            f"{model} is a model of {named}, as its settings say, and not of {chosen}; leave kind "
+            "out"
+        )
+    with quiet_libraries():
+        loaded = _load(ranker, model) if named else _load_whole(ranker, model)
+    if similarity is not None:
+        loaded.similarity_fn_name = similarity
+    return ModelSystem(
+        ranker=ranker, model=loaded, search=settings, label=label, origin=model, keeps=True
+    )
+
+
+def _named(model: str) -> str | None:
+    """Return the kind that a model's settings name; `None` if they cannot be read, either."""
+    try:
+        return named_kind(model)
+    except NotFoundError:  # To load the model says more, and may find it in the cache.
+        return None
+
+
+def _load_whole(ranker: Any, model: str) -> Any:
+    """Return a model whose settings name no kind, if its files hold all weights of this kind.
+
+    sentence-transformers draws the weights that are missing, such as those of a head, without an
+    error. Some take no part, such as BERT's pooler in a bi-encoder. So the scores decide.
+
+    Raises:
+        UsageError: if weights are missing that take part.
+    """
+
+    def scores(seed: int) -> tuple[Any, npt.NDArray[np.float32]]:
+        loaded = _load(ranker, model, seed)
+        found = ranker.score(loaded, *_TEXTS, [np.arange(len(_TEXTS[1]))], 1)
+        return loaded, np.concatenate(list(found))
+
+    _, before = scores(1)
+    loaded, after = scores(0)
+    if not np.allclose(before, after, rtol=1e-3, atol=1e-6, equal_nan=True):
+        raise UsageError(
+            f"{model} lacks weights of a model of {ranker.name}: they would be random; take "
+            "one that was trained as such, or name its kind with --set kind=KIND"
+        )
+    return loaded
+
+
+def _load(ranker: Any, model: str, seed: int = 0) -> Any:
+    """Load a model; weights that its files lack are the same each time, for one seed."""
+    torch = require("torch", "neural", ranker.name)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return ranker.load_model(model)

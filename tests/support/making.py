@@ -1,0 +1,33 @@
+"""Runs in one call: a system by its name, with a recipe and other values of its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.baselines import Plan, Run, make, open_system
+from msshift_bench.plumbing import Progress, silent
+
+__all__ = ["make_runs", "plan_runs"]
+
+
+def make_runs(
+    what: str, shifts: Sequence[str], *, progress: Progress = silent, **options: Any
+) -> list[Path]:
+    """Make runs. Options are those of a `Plan`, ``recipe``, and fields of the system."""
+    return make(_plan(what, shifts, options), progress=progress)
+
+
+def plan_runs(what: str, shifts: Sequence[str], **options: Any) -> list[Run]:
+    """Return the runs that `make_runs` would make."""
+    return _plan(what, shifts, options).runs()
+
+
+def _plan(what: str, shifts: Sequence[str], options: dict[str, Any]) -> Plan:
+    names = {field.name for field in fields(Plan)}
+    of_plan = {name: value for name, value in options.items() if name in names}
+    changes = {name: value for name, value in options.items() if name not in names}
+    system = open_system(what, changes.pop("recipe", None), changes)
+    return Plan(system=system, shifts=shifts, **of_plan)
