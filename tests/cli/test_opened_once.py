@@ -29,8 +29,8 @@ holds the folder, because another process may have changed the data set in betwe
         ("evaluate RUNS --data DATA --by length", 1, 0),
         ("compare RUNS --data DATA", 1, 0),
         ("run bm25 --data DATA --out OUT --dry-run", 1, 1),
-        ("triples build DATA --negatives 2 --depth 20", AMENDED, 1),
-        ("triples export length-long-triples OUT --data DATA --text", 1, 1),
+        ("triples DATA --negatives 2 --depth 20", AMENDED, 1),
+        ("export length-long-triples OUT --data DATA --text", 1, 1),
     ],
 )
 def test_a_command_opens_its_data_set_once(
