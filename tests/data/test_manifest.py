@@ -49,7 +49,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], list[str]]] = {
         lambda raw: (split(raw).update(rows="many", files=None), raw.update(texts=1)),
         [
             "texts: expected true or false, found a number [wrong-type]",
-            "configs.length-short.test.files: expected a list, found nothing [wrong-type]",
+            "configs.length-short.test.files: must not be empty [missing-field]",
             "configs.length-short.test.rows: expected a whole number, found a text [wrong-type]",
         ],
     ),
@@ -64,9 +64,10 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], list[str]]] = {
             raw["shifts"].update(lenght={}),
         ),
         [
-            "shifts.length.rows.short.train: -1 is not from 0 to 9007199254740992 [out-of-range]",
+            "shifts.length.rows.short.train: Input should be greater than or equal to 0 (found -1) "
+            "[out-of-range]",
             "shifts.length.balanced: is missing [missing-field]",
-            "shifts: unknown shift 'lenght'; did you mean 'length'? [unknown-shift]",
+            "shifts.lenght: unknown shift 'lenght'; did you mean 'length'? [unknown-shift]",
         ],
     ),
     "the collection": (
@@ -128,7 +129,7 @@ def test_a_value_that_was_changed_is_told_by_the_checksum(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("x" * 201, "201 characters"), ("a\nb", "control character U\\+000A")]
+    ("name", "said"), [("x" * 201, "201 characters"), ("a\nb", "holds a line break")]
 )
 def test_a_collection_whose_name_no_manifest_can_hold(
     tsv_folder: WriteFolder, tmp_path: Path, name: str, said: str
