@@ -323,11 +323,12 @@ def jobs_of(
             set's.
         NotFoundError: if there is no such data set or collection, or the data set lacks the
             triples that a system must train on.
-        DataError: if an extra test set and a shift have a query_id in common, with two texts, or
-            a file of variants holds none of a shift's.
+        DataError: if an extra test set and a shift have a query_id in common, with two texts, a
+            file of variants holds none of a shift's, or the collection none of a test set's
+            relevant passages.
     """
     dataset, collection = open_dataset(data), open_collection(collection)
-    given = read_extra_tests(also_test)
+    given = read_extra_tests(also_test, collection)
     folder = Path(out).expanduser()
     chosen = [get_shift(name) for name in dict.fromkeys(shifts)]
     sources: dict[str, ShiftData] = {}

@@ -238,8 +238,8 @@ def _checked_ranking(given: Any, query_id: str, ids: PassageIds, depth: int) -> 
     for doc_id in doc_ids:
         if not isinstance(doc_id, str):
             raise UsageError(
-                f"{where} holds the doc_id {doc_id!r}, a {type(doc_id).__name__}; doc_ids are the "
-                "collection's, as str"
+                f"{where} holds the doc_id {doc_id!r} of type {type(doc_id).__name__}; doc_ids are "
+                "the collection's, as str"
             )
     if len(set(doc_ids)) < len(doc_ids):
         twice = next(doc_id for doc_id in doc_ids if doc_ids.count(doc_id) > 1)

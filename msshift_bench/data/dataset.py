@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
+from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import DataInfo, Manifest, SplitEntry, read_manifest
 from msshift_bench.data.triples import TripleStream
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from msshift_bench.data.collection import Collection
-
 __all__ = [
+    "COLLECTION_VARIABLE",
     "HOME_VARIABLE",
     "Dataset",
     "SplitRows",
@@ -31,7 +31,11 @@ __all__ = [
     "load_triples",
     "locate",
     "open_dataset",
+    "open_source",
 ]
+
+COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
+"""The environment variable that names the collection that data sets were built from."""
 
 HOME_VARIABLE = "MSSHIFT_HOME"
 """The environment variable that names the folder of the built data set."""
@@ -307,3 +311,32 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
         IntegrityError: if a file is missing or is not the one that was built.
     """
     return open_dataset(path).triples(name)
+
+
+def open_source(
+    dataset: Dataset,
+    collection: Collection | str | Path | None,
+    qrels: str | Path | None = None,
+) -> Collection:
+    """Open the collection that a data set was built from.
+
+    Args:
+        dataset: the built data set.
+        collection: what `open_collection` takes; by default what ``MSSHIFT_COLLECTION`` names. Not
+            needed if the collection is generated: it is made again, whatever the variable names.
+        qrels: for a folder, the qrels file to read instead.
+
+    Raises:
+        NotFoundError: if there is no such collection.
+        UsageError: if the collection must be named.
+    """
+    built_from = dataset.manifest.collection
+    if collection is None:
+        generated = built_from.get("layout") == "generated"
+        collection = str(built_from["name"]) if generated else os.environ.get(COLLECTION_VARIABLE)
+    if not collection:
+        raise UsageError(
+            f"{dataset.folder} was built from {built_from['name']!r}; say where that is with "
+            f"--collection (in Python, collection) or {COLLECTION_VARIABLE}"
+        )
+    return open_collection(collection, qrels=qrels)

@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
-from msshift_bench.data.collection import find_text_file
+from msshift_bench.data.collection import Collection, find_text_file
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.manifest import DataInfo
-from msshift_bench.data.query_files import read_queries
-from msshift_bench.data.variants import Variant, read_variants
+from msshift_bench.data.reading import (
+    Variant,
+    query_rows,
+    read_judgements,
+    read_texts,
+    read_variants,
+)
 from msshift_bench.errors import (
     CollectionError,
     DataError,
@@ -26,13 +32,7 @@ from msshift_bench.plumbing import qrels_rows
 from msshift_bench.records import Query, Row
 from msshift_bench.shifts import can_name_runs
 
-__all__ = [
-    "TestSet",
-    "check_variants",
-    "holds_variants",
-    "read_extra_tests",
-    "read_test_folder",
-]
+__all__ = ["TestSet", "check_variants", "read_extra_tests", "read_test_folder"]
 
 _VARIANTS = "variants.tsv"
 
@@ -54,6 +54,8 @@ class TestSet:
         unjudged: how many further queries or variants it holds; they count nowhere.
         variants: those of its queries that are variants; they have `Variant.run_id` as id. Of a
             file that holds variants only they are those of any shift's queries; see `of_shift`.
+        absent: how many of its relevant passages the collection lacks that is searched; see
+            `within`.
     """
 
     # pytest looks for tests in classes of such a name.
@@ -69,6 +71,7 @@ class TestSet:
     folder: Path = Path()
     unjudged: int = 0
     variants: tuple[Variant, ...] = ()
+    absent: int = 0
 
     def __repr__(self) -> str:
         variants = f", {len(self.variants):,} variants" if self.variants else ""
@@ -81,9 +84,17 @@ class TestSet:
 
     @cached_property
     def facts(self) -> dict[str, object]:
-        """What decides a ranking for it, for sidecars: its name, and its queries' digest."""
+        """What sidecars say of it: its name, its queries' digest, and what the collection lacks."""
         queries = (Query(row.query_id, row.text) for row in self.rows)
-        return {"name": self.name, "queries_sha256": ContentDigest.of(queries).hexdigest()}
+        return {
+            "name": self.name,
+            "queries_sha256": ContentDigest.of(queries).hexdigest(),
+            **({"absent_passages": self.absent} if self.absent else {}),
+        }
+
+    def relevant_passages(self) -> set[str]:
+        """Return the doc_ids that are relevant to one of its queries."""
+        return {doc_id for row in self.rows for doc_id in row.relevant_doc_ids}
 
     def of_shift(self, shift: str, queries: Sequence[Row]) -> TestSet:
         """Return the test set itself or, of variants of any shift's queries, those of one shift.
@@ -130,7 +141,9 @@ def _relevant(judged: Mapping[str, int]) -> dict[str, int]:
     return {doc_id: grade for doc_id, grade in judged.items() if grade >= 1}
 
 
-def read_extra_tests(named: Mapping[str, str | Path]) -> tuple[TestSet, ...]:
+def read_extra_tests(
+    named: Mapping[str, str | Path], collection: Collection | None = None
+) -> tuple[TestSet, ...]:
     """Read extra test sets.
 
     Args:
@@ -139,19 +152,33 @@ def read_extra_tests(named: Mapping[str, str | Path]) -> tuple[TestSet, ...]:
             folder may hold ``variants.tsv`` (query_id, text, method), which are searched and judged
             with their queries. Instead of a folder, it may be a file of variants of the test
             queries of shifts.
+        collection: the collection that will be searched for them; all its passages are read once,
+            to count the relevant ones that it lacks.
 
     Raises:
         UsageError: if a name cannot be a folder's.
         NotFoundError: if there is no such folder or file, or the folder lacks a file.
         CollectionError: if a file is malformed, a judged query or the query of a variant has no
             text, or no query is judged.
+        DataError: if the collection holds no passage that is relevant to a query of a test set.
     """
-    return tuple(_read(name, Path(path).expanduser()) for name, path in named.items())
+    test_sets = tuple(_read(name, Path(path).expanduser()) for name, path in named.items())
+    absent = set[str]().union(*(test_set.relevant_passages() for test_set in test_sets))
+    if collection is None or not absent:
+        return test_sets
+    absent -= {passage.doc_id for passage in collection.passages() if passage.doc_id in absent}
+    return tuple(_within(test_set, absent, collection.name) for test_set in test_sets)
 
 
-def holds_variants(path: Path) -> bool:
-    """Return whether an extra test set has variants of queries: a file of them, or one in it."""
-    return path.is_file() or any((path / f"{_VARIANTS}{end}").is_file() for end in ("", ".gz"))
+def _within(test_set: TestSet, absent: set[str], collection: str) -> TestSet:
+    relevant = test_set.relevant_passages()
+    if relevant and relevant <= absent:
+        raise DataError(
+            f"{collection} holds none of the {len(relevant):,} passages that {test_set.folder} "
+            f"judges relevant, e.g. {min(relevant)!r}: every run for {test_set.name} would score "
+            "0; search the collection that it was judged on, with its doc_ids as they are"
+        )
+    return replace(test_set, absent=len(relevant & absent))
 
 
 def _read(name: str, folder: Path) -> TestSet:
@@ -162,14 +189,14 @@ def _read(name: str, folder: Path) -> TestSet:
         )
     if folder.is_file():
         return TestSet(name, {}, {}, folder=folder, variants=read_variants(folder))
-    extra = read_test_folder(name, folder)
-    if not holds_variants(folder):
-        return extra
+    test_set, texts = _read_folder(name, folder)
+    if not any((folder / f"{_VARIANTS}{end}").is_file() for end in ("", ".gz")):
+        return test_set
     path = find_text_file(folder, _VARIANTS)
     variants = read_variants(path)
-    check_variants(path, variants, dict(read_queries(find_text_file(folder, "queries.tsv"))))
-    held = [one for one in variants if one.query_id in extra.judged]
-    return _with_variants(extra, held, extra.judged)
+    check_variants(path, variants, texts)
+    judged = [variant for variant in variants if variant.query_id in test_set.judged]
+    return _with_variants(test_set, judged, test_set.judged)
 
 
 def read_test_folder(name: str, folder: Path) -> TestSet:
@@ -181,20 +208,43 @@ def read_test_folder(name: str, folder: Path) -> TestSet:
 
     Raises:
         NotFoundError: if there is no such folder, or it lacks a file.
-        CollectionError: if a file is malformed, a judged query has no text, or none is judged.
+        CollectionError: if a file is malformed, a judged query has no text, or none is judged; with
+            all that is wrong with both files.
     """
+    return _read_folder(name, folder)[0]
+
+
+def _read_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
+    """Return a test set and query_id -> text of all queries in its folder, judged or not."""
     if not folder.is_dir():
         raise NotFoundError(f"no folder {folder} for the test set {name}")
-    queries = read_queries(find_text_file(folder, "queries.tsv"))
-    texts = dict(zip(queries.ids, queries.texts, strict=True))
-    judged = _judgements(find_text_file(folder, "qrels.tsv"), texts)
-    rows = tuple(
-        Row.judged(query_id, texts[query_id], name, _relevant(judged[query_id]))
-        for query_id in sorted(judged)
+    queries_file = find_text_file(folder, "queries.tsv")
+    qrels_file = find_text_file(folder, "qrels.tsv")
+    findings = FindingLog()
+    queries = read_texts(query_rows(queries_file, findings), findings)
+    if not len(queries) and not len(findings):
+        findings.add("no-queries", "the file holds no query", str(queries_file))
+    texts = dict(queries)
+    judgements = read_judgements(
+        ((str(qrels_file), line, qrel) for line, qrel in qrels_rows(qrels_file, findings)),
+        findings,
+        None if len(findings) else texts,
     )
-    judged = {row.query_id: judged[row.query_id] for row in rows}
+    if not judgements and not len(findings):
+        message = f"it judges none of the {len(texts):,} queries"
+        fix = "add judgements: query_id, 0, doc_id, relevance"
+        findings.add("no-judgement", message, str(qrels_file), fix=fix)
+    findings.stop_if_any(CollectionError, f"the test set in {folder} cannot be used:")
+    judged: dict[str, dict[str, int]] = {}
+    for query_id, doc_id, relevance in sorted(judgements, key=attrgetter("query_id")):
+        judged.setdefault(query_id, {})[doc_id] = relevance
+    rows = tuple(
+        Row.judged(query_id, texts[query_id], name, _relevant(of_query))
+        for query_id, of_query in judged.items()
+    )
     unjudged = len(texts) - len(rows)
-    return TestSet(name, judged, {name: tuple(judged)}, rows=rows, folder=folder, unjudged=unjudged)
+    groups = {name: tuple(judged)}
+    return TestSet(name, judged, groups, rows=rows, folder=folder, unjudged=unjudged), texts
 
 
 def check_variants(path: Path, variants: Iterable[Variant], texts: Mapping[str, str]) -> None:
@@ -214,24 +264,3 @@ def check_variants(path: Path, variants: Iterable[Variant], texts: Mapping[str, 
             message = f"there is no query {variant.query_id!r}"
             findings.add("unknown-query", message, str(path), line, "remove the variant")
     findings.stop_if_any(CollectionError, f"not all variants in {path} have a query:")
-
-
-def _judgements(path: Path, texts: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    findings = FindingLog()
-    judged: dict[str, dict[str, int]] = {}
-    for line, (query_id, doc_id, relevance) in qrels_rows(path, findings):
-        if query_id not in texts:
-            message = f"query_id {query_id!r} is not in queries.tsv"
-            fix = "add the query, or remove the row"
-            findings.add("unknown-query", message, str(path), line, fix)
-        elif doc_id in judged.setdefault(query_id, {}):
-            message = f"query {query_id!r} and passage {doc_id!r} judged again"
-            findings.add("duplicate-judgement", message, str(path), line)
-        else:
-            judged[query_id][doc_id] = relevance
-    if not judged and not len(findings):
-        message = f"it judges none of the {len(texts):,} queries"
-        fix = "add judgements: query_id, 0, doc_id, relevance"
-        findings.add("no-judgement", message, str(path), fix=fix)
-    findings.stop_if_any(CollectionError, f"the judgements in {path} cannot be used:")
-    return judged

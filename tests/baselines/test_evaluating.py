@@ -263,7 +263,7 @@ NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_docum
         (_searching(lambda queries, k: {}), {}, "search gave a dict; it must give a list"),
         (_searching(lambda queries, k: [{}]), {}, "search gave 1 rankings for 64 queries"),
         (_searching(lambda queries, k: [7] * len(queries)), {}, "must map doc_ids to scores, or"),
-        (_searching(lambda queries, k: [{7: 1.0}] * len(queries)), {}, "the doc_id 7, a int"),
+        (_searching(lambda queries, k: [{7: 1.0}] * len(queries)), {}, "the doc_id 7 of type int"),
         (_searching(lambda queries, k: [{"gone": 1}] * len(queries)), {}, "'gone', which no"),
         (_searching(lambda queries, k: [{"7": "x"}] * len(queries)), {}, "must map doc_ids to"),
         (_searching(lambda queries, k: [{"7": [1, 2]}] * len(queries)), {}, "must map doc_ids to"),

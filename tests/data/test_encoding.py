@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.data.encoding import is_double_encoded
+from msshift_bench.data import is_double_encoded
 
 
 @given(st.characters(min_codepoint=0x80, exclude_categories=["Cs"]))

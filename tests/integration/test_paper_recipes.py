@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -99,11 +99,9 @@ class Vast(Collection):
     def passages(self) -> Iterator[Passage]:
         return repeat(Passage("1", "text"), PASSAGES)
 
-    def _read_queries(self, findings: object) -> Iterable[tuple[str, int, Query]]:
-        return ((self.name, n, Query(str(n), "text")) for n in range(ALL_QUERIES))
-
-    def _read_qrels(self, findings: object) -> Iterable[Any]:
-        return ()
+    def _read(self, part: str, findings: object) -> Iterator[tuple[str, int, Any]]:
+        count = ALL_QUERIES if part == "queries" else 0
+        return ((self.name, n, Query(str(n), "text")) for n in range(count))
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +128,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_plan_at_the_size_of_ms_marco(
     system: str, topics: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.data.sources.open_collection", lambda *_, **__: Vast())
+    monkeypatch.setattr("msshift_bench.data.dataset.open_collection", lambda *_, **__: Vast())
     monkeypatch.setattr(neural, "measure_speed", lambda: 1e14)
     command = ["baseline", "run", system, "--recipe", "paper", "--encoder", str(distilbert)]
     command += ["--precision", "fp32"]
@@ -171,7 +169,7 @@ def test_the_plan_at_the_size_of_ms_marco(
 def test_a_plan_that_knows_no_time_names_none(
     topics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.data.sources.open_collection", lambda *_, **__: Vast())
+    monkeypatch.setattr("msshift_bench.data.dataset.open_collection", lambda *_, **__: Vast())
     command = ["baseline", "run", "splade", "--recipe", "paper", "--encoder", str(tmp_path / "no")]
     command += ["--data", str(topics), "--collection", "vast", "--held-out", "C1", "--dry-run"]
     done = CliRunner().invoke(app, command)
