@@ -30,9 +30,9 @@ from msshift_bench.data.hub import (
     ask_hub,
     ask_only_if_it_answers,
     check_repo_name,
+    install_dataset,
     push_dataset,
 )
-from msshift_bench.data.installing import install_dataset
 from msshift_bench.data.manifest import (
     CARD_NAME,
     CROISSANT_NAME,
