@@ -5,7 +5,6 @@ holds manifests, content digests, the Hub, and training triples. It may use `plu
 `checked`, `shifts`, `records` and `errors`.
 """
 
-from msshift_bench.data.citations import cited
 from msshift_bench.data.collection import (
     IR_DATASETS_FAILURES,
     Collection,
@@ -18,6 +17,8 @@ from msshift_bench.data.dataset import (
     HOME_VARIABLE,
     Dataset,
     SplitRows,
+    Triple,
+    TripleStream,
     installed_folder,
     load_dataset,
     load_triples,
@@ -42,6 +43,7 @@ from msshift_bench.data.manifest import (
     Manifest,
     SplitEntry,
     check_collection_name,
+    cited,
     content_digest,
     holds_manifest,
     is_balanced,
@@ -62,8 +64,7 @@ from msshift_bench.data.test_sets import (
     read_extra_tests,
     read_test_folder,
 )
-from msshift_bench.data.triples import Triple, TripleStream
-from msshift_bench.data.triples_export import export_triples
+from msshift_bench.data.triples import export_triples
 from msshift_bench.data.verification import verify_dataset
 
 __all__ = [

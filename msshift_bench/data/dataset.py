@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.digests import sha256_of
-from msshift_bench.data.manifest import DataInfo, Manifest, SplitEntry, read_manifest
-from msshift_bench.data.triples import TripleStream
+from msshift_bench.data.manifest import DataInfo, Manifest, SplitEntry, TrainingSets, read_manifest
 from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError, require
 from msshift_bench.plumbing import cache_folder, settle
 from msshift_bench.records import Row
@@ -26,6 +26,9 @@ __all__ = [
     "HOME_VARIABLE",
     "Dataset",
     "SplitRows",
+    "Triple",
+    "TripleStream",
+    "canonical_lines",
     "installed_folder",
     "load_dataset",
     "load_triples",
@@ -42,6 +45,8 @@ HOME_VARIABLE = "MSSHIFT_HOME"
 
 _BATCH = 8192
 """Rows that are Python objects at a time."""
+
+_TRIPLES_BATCH = 65_536
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,6 +101,61 @@ class SplitRows(Sequence[Row]):
                 yield Row(query_id, text, group, tuple(doc_ids), tuple(relevances))
 
 
+class Triple(NamedTuple):
+    """A query, a passage that is relevant to it, and one that nobody judged relevant."""
+
+    query_id: str
+    positive_id: str
+    negative_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TripleStream:
+    """The triples of one config; every iteration streams them from its files.
+
+    Attributes:
+        files: Parquet files with the columns of `Triple`, in the order of their rows.
+        rows: number of triples.
+    """
+
+    files: tuple[Path, ...]
+    rows: int
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __iter__(self) -> Iterator[Triple]:
+        for batch in self.batches():
+            yield from map(Triple._make, zip(*(c.to_pylist() for c in batch), strict=True))
+
+    def batches(self, size: int = _TRIPLES_BATCH) -> Iterator[pa.RecordBatch]:
+        """Stream the columns of `Triple`, at most `size` rows at a time."""
+        import pyarrow.parquet as pq
+
+        for path in self.files:
+            with pq.ParquetFile(path) as file:
+                yield from file.iter_batches(size, columns=list(Triple._fields))
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the canonical lines: 64 hexadecimal digits."""
+        digest = hashlib.sha256()
+        for batch in self.batches():
+            digest.update(canonical_lines(batch))
+        return digest.hexdigest()
+
+
+def canonical_lines(batch: pa.RecordBatch) -> memoryview:
+    r"""Return ``query_id \t positive_id \t negative_id \n`` for every triple, in UTF-8."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    lines = pc.binary_join_element_wise(*batch.columns, "\t")
+    lines = pc.binary_join_element_wise(lines, "", "\n")
+    _, offsets, data = lines.buffers()
+    end = int(np.frombuffer(offsets, np.int32)[len(lines)])
+    return memoryview(data)[:end]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Dataset:
     """A built data set whose manifest has been read; `open_dataset` makes it.
@@ -120,7 +180,21 @@ class Dataset:
     @property
     def info(self) -> DataInfo:
         """What reports record of the data set."""
-        return DataInfo.of(self.manifest)
+        manifest = self.manifest
+        return DataInfo(
+            manifest.data_version,
+            manifest.edition,
+            manifest.content_digest,
+            str(manifest.collection["name"]),
+            {
+                shift: TrainingSets(
+                    facts["balanced"],
+                    {group: counts["train"] for group, counts in facts["rows"].items()},
+                )
+                for shift, facts in manifest.shifts.items()
+                if facts["balanced"] is not None
+            },
+        )
 
     def rows(self, config: str, split: str) -> SplitRows:
         """Read one split.
@@ -228,15 +302,14 @@ def locate(path: str | Path = DATASET_NAME) -> Path:
     else the one that was installed; any other path is the folder itself. The folder need not exist.
     If a process was killed while it replaced the folder, the folder is put back first.
     """
-    if str(path) != DATASET_NAME:
-        return _settled(Path(path).expanduser())
-    if home := os.environ.get(HOME_VARIABLE):
-        return _settled(Path(home).expanduser())
-    here, installed = _settled(Path(DATASET_NAME)), _settled(installed_folder())
-    return here if here.exists() or not installed.exists() else installed
-
-
-def _settled(folder: Path) -> Path:
+    folder = Path(path).expanduser()
+    if str(path) == DATASET_NAME and (home := os.environ.get(HOME_VARIABLE)):
+        folder = Path(home).expanduser()
+    elif str(path) == DATASET_NAME:
+        settle(folder)
+        settle(installed_folder())
+        if installed_folder().exists() and not folder.exists():
+            folder = installed_folder()
     settle(folder)
     return folder
 

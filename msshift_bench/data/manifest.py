@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict
@@ -29,6 +30,7 @@ from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write
 from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, holds_triples
 
 __all__ = [
+    "BIBTEX",
     "CARD_NAME",
     "CROISSANT_NAME",
     "DATA_VERSION",
@@ -39,6 +41,7 @@ __all__ = [
     "SplitEntry",
     "TrainingSets",
     "check_collection_name",
+    "cited",
     "content_digest",
     "holds_manifest",
     "is_balanced",
@@ -58,6 +61,28 @@ _BALANCED_WITHIN = 0.01
 
 _DESCRIBING = 3
 """The number of top terms that describe a topic."""
+
+BIBTEX: Mapping[str, str] = MappingProxyType(
+    {
+        "Lupart2023MsShift": """\
+@inproceedings{Lupart2023MsShift,
+  title={MS-Shift: An Analysis of MS MARCO Distribution Shifts on Neural Retrieval},
+  author={Simon Lupart and Thibault Formal and St{\\'e}phane Clinchant},
+  booktitle={ECIR},
+  year={2023},
+  note={arXiv:2205.02870}
+}""",
+        "Zhan2022Extrapolation": """\
+@inproceedings{Zhan2022Extrapolation,
+  title={Evaluating Interpolation and Extrapolation Performance of Neural Retrieval Models},
+  author={Jingtao Zhan and Xiaohui Xie and Jiaxin Mao and Yiqun Liu and Jiafeng Guo and Min Zhang
+    and Shaoping Ma},
+  booktitle={CIKM},
+  year={2022}
+}""",
+    }
+)
+"""Citation key -> entry."""
 
 
 class _Facts(Checked):
@@ -244,24 +269,6 @@ class DataInfo:
     collection: str = ""
     training: Mapping[str, TrainingSets] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, manifest: Manifest) -> DataInfo:
-        """Return the facts of a manifest."""
-        return cls(
-            manifest.data_version,
-            manifest.edition,
-            manifest.content_digest,
-            str(manifest.collection["name"]),
-            {
-                shift: TrainingSets(
-                    facts["balanced"],
-                    {group: counts["train"] for group, counts in facts["rows"].items()},
-                )
-                for shift, facts in manifest.shifts.items()
-                if facts["balanced"] is not None
-            },
-        )
-
 
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
     """Return one SHA-256 over the digests of all splits, in the order of their names.
@@ -347,3 +354,8 @@ def read_manifest(folder: Path) -> Manifest:
     if not is_whole:
         raise IntegrityError(f"{path} was changed: its {CHECKSUM} is another; {cure}")
     return manifest
+
+
+def cited(shifts: Iterable[str]) -> dict[str, str]:
+    """Return the papers to cite for shifts: citation key -> BibTeX entry."""
+    return {SHIFTS[shift].citation: BIBTEX[SHIFTS[shift].citation] for shift in shifts}
