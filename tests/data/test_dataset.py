@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from msshift_bench.data import (
     open_dataset,
     open_source,
     read_manifest,
+    rows_digest,
     verify_dataset,
 )
 from msshift_bench.dataset_builders.build import build_dataset
@@ -35,10 +34,17 @@ from msshift_bench.errors import (
     UsageError,
 )
 from msshift_bench.plumbing import with_checksum
-from msshift_bench.records import OTHERS
+from msshift_bench.records import OTHERS, Row
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, WriteFolder
 from tests.support.official_checkout import write_checkout
+
+ROWS = [
+    Row("1", 'what is a "gondola"', "wha", ("d1", "d2"), (1, 3)),
+    Row("2", "tab\t, newline\n, NUL\0, DEL\x7f, back\\slash, slash/", "how", (), ()),
+    Row("3", "caf\N{LATIN SMALL LETTER E WITH ACUTE} \u2028 \U0001f6f6", "who", ("é",), (2,)),
+    Row("4", "", "others", ("",), (1,)),
+]
 
 
 @pytest.fixture(scope="session")
@@ -155,36 +161,6 @@ def test_where_the_data_set_is_looked_for(
     monkeypatch.chdir(built.parent)
     assert locate() == Path("msshift")
     load_dataset("msshift", "length-short")
-
-
-@pytest.mark.slow
-def test_the_datasets_library_reads_the_same_rows(built: Path, tmp_path: Path) -> None:
-    # In a process of its own: the library reads its environment once, when it is imported.
-    script = (
-        "import datasets, json\n"
-        "d = datasets.load_dataset('msshift', 'length-short')\n"
-        "print(json.dumps([d.num_rows, list(d['test'])[:3]]))\n"
-        "print(json.dumps(datasets.get_dataset_config_names('msshift')))\n"
-    )
-    offline = {
-        "HF_HOME": str(tmp_path),
-        "HF_HUB_OFFLINE": "1",
-        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=built.parent,
-        env={**os.environ, **offline},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    (counts, first), configs = map(json.loads, done.stdout.splitlines())
-    splits = load_dataset(built, "length-short")
-    assert counts == {split: len(rows) for split, rows in splits.items()}
-    assert first == splits["test"].table.slice(0, 3).to_pylist()
-    assert set(configs) == set(read_manifest(built).configs)
 
 
 @pytest.mark.slow
@@ -320,3 +296,16 @@ def test_requests_that_make_no_sense(tmp_path: Path, tsv_folder: WriteFolder) ->
     with pytest.raises(DataError, match="no query of toy has a relevant passage"):
         build_dataset(open_collection(tsv_folder(qrels="q1 0 d1 0\n")), ["length"], tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_the_canonical_form_of_a_row_is_json() -> None:
+    def reference(rows: list[tuple[object, ...]]) -> str:
+        lines = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows)
+        return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+    splits = ["train", "test", "test", "validation"]
+    assert rows_digest(ROWS) == reference(list(ROWS))
+    with_splits: list[tuple[object, ...]] = [(*r, s) for r, s in zip(ROWS, splits, strict=True)]
+    assert rows_digest(ROWS, splits) == reference(with_splits)
+    with pytest.raises(ValueError, match="zip"):
+        rows_digest(ROWS, ["train"])
