@@ -51,5 +51,5 @@ class Generated(Collection):
                 rows.append(Row(f"q{len(rows)}", " ".join(asked), "", (str(passage),), (1,)))
         return sorted(rows)
 
-    def _read(self, part: str, findings: object) -> Iterator[tuple[str, int, Any]]:  # noqa: ARG002
+    def _read(self, part: str, findings: object) -> Iterator[tuple[str, int, Any, Any]]:  # noqa: ARG002
         return iter(())

@@ -22,6 +22,7 @@ from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.reading import (
     QrelColumns,
     QueryColumns,
+    qrel_rows,
     query_rows,
     read_judgements,
     read_texts,
@@ -36,8 +37,8 @@ from msshift_bench.errors import (
     name_of,
     require,
 )
-from msshift_bench.plumbing import jsonl_rows, qrels_rows, tsv_rows
-from msshift_bench.records import Passage, Qrel, Query
+from msshift_bench.plumbing import jsonl_rows, tsv_rows
+from msshift_bench.records import Passage
 
 __all__ = [
     "IR_DATASETS_FAILURES",
@@ -98,8 +99,8 @@ class Collection(ABC):
         """
 
     @abstractmethod
-    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any]]:
-        """Yield ``(source, line, query)`` or ``(source, line, judgement)``."""
+    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:
+        """Yield what `query_rows` or `qrel_rows` yields."""
 
     @cached_property
     def queries(self) -> QueryColumns:
@@ -137,7 +138,9 @@ class Collection(ABC):
         counts = {"queries": of_queries, "qrels": len(findings) - of_queries}
         malformed = " and the ".join(part for part, count in counts.items() if count)
         findings.stop_if_any(CollectionError, f"the {malformed} of {self.name} are malformed:")
-        return QrelColumns(*zip(*qrels, strict=True)) if qrels else QrelColumns((), (), ())
+        query_ids = tuple(query_id for query_id, _ in qrels)
+        doc_ids = tuple(doc_id for _, doc_id in qrels)
+        return QrelColumns(query_ids, doc_ids, tuple(qrels.values()))
 
     def provenance(self) -> dict[str, object]:
         """Return what a manifest records of the collection, e.g. counts and digests."""
@@ -162,9 +165,10 @@ class _Mini(Collection):
     def passages(self) -> Iterator[Passage]:
         return mini.passages(self.size)
 
-    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any]]:  # noqa: ARG002
-        made = mini.queries if part == "queries" else mini.qrels
-        return ((self.name, 0, row) for row in made(self.size))
+    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:  # noqa: ARG002
+        if part == "queries":
+            return ((self.name, 0, *query) for query in mini.queries(self.size))
+        return ((self.name, 0, qrel[:2], qrel.relevance) for qrel in mini.qrels(self.size))
 
 
 class _Folder(Collection):
@@ -225,16 +229,13 @@ class _Folder(Collection):
         for line, record in rows:
             yield line, Passage(record["_id"], f"{record['title']} {record['text']}".strip())
 
-    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any]]:
+    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:
         if part == "qrels":
-            for path in self.qrels_files:
-                for line, qrel in qrels_rows(path, findings):
-                    yield str(path), line, qrel
-        elif self.layout == "tsv":
-            yield from query_rows(self.queries_file, findings)
-        else:
-            for line, record in jsonl_rows(self.queries_file, ("_id", "text"), findings):
-                yield str(self.queries_file), line, Query(record["_id"], record["text"])
+            return qrel_rows(self.qrels_files, findings)
+        if self.layout == "tsv":
+            return query_rows(self.queries_file, findings)
+        rows = jsonl_rows(self.queries_file, ("_id", "text"), findings)
+        return ((str(self.queries_file), n, row["_id"], row["text"]) for n, row in rows)
 
 
 class _IrDataset(Collection):
@@ -252,12 +253,12 @@ class _IrDataset(Collection):
         for doc in self._rows("docs"):
             yield Passage(str(doc.doc_id), doc.default_text())
 
-    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any]]:  # noqa: ARG002
+    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:  # noqa: ARG002
         for row in self._rows(part):
             if part == "queries":
-                yield self.name, 0, Query(str(row.query_id), row.default_text())
+                yield self.name, 0, str(row.query_id), row.default_text()
             else:
-                yield self.name, 0, Qrel(str(row.query_id), str(row.doc_id), int(row.relevance))
+                yield self.name, 0, (str(row.query_id), str(row.doc_id)), int(row.relevance)
 
     def _rows(self, kind: str) -> Iterator[Any]:
         """Yield rows of ir_datasets, which may download them first.

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from msshift_bench.errors import CollectionError, DataError, FindingLog
-from msshift_bench.plumbing import tsv_rows, write_atomically
+from msshift_bench.plumbing import qrels_rows, tsv_rows, write_atomically
 from msshift_bench.records import Qrel, Query
 
 __all__ = [
     "QrelColumns",
     "QueryColumns",
     "Variant",
+    "qrel_rows",
     "query_rows",
     "read_judgements",
     "read_queries",
@@ -27,7 +27,8 @@ __all__ = [
 
 _MARK = "#"
 
-Fields = TypeVar("Fields", bound=tuple[Any, ...])
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,50 +85,57 @@ class QrelColumns:
 
 
 def read_table(
-    rows: Iterable[tuple[str, int, Fields]],
+    rows: Iterable[tuple[str, int, Key, Value]],
     findings: FindingLog,
-    key_of: Callable[[Fields], Hashable],
-    problem_of: Callable[[Fields, bool], tuple[str, ...]],
-) -> list[Fields]:
+    problem_of: Callable[[Key, Value, bool], tuple[str, ...]],
+) -> dict[Key, Value]:
     """Return the sound rows in their order; what is wrong with the others goes into `findings`.
 
     Args:
-        rows: source, line and fields of each row.
+        rows: source, line, key and value of each row; no two rows may have a key in common.
         findings: the log for findings.
-        key_of: returns what no two rows may have in common.
-        problem_of: takes a row, and whether its key was there; returns nothing for a sound row,
-            else a finding's code and message, and perhaps its fix.
+        problem_of: takes a key, its value, and whether the key was there before; returns nothing
+            for a sound row, else a finding's code and message, and perhaps its fix.
     """
-    sound: dict[Hashable, Fields] = {}
-    for source, line, fields in rows:
-        key = key_of(fields)
-        problem = problem_of(fields, key in sound)
+    sound: dict[Key, Value] = {}
+    for source, line, key, value in rows:
+        problem = problem_of(key, value, key in sound)
         if problem:
             code, message, *fix = problem
             findings.add(code, message, source, line, *fix)
         else:
-            sound[key] = fields
-    return list(sound.values())
+            sound[key] = value
+    return sound
 
 
-def query_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, int, Query]]:
-    """Yield source, line and query of a file: on a line query_id and text, between them a tab."""
-    for line, fields in tsv_rows(path, ("query_id", "text"), findings):
-        yield str(path), line, Query(*fields)
+def query_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, int, str, str]]:
+    """Yield source, line, query_id and text of the lines of a file, which divide both by a tab."""
+    source = str(path)
+    for line, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
+        yield source, line, query_id, text
 
 
-def read_texts(rows: Iterable[tuple[str, int, Query]], findings: FindingLog) -> QueryColumns:
+def qrel_rows(
+    paths: Iterable[Path], findings: FindingLog
+) -> Iterator[tuple[str, int, tuple[str, str], int]]:
+    """Yield source, line, query_id and doc_id, and relevance of the lines of files of qrels."""
+    for path in paths:
+        source = str(path)
+        for line, (query_id, doc_id, relevance) in qrels_rows(path, findings):
+            yield source, line, (query_id, doc_id), relevance
+
+
+def read_texts(rows: Iterable[tuple[str, int, str, str]], findings: FindingLog) -> QueryColumns:
     """Return queries, each of which has a text and an id of its own."""
-    queries = read_table(rows, findings, itemgetter(0), _problem_of_query)
-    ids, texts = zip(*queries, strict=True) if queries else ((), ())
-    return QueryColumns(ids, texts)
+    texts = read_table(rows, findings, _problem_of_query)
+    return QueryColumns(tuple(texts), tuple(texts.values()))
 
 
-def _problem_of_query(query: Query, is_repeated: bool) -> tuple[str, ...]:
+def _problem_of_query(query_id: str, text: str, is_repeated: bool) -> tuple[str, ...]:
     if is_repeated:
-        return "repeated-id", f"query_id {query.query_id!r} again"
-    if not query.text.strip():
-        return "empty-text", f"query {query.query_id!r} has no text"
+        return "repeated-id", f"query_id {query_id!r} again"
+    if not text.strip():
+        return "empty-text", f"query {query_id!r} has no text"
     return ()
 
 
@@ -148,27 +156,30 @@ def read_queries(path: Path) -> QueryColumns:
 
 
 def read_judgements(
-    rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog, queries: Container[str] | None
-) -> list[Qrel]:
-    """Return judgements of queries, of which none judges a pair again.
+    rows: Iterable[tuple[str, int, tuple[str, str], int]],
+    findings: FindingLog,
+    queries: Container[str] | None,
+) -> dict[tuple[str, str], int]:
+    """Return the judgements of queries: query_id and doc_id -> relevance.
 
     Args:
-        rows: source, line and judgement.
+        rows: what `qrel_rows` yields.
         findings: the log for findings.
         queries: the ids of the queries; `None` where they could not be read, so that any may be
             judged.
     """
 
-    def problem_of(qrel: Qrel, is_repeated: bool) -> tuple[str, ...]:
-        if queries is not None and qrel.query_id not in queries:
-            message = f"query_id {qrel.query_id!r} is not among the queries"
+    def problem_of(pair: tuple[str, str], _: int, is_repeated: bool) -> tuple[str, ...]:
+        query_id, doc_id = pair
+        if queries is not None and query_id not in queries:
+            message = f"query_id {query_id!r} is not among the queries"
             return "unknown-query", message, "add the query, or remove the row"
         if is_repeated:
-            pair = f"query {qrel.query_id!r} and passage {qrel.doc_id!r}"
-            return "duplicate-judgement", f"{pair} judged again"
+            message = f"query {query_id!r} and passage {doc_id!r} judged again"
+            return "duplicate-judgement", message
         return ()
 
-    return read_table(rows, findings, itemgetter(0, 1), problem_of)
+    return read_table(rows, findings, problem_of)
 
 
 class Variant(NamedTuple):
@@ -194,8 +205,8 @@ class Variant(NamedTuple):
         return f"{self.query_id}{_MARK}{self.method}"
 
 
-def _problem_of_variant(variant: Variant, is_repeated: bool) -> tuple[str, ...]:
-    query_id, text, method = variant
+def _problem_of_variant(key: tuple[str, str], text: str, is_repeated: bool) -> tuple[str, ...]:
+    query_id, method = key
     if len(method.split()) != 1 or _MARK in method:
         message = f"{method!r} is not a method's name"
         return "bad-method", message, f"name it by one word without {_MARK!r}"
@@ -216,14 +227,14 @@ def read_variants(path: Path) -> tuple[Variant, ...]:
     """
     findings = FindingLog()
     rows = (
-        (str(path), line, Variant(*fields))
-        for line, fields in tsv_rows(path, Variant._fields, findings)
+        (str(path), line, (query_id, method), text)
+        for line, (query_id, text, method) in tsv_rows(path, Variant._fields, findings)
     )
-    variants = read_table(rows, findings, attrgetter("run_id"), _problem_of_variant)
+    variants = read_table(rows, findings, _problem_of_variant)
     if not variants and not len(findings):
         findings.add("no-variants", "the file holds no variant", str(path))
     findings.stop_if_any(CollectionError, f"the variants in {path} cannot be used:")
-    return tuple(variants)
+    return tuple(Variant(query_id, text, method) for (query_id, method), text in variants.items())
 
 
 def write_variants(path: Path, variants: Iterable[Variant]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
 
 from msshift_bench.data.collection import Collection, find_text_file
@@ -16,6 +16,7 @@ from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.manifest import DataInfo
 from msshift_bench.data.reading import (
     Variant,
+    qrel_rows,
     query_rows,
     read_judgements,
     read_texts,
@@ -28,7 +29,6 @@ from msshift_bench.errors import (
     NotFoundError,
     UsageError,
 )
-from msshift_bench.plumbing import qrels_rows
 from msshift_bench.records import Query, Row
 from msshift_bench.shifts import can_name_runs
 
@@ -225,19 +225,16 @@ def _read_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
     if not len(queries) and not len(findings):
         findings.add("no-queries", "the file holds no query", str(queries_file))
     texts = dict(queries)
-    judgements = read_judgements(
-        ((str(qrels_file), line, qrel) for line, qrel in qrels_rows(qrels_file, findings)),
-        findings,
-        None if len(findings) else texts,
-    )
+    known = None if len(findings) else texts
+    judgements = read_judgements(qrel_rows([qrels_file], findings), findings, known)
     if not judgements and not len(findings):
         message = f"it judges none of the {len(texts):,} queries"
         fix = "add judgements: query_id, 0, doc_id, relevance"
         findings.add("no-judgement", message, str(qrels_file), fix=fix)
     findings.stop_if_any(CollectionError, f"the test set in {folder} cannot be used:")
     judged: dict[str, dict[str, int]] = {}
-    for query_id, doc_id, relevance in sorted(judgements, key=attrgetter("query_id")):
-        judged.setdefault(query_id, {})[doc_id] = relevance
+    for query_id, doc_id in sorted(judgements, key=itemgetter(0)):
+        judged.setdefault(query_id, {})[doc_id] = judgements[query_id, doc_id]
     rows = tuple(
         Row.judged(query_id, texts[query_id], name, _relevant(of_query))
         for query_id, of_query in judged.items()

@@ -28,7 +28,7 @@ from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing import duration
-from msshift_bench.records import Grouping, Passage, Query, Row
+from msshift_bench.records import Grouping, Passage, Row
 from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
@@ -99,9 +99,9 @@ class Vast(Collection):
     def passages(self) -> Iterator[Passage]:
         return repeat(Passage("1", "text"), PASSAGES)
 
-    def _read(self, part: str, findings: object) -> Iterator[tuple[str, int, Any]]:
+    def _read(self, part: str, findings: object) -> Iterator[tuple[str, int, Any, Any]]:
         count = ALL_QUERIES if part == "queries" else 0
-        return ((self.name, n, Query(str(n), "text")) for n in range(count))
+        return ((self.name, n, str(n), "text") for n in range(count))
 
 
 @pytest.fixture(scope="module")
