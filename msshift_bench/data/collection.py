@@ -75,7 +75,7 @@ class Collection(ABC):
         address: what another process gives `open_collection` to read the same passages: an absolute
             path or a name; `None` if nothing does.
 
-    Example:
+    Examples:
         >>> collection = open_collection("mini:500")
         >>> len(collection.queries), next(collection.passages()).doc_id
         (750, '0')
@@ -179,11 +179,10 @@ class _Folder(Collection):
         self.address = str(folder.absolute())
         is_beir = any((folder / f"corpus.jsonl{end}").exists() for end in ("", ".gz"))
         self.layout = "beir" if is_beir else "tsv"
-        passages, queries = ("corpus.jsonl", "queries.jsonl")
-        if not is_beir:
-            passages, queries = ("collection.tsv", "queries.tsv")
-        self.collection_file = find_text_file(folder, passages)
-        self.queries_file = find_text_file(folder, queries)
+        self.collection_file = find_text_file(
+            folder, "corpus.jsonl" if is_beir else "collection.tsv"
+        )
+        self.queries_file = find_text_file(folder, "queries.jsonl" if is_beir else "queries.tsv")
         if qrels is not None:
             self.qrels_files = [qrels]
         elif is_beir:
@@ -298,7 +297,7 @@ def is_double_encoded(text: str) -> bool:
     ``msmarco-passage``; most others keep them. Scores differ a little, so every sidecar says how
     many were met.
 
-    Example:
+    Examples:
         >>> is_double_encoded("caf\u00c3\u00a9"), is_double_encoded("caf\u00e9")
         (True, False)
     """

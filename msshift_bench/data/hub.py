@@ -117,6 +117,12 @@ def push_dataset(
             set, or has other content under the tag of this data version.
         MissingError: if there is no token.
         HubError: if the Hub cannot be reached or refuses.
+
+    Examples:
+        The second call makes no commit::
+
+            push_dataset("msshift", "org/msshift").unchanged  # False
+            push_dataset("msshift", "org/msshift").unchanged  # True
     """
     check_repo_name(repo)
     hub = require("huggingface_hub", "hf", "pushing to the Hub")
@@ -409,6 +415,12 @@ def install_dataset(
         IntegrityError: if it is not what was built; the data set installed before stays.
         UsageError: if `revision` is given for a folder.
         HubError: if the Hub cannot be reached or refuses.
+
+    Examples:
+        From then on the datasets library finds it in every folder, offline, too::
+
+            install_dataset("org/msshift", revision="2.0.0")
+            datasets.load_dataset("msshift", "length-short")
     """
     origin = _find(source, revision, token)
     datasets = require("datasets", "hf", "installing a data set")

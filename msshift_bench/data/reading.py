@@ -35,7 +35,7 @@ Value = TypeVar("Value")
 class QueryColumns:
     """Queries as two columns of equal length, in the order of their source.
 
-    Example:
+    Examples:
         >>> queries = QueryColumns(("q1", "q2"), ("cheap flights", "who is it"))
         >>> dict(queries)["q2"]
         'who is it'
@@ -55,7 +55,7 @@ class QueryColumns:
 class QrelColumns:
     """Judgements as three columns of equal length, in the order of their source.
 
-    Example:
+    Examples:
         >>> qrels = QrelColumns(("q1", "q1"), ("d1", "d2"), (2, 0))
         >>> qrels.graded()
         {'q1': {'d1': 2}}
@@ -190,7 +190,7 @@ class Variant(NamedTuple):
         text: its own text.
         method: what made it, e.g. ``typos-1``; one word without ``#``.
 
-    Example:
+    Examples:
         >>> Variant("1048585", "waht is paula deen's brother", "typos-1").run_id
         '1048585#typos-1'
     """

@@ -35,6 +35,12 @@ def verify_dataset(
     Raises:
         NotFoundError: if there is no built data set.
         IntegrityError: if the manifest itself cannot be read.
+
+    Examples:
+        What differs, each with its file and a stable code::
+
+            manifest, findings = verify_dataset("msshift")
+            print(*findings, sep="\\n")
     """
     dataset = open_dataset(data)
     folder, manifest = dataset.folder, dataset.manifest
