@@ -179,10 +179,9 @@ class _Folder(Collection):
         self.address = str(folder.absolute())
         is_beir = any((folder / f"corpus.jsonl{end}").exists() for end in ("", ".gz"))
         self.layout = "beir" if is_beir else "tsv"
-        self.collection_file = find_text_file(
-            folder, "corpus.jsonl" if is_beir else "collection.tsv"
-        )
-        self.queries_file = find_text_file(folder, "queries.jsonl" if is_beir else "queries.tsv")
+        passages = "corpus.jsonl" if is_beir else "collection.tsv"
+        self.collection_file = find_text_file(folder, passages)
+        self.queries_file = find_text_file(folder, f"queries.{'jsonl' if is_beir else 'tsv'}")
         if qrels is not None:
             self.qrels_files = [qrels]
         elif is_beir:

@@ -388,8 +388,8 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
     Examples:
         Triples stream past in the order in which models read them::
 
-            for query_id, positive_id, negative_id in load_triples("msshift", "length-short-triples"):
-                ...
+            triples = load_triples("msshift", "length-short-triples")
+            query_id, positive_id, negative_id = next(iter(triples))
     """
     return open_dataset(path).triples(name)
 

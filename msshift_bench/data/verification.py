@@ -40,7 +40,7 @@ def verify_dataset(
         What differs, each with its file and a stable code::
 
             manifest, findings = verify_dataset("msshift")
-            print(*findings, sep="\\n")
+            codes = {finding.code for finding in findings}
     """
     dataset = open_dataset(data)
     folder, manifest = dataset.folder, dataset.manifest
