@@ -54,8 +54,6 @@ class TestSet:
         unjudged: how many further queries or variants it holds; they count nowhere.
         variants: those of its queries that are variants; they have `Variant.run_id` as id. Of a
             file that holds variants only they are those of any shift's queries; see `of_shift`.
-        absent: how many of its relevant passages the collection lacks that is searched; see
-            `within`.
     """
 
     # pytest looks for tests in classes of such a name.
@@ -71,7 +69,6 @@ class TestSet:
     folder: Path = Path()
     unjudged: int = 0
     variants: tuple[Variant, ...] = ()
-    absent: int = 0
 
     def __repr__(self) -> str:
         variants = f", {len(self.variants):,} variants" if self.variants else ""
@@ -84,17 +81,9 @@ class TestSet:
 
     @cached_property
     def facts(self) -> dict[str, object]:
-        """What sidecars say of it: its name, its queries' digest, and what the collection lacks."""
+        """What decides a ranking for it, for sidecars: its name, and its queries' digest."""
         queries = (Query(row.query_id, row.text) for row in self.rows)
-        return {
-            "name": self.name,
-            "queries_sha256": ContentDigest.of(queries).hexdigest(),
-            **({"absent_passages": self.absent} if self.absent else {}),
-        }
-
-    def relevant_passages(self) -> set[str]:
-        """Return the doc_ids that are relevant to one of its queries."""
-        return {doc_id for row in self.rows for doc_id in row.relevant_doc_ids}
+        return {"name": self.name, "queries_sha256": ContentDigest.of(queries).hexdigest()}
 
     def of_shift(self, shift: str, queries: Sequence[Row]) -> TestSet:
         """Return the test set itself or, of variants of any shift's queries, those of one shift.
@@ -152,8 +141,8 @@ def read_extra_tests(
             folder may hold ``variants.tsv`` (query_id, text, method), which are searched and judged
             with their queries. Instead of a folder, it may be a file of variants of the test
             queries of shifts.
-        collection: the collection that will be searched for them; all its passages are read once,
-            to count the relevant ones that it lacks.
+        collection: the collection that will be searched for them; its passages are read until one
+            that is relevant has come for each test set.
 
     Raises:
         UsageError: if a name cannot be a folder's.
@@ -163,22 +152,28 @@ def read_extra_tests(
         DataError: if the collection holds no passage that is relevant to a query of a test set.
     """
     test_sets = tuple(_read(name, Path(path).expanduser()) for name, path in named.items())
-    absent = set[str]().union(*(test_set.relevant_passages() for test_set in test_sets))
-    if collection is None or not absent:
-        return test_sets
-    absent -= {passage.doc_id for passage in collection.passages() if passage.doc_id in absent}
-    return tuple(_within(test_set, absent, collection.name) for test_set in test_sets)
+    if collection is not None:
+        _check_passages(test_sets, collection)
+    return test_sets
 
 
-def _within(test_set: TestSet, absent: set[str], collection: str) -> TestSet:
-    relevant = test_set.relevant_passages()
-    if relevant and relevant <= absent:
+def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> None:
+    """Check that a collection holds a passage that is relevant to a query of each test set."""
+    relevant = {
+        test_set.folder: {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
+        for test_set in test_sets
+    }
+    awaited = {folder: doc_ids for folder, doc_ids in relevant.items() if doc_ids}
+    for passage in collection.passages() if awaited else ():
+        awaited = {f: doc_ids for f, doc_ids in awaited.items() if passage.doc_id not in doc_ids}
+        if not awaited:
+            break
+    for folder, doc_ids in awaited.items():
         raise DataError(
-            f"{collection} holds none of the {len(relevant):,} passages that {test_set.folder} "
-            f"judges relevant, e.g. {min(relevant)!r}: every run for {test_set.name} would score "
-            "0; search the collection that it was judged on, with its doc_ids as they are"
+            f"{collection.name} holds none of the {len(doc_ids):,} passages that {folder} judges "
+            f"relevant, e.g. {min(doc_ids)!r}: every run for it would score 0; search the "
+            "collection that it was judged on, with its doc_ids as they are"
         )
-    return replace(test_set, absent=len(relevant & absent))
 
 
 def _read(name: str, folder: Path) -> TestSet:
