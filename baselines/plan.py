@@ -85,7 +85,7 @@ class Plan:
             DataError: if the data, or an extra test set, fails a check.
         """
         dataset, collection = open_dataset(self.data), open_collection(self.collection)
-        extra_tests = read_extra_tests(self.also_test)
+        extra_tests = read_extra_tests(self.also_test, collection)
         shifts = [get_shift(name) for name in dict.fromkeys(self.shifts or dataset.manifest.shifts)]
         systems = list(self._systems())
         self._check_system()

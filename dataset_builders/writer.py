@@ -98,6 +98,7 @@ def write_dataset(
                 shifts={cut.shift.name: _facts(cut) for cut in shifts},
                 configs=configs,
                 written_with={name: version(name) for name in ("msshift-bench", "pyarrow")},
+                files={},
             ),
         )
 

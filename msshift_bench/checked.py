@@ -9,14 +9,16 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import json
 import re
 import tomllib
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Self, TypeVar, get_args
+from typing import Annotated, Any, Self, TypeVar, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -24,6 +26,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -33,6 +36,7 @@ from msshift_bench.errors import DataError, Finding, FindingLog, NotFoundError
 from msshift_bench.plumbing import csv_rows, write_atomically
 
 __all__ = [
+    "STRICT",
     "Checked",
     "Count",
     "Digest",
@@ -42,6 +46,7 @@ __all__ = [
     "Name",
     "Slug",
     "Text",
+    "check_json",
     "check_value",
     "parse_toml",
     "valid_name",
@@ -62,17 +67,23 @@ _TYPES = {
     "list": "a list",
     "tuple": "a list",
     "dict": "a table",
+    "mapping": "a table",
     "model": "a table",
+    "dataclass": "a table",
 }
 _KINDS = {dict: "a table", list: "a list", str: "a text", bool: "true or false"}
 _FIX = "\f"
 """Divides a message from its fix."""
 
 
+STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+"""The fields that are named and no others, of exactly their types."""
+
+
 class Checked(BaseModel):
     """A value of a file: the model's fields and no others, of exactly their types, for good."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = STRICT
 
     def rules(self) -> Iterator[tuple[str, str]]:
         """Yield what several fields break together: the field to change, and what is wrong."""
@@ -95,6 +106,7 @@ class Checked(BaseModel):
 
 
 Model = TypeVar("Model", bound=Checked)
+Record = TypeVar("Record")
 
 
 def _refuse(code: str, message: str, **values: str) -> PydanticCustomError:
@@ -256,6 +268,35 @@ def check_value(
         raise refuse(findings) from None
 
 
+def check_json(
+    value: object,
+    kind: type[Record],
+    source: Path | str,
+    refuse: Callable[[list[Finding]], Exception],
+) -> Record:
+    """Return the value of a JSON file as a dataclass whose fields have types of this module.
+
+    What is made in Python is not checked again. The dataclass, and those within it, have
+    `STRICT` as ``__pydantic_config__``, as a `Checked` has it.
+
+    Args:
+        value: what `json.loads` returned.
+        kind: the dataclass.
+        source: the file, as the user named it.
+        refuse: makes the error to raise of everything that is wrong, each with its place.
+    """
+    try:
+        # As JSON again: only there does pydantic take an object for a dataclass, and be strict.
+        return TypeAdapter(kind).validate_json(json.dumps(value))
+    except ValidationError as wrong:
+        findings = [_finding(kind, item, source, {}) for item in wrong.errors()]
+        in_json = [
+            replace(finding, message=finding.message.replace("a table", "an object"))
+            for finding in findings
+        ]
+        raise refuse(in_json) from None
+
+
 def read_rows(path: Path, model: type[Model], error: type[DataError], summary: str) -> list[Model]:
     """Read a CSV file whose columns are the fields of a model, an empty cell as a missing value.
 
@@ -310,7 +351,7 @@ def _read(path: Path, error: type[DataError], summary: str) -> str:
 
 
 def _finding(
-    model: type[BaseModel],
+    model: type,
     error: Any,
     source: Path | str,
     lines: Mapping[str, int],
@@ -320,9 +361,11 @@ def _finding(
     place = [part for part in error["loc"] if part != "[key]"]
     code, value = error["type"], error["input"]
     message, _, fix = error["msg"].partition(_FIX)
-    if code == "missing":
+    if code == "json_invalid":
+        code = "not-json"
+    elif code == "missing":
         code, message = "missing-field", "is missing"
-    elif code == "extra_forbidden":
+    elif code in ("extra_forbidden", "unexpected_keyword_argument"):
         fields = _fields_at(model, place[:-1])
         near = _nearest(place[-1], fields)
         code, message = "unknown-field", f"there is no such field{near}"
@@ -362,17 +405,21 @@ def _finding(
     return Finding(code, f"{path}: {message}" if path else message, str(source), line, fix)
 
 
-def _fields_at(model: type[BaseModel], place: list[Any]) -> list[str]:
+def _fields_at(kind: Any, place: list[Any]) -> list[str]:
     """Return the names of the fields of the model that stands at a place within another."""
     for part in place:
-        annotation = model.model_fields[part].annotation if part in model.model_fields else None
-        kinds = [
-            kind for kind in (annotation, *get_args(annotation)) if hasattr(kind, "model_fields")
-        ]
-        if not kinds:
-            return []
-        model = kinds[0]
-    return list(model.model_fields)
+        inner = [option for option in get_args(kind) if option not in (type(None), Ellipsis)]
+        fields = _types_of_fields(kind)
+        kind = fields.get(part, inner[-1] if inner else None)
+        if type(None) in get_args(kind):
+            kind = get_args(kind)[0]
+    return list(_types_of_fields(kind))
+
+
+def _types_of_fields(kind: Any) -> dict[str, Any]:
+    if hasattr(kind, "model_fields"):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    return get_type_hints(kind) if is_dataclass(kind) else {}
 
 
 def _nearest(value: object, valid: Collection[str]) -> str:

@@ -1,32 +1,23 @@
 """Schemas of JSON and TOML values: checking a file against a schema finds all errors at once.
 
-A schema is a function of a value and its `Place`; it records the errors there. Schemas of manifests
-and of the evaluator's report are derived from their dataclasses (`schema_of`), so that they cannot
-drift apart.
+A schema is a function of a value and its `Place`; it records the errors there.
 """
 
 from __future__ import annotations
 
-import datetime
 import difflib
-import functools
 import math
 import re
-import types
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field
+from typing import Any
 
 from msshift_bench.errors import Finding
 
 __all__ = [
     "Place",
     "Schema",
-    "anything",
-    "boolean",
-    "date",
     "digest",
     "integer",
     "list_of",
@@ -34,18 +25,10 @@ __all__ = [
     "number",
     "object_of",
     "choice",
-    "optional",
-    "schema_of",
-    "slug",
     "text",
-    "typed",
-    "url",
 ]
 
-_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_REPORT_TEXT = 2000
-_REPORT_ITEMS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +59,6 @@ class Place:
 
 
 Schema = Callable[[Any, Place], None]
-
-
-def anything(value: Any, place: Place) -> None:
-    """Accept any value."""
 
 
 def text(limit: int, *, lines: bool = False, empty: bool = True) -> Schema:
@@ -115,52 +94,10 @@ def _is_control(character: str) -> bool:
     )
 
 
-def slug(value: Any, place: Place) -> None:
-    """Check a name that is also a folder: small letters, digits and hyphens."""
-    if not isinstance(value, str) or not _SLUG.fullmatch(value):
-        place.wrong(
-            "wrong-slug",
-            f"{_shown(value)} is not made of small letters, digits and hyphens (64 at most)",
-        )
-
-
 def digest(value: Any, place: Place) -> None:
     """Check a SHA-256: 64 hexadecimal digits in small letters."""
     if not isinstance(value, str) or not _DIGEST.fullmatch(value):
         place.wrong("wrong-digest-form", f"{_shown(value)} is not a SHA-256 (64 hex digits)")
-
-
-def date(value: Any, place: Place) -> None:
-    """Check a day as ISO 8601 writes it, e.g. ``2026-11-21``."""
-    try:
-        good = isinstance(value, str) and datetime.date.fromisoformat(value).isoformat() == value
-    except ValueError:
-        good = False
-    if not good:
-        place.wrong("wrong-date", f"{_shown(value)} is not a day, written like 2026-11-21")
-
-
-def url(value: Any, place: Place) -> None:
-    """Check a link: http or https with a host, no user name, at most 500 characters."""
-    before = len(place.findings)
-    text(500)(value, place)
-    if len(place.findings) > before:
-        return
-    try:
-        parts = urlsplit(value)
-        plain = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
-    except ValueError:
-        plain = False
-    if not plain or re.search(r"[\s<>\"'`\\^{}|]", value):
-        place.wrong(
-            "wrong-link", f"{_shown(value)} is not a link", "write https://host/... or leave it out"
-        )
-
-
-def boolean(value: Any, place: Place) -> None:
-    """Check true or false."""
-    if not isinstance(value, bool):
-        place.wrong("wrong-type", f"expected true or false, found {_kind(value)}")
 
 
 def integer(low: int = 0, high: int = 2**53) -> Schema:
@@ -204,16 +141,6 @@ def choice(kind: str, valid: Collection[Any], listed: Collection[str] = ()) -> S
                 f"unknown {kind} {_shown(value)}{_nearest(value, names)}",
                 f"one of: {', '.join(map(str, names))}",
             )
-
-    return check
-
-
-def optional(schema: Schema) -> Schema:
-    """Return the schema of null or `schema`."""
-
-    def check(value: Any, place: Place) -> None:
-        if value is not None:
-            schema(value, place)
 
     return check
 
@@ -276,70 +203,6 @@ def object_of(
                 place.at(name).wrong("missing-field", "is missing")
 
     return check
-
-
-def schema_of(kind: Any, stricter: Mapping[type, Mapping[str, Schema]]) -> Schema:
-    """Return the schema of the JSON that `jsonable.plain` makes of values of a type.
-
-    Args:
-        kind: a dataclass, a NamedTuple, or an annotation of their fields.
-        stricter: dataclass -> field -> its schema, if its type is not strict enough.
-    """
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (types.UnionType, Union):
-        return optional(schema_of(_without_none(arguments), stricter))
-    if origin is Literal:
-        return choice("value", arguments)
-    if origin is tuple:
-        return list_of(schema_of(arguments[0], stricter), _REPORT_ITEMS)
-    if origin is not None and issubclass(origin, Mapping):
-        return mapping_of(text(200), schema_of(arguments[1], stricter), _REPORT_ITEMS)
-    if is_dataclass(kind) or hasattr(kind, "_fields"):
-        members = {name: schema_of(hint, stricter) for name, hint in _hints(kind).items()}
-        return object_of({**members, **stricter.get(kind, {})})
-    simple: dict[Any, Schema] = {
-        str: text(_REPORT_TEXT, lines=True),
-        Any: anything,
-        bool: boolean,
-        int: integer(-(2**53)),
-        float: optional(number()),  # NaN is written as null.
-    }
-    return simple[kind]
-
-
-def typed(kind: Any, value: Any) -> Any:
-    """Return the value of which `jsonable.plain` made a JSON value.
-
-    Args:
-        kind: its type, as `schema_of` takes it, or `Any` for a value that stays as it is.
-        value: a JSON value of the schema of `kind`.
-    """
-    origin, arguments = get_origin(kind), get_args(kind)
-    if value is None:
-        return math.nan if kind is float else None
-    if origin in (types.UnionType, Union):
-        return typed(_without_none(arguments), value)
-    if origin is tuple:
-        return tuple(typed(arguments[0], item) for item in value)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {name: typed(arguments[1], item) for name, item in value.items()}
-    if is_dataclass(kind) or hasattr(kind, "_fields"):
-        hints = _hints(kind)
-        return kind(**{name: typed(hints[name], item) for name, item in value.items()})
-    return value
-
-
-def _without_none(kinds: tuple[Any, ...]) -> Any:
-    (inner,) = [kind for kind in kinds if kind is not types.NoneType]
-    return inner
-
-
-@functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
-    """Return the names and annotations of a type's fields."""
-    hints = get_type_hints(kind)
-    names = [member.name for member in fields(kind)] if is_dataclass(kind) else kind._fields
-    return {name: hints[name] for name in names}
 
 
 def _kind(value: Any) -> str:

@@ -72,7 +72,7 @@ class Shift:
         takes_tests: whether a build may be given test queries instead of sampling them, as in the
             release for `length`.
         takes_encoder: whether the groups rest on embeddings of the queries.
-        source: the paper that introduced it, a key of `citations.BIBTEX`; "" if none did.
+        source: the paper that introduced it, a key of `manifest.BIBTEX`; "" if none did.
         average: how the losses of its groups are averaged, a key of `stats.AVERAGES`.
         by_size: whether the groups are training sets of one size, near the test queries and far
             from them: a model is trained on one of them, and all models are tested on one test
@@ -141,7 +141,7 @@ class Shift:
 
     @property
     def citation(self) -> str:
-        """The paper to cite, a key of `citations.BIBTEX`; MS-Shift's if no other introduced it."""
+        """The paper to cite, a key of `manifest.BIBTEX`; MS-Shift's if no other introduced it."""
         return self.source or _MS_SHIFT
 
     @property

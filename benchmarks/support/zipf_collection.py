@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from msshift_bench.data.collection import Collection
-from msshift_bench.records import Passage, Qrel, Query, Row
+from msshift_bench.records import Passage, Row
 
 LONGEST, QUERY_WORDS, VOCABULARY = 90, 4, 500_000
 BLOCK = 10_000
@@ -50,8 +51,5 @@ class Generated(Collection):
                 rows.append(Row(f"q{len(rows)}", " ".join(asked), "", (str(passage),), (1,)))
         return sorted(rows)
 
-    def _read_queries(self, findings: object) -> Iterator[tuple[str, int, Query]]:  # noqa: ARG002
-        return iter(())
-
-    def _read_qrels(self, findings: object) -> Iterator[tuple[str, int, Qrel]]:  # noqa: ARG002
+    def _read(self, part: str, findings: object) -> Iterator[tuple[str, int, Any, Any]]:  # noqa: ARG002
         return iter(())

@@ -2,32 +2,38 @@
 
 `open_collection` opens a collection; `load_dataset` loads a config of a data set. The room also
 holds manifests, content digests, the Hub, and training triples. It may use `plumbing`, `mini`,
-`schema`, `shifts`, `records` and `errors`.
+`checked`, `shifts`, `records` and `errors`.
 """
 
-from msshift_bench.data.citations import cited
-from msshift_bench.data.collection import Collection, open_collection
-from msshift_bench.data.collection_columns import QrelColumns, QueryColumns
+from msshift_bench.data.collection import (
+    IR_DATASETS_FAILURES,
+    Collection,
+    is_double_encoded,
+    open_collection,
+    reason_of,
+)
 from msshift_bench.data.dataset import (
+    COLLECTION_VARIABLE,
     HOME_VARIABLE,
     Dataset,
     SplitRows,
+    Triple,
+    TripleStream,
     installed_folder,
     load_dataset,
     load_triples,
     locate,
     open_dataset,
+    open_source,
 )
 from msshift_bench.data.digests import ContentDigest, canonical_rows, rows_digest, sha256_of
-from msshift_bench.data.encoding import is_double_encoded
 from msshift_bench.data.hub import (
     ask_hub,
     ask_only_if_it_answers,
     check_repo_name,
+    install_dataset,
     push_dataset,
 )
-from msshift_bench.data.installing import install_dataset
-from msshift_bench.data.ir_datasets_failures import IR_DATASETS_FAILURES, reason_of
 from msshift_bench.data.manifest import (
     CARD_NAME,
     CROISSANT_NAME,
@@ -37,24 +43,28 @@ from msshift_bench.data.manifest import (
     Manifest,
     SplitEntry,
     check_collection_name,
+    cited,
     content_digest,
     holds_manifest,
     is_balanced,
     read_manifest,
     write_manifest,
 )
-from msshift_bench.data.query_files import read_queries
-from msshift_bench.data.sources import COLLECTION_VARIABLE, open_source
+from msshift_bench.data.reading import (
+    QrelColumns,
+    QueryColumns,
+    Variant,
+    read_queries,
+    read_variants,
+    write_variants,
+)
 from msshift_bench.data.test_sets import (
     TestSet,
     check_variants,
-    holds_variants,
     read_extra_tests,
     read_test_folder,
 )
-from msshift_bench.data.triples import Triple, TripleStream
-from msshift_bench.data.triples_export import export_triples
-from msshift_bench.data.variants import Variant, read_variants, write_variants
+from msshift_bench.data.triples import export_triples
 from msshift_bench.data.verification import verify_dataset
 
 __all__ = [
@@ -86,7 +96,6 @@ __all__ = [
     "content_digest",
     "export_triples",
     "holds_manifest",
-    "holds_variants",
     "ask_hub",
     "ask_only_if_it_answers",
     "install_dataset",

@@ -10,17 +10,23 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from msshift_bench import mini
-from msshift_bench.data.collection_columns import QrelColumns, QueryColumns
 from msshift_bench.data.digests import ContentDigest
-from msshift_bench.data.ir_datasets_failures import IR_DATASETS_FAILURES, reason_of
+from msshift_bench.data.reading import (
+    QrelColumns,
+    QueryColumns,
+    qrel_rows,
+    query_rows,
+    read_judgements,
+    read_texts,
+)
 from msshift_bench.errors import (
     CollectionError,
     FindingLog,
@@ -31,15 +37,31 @@ from msshift_bench.errors import (
     name_of,
     require,
 )
-from msshift_bench.plumbing import jsonl_rows, qrels_rows, tsv_rows
-from msshift_bench.records import Passage, Qrel, Query
+from msshift_bench.plumbing import jsonl_rows, tsv_rows
+from msshift_bench.records import Passage
 
-__all__ = ["Collection", "find_text_file", "open_collection"]
+__all__ = [
+    "IR_DATASETS_FAILURES",
+    "Collection",
+    "find_text_file",
+    "is_double_encoded",
+    "open_collection",
+    "reason_of",
+]
+
+IR_DATASETS_FAILURES = (OSError, RuntimeError)
+"""What ir_datasets raises if a download fails: from its one source, and from several."""
 
 _ID = re.compile(r"[^\0\t-\r ]+")
 """What a field of a run file may be; only ASCII white space separates them."""
 
 _MINI = re.compile(r"mini(?::([0-9]+))?")
+
+_UTF8_AS_LATIN1 = re.compile(
+    "[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
+
+Part = Literal["queries", "qrels"]
 
 
 class Collection(ABC):
@@ -52,6 +74,11 @@ class Collection(ABC):
             repaired MS MARCO's double-encoded characters.
         address: what another process gives `open_collection` to read the same passages: an absolute
             path or a name; `None` if nothing does.
+
+    Examples:
+        >>> collection = open_collection("mini:500")
+        >>> len(collection.queries), next(collection.passages()).doc_id
+        (750, '0')
     """
 
     name: str
@@ -72,12 +99,8 @@ class Collection(ABC):
         """
 
     @abstractmethod
-    def _read_queries(self, findings: FindingLog) -> Iterable[tuple[str, int, Query]]:
-        """Yield ``(source, line, query)``."""
-
-    @abstractmethod
-    def _read_qrels(self, findings: FindingLog) -> Iterable[tuple[str, int, Qrel]]:
-        """Yield ``(source, line, judgement)``."""
+    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:
+        """Yield what `query_rows` or `qrel_rows` yields."""
 
     @cached_property
     def queries(self) -> QueryColumns:
@@ -87,16 +110,9 @@ class Collection(ABC):
             CollectionError: if rows are malformed or ids repeat.
         """
         findings = FindingLog()
-        seen: dict[str, str] = {}
-        for source, line, query in self._read_queries(findings):
-            if query.query_id in seen:
-                findings.add("repeated-id", f"query_id {query.query_id!r} again", source, line)
-            elif not query.text.strip():
-                findings.add("empty-text", f"query {query.query_id!r} has no text", source, line)
-            else:
-                seen[query.query_id] = query.text
+        queries = read_texts(self._read("queries", findings), findings)
         findings.stop_if_any(CollectionError, f"the queries of {self.name} are malformed:")
-        return QueryColumns(tuple(seen), tuple(seen.values()))
+        return queries
 
     @cached_property
     def queries_digest(self) -> str:
@@ -109,33 +125,22 @@ class Collection(ABC):
 
         Raises:
             CollectionError: if rows are malformed, judge a pair twice, or name a query that does
-                not exist.
+                not exist; or if the queries are malformed, with all that is wrong with both.
         """
         findings = FindingLog()
-        known = frozenset(self.queries.ids)
-        seen: dict[tuple[str, str], int] = {}
-        for source, line, (query_id, doc_id, relevance) in self._read_qrels(findings):
-            if query_id not in known:
-                findings.add(
-                    "unknown-query",
-                    f"query_id {query_id!r} is not among the queries",
-                    source,
-                    line,
-                    "add the query, or remove the row",
-                )
-            elif (query_id, doc_id) in seen:
-                findings.add(
-                    "duplicate-judgement",
-                    f"query {query_id!r} and passage {doc_id!r} judged again",
-                    source,
-                    line,
-                )
-            else:
-                seen[query_id, doc_id] = relevance
-        findings.stop_if_any(CollectionError, f"the qrels of {self.name} are malformed:")
-        return QrelColumns(
-            tuple(pair[0] for pair in seen), tuple(pair[1] for pair in seen), tuple(seen.values())
-        )
+        try:
+            known: frozenset[str] | None = frozenset(self.queries.ids)
+        except CollectionError:
+            known = None
+            read_texts(self._read("queries", findings), findings)
+        of_queries = len(findings)
+        qrels = read_judgements(self._read("qrels", findings), findings, known)
+        counts = {"queries": of_queries, "qrels": len(findings) - of_queries}
+        malformed = " and the ".join(part for part, count in counts.items() if count)
+        findings.stop_if_any(CollectionError, f"the {malformed} of {self.name} are malformed:")
+        query_ids = tuple(query_id for query_id, _ in qrels)
+        doc_ids = tuple(doc_id for _, doc_id in qrels)
+        return QrelColumns(query_ids, doc_ids, tuple(qrels.values()))
 
     def provenance(self) -> dict[str, object]:
         """Return what a manifest records of the collection, e.g. counts and digests."""
@@ -160,23 +165,33 @@ class _Mini(Collection):
     def passages(self) -> Iterator[Passage]:
         return mini.passages(self.size)
 
-    def _read_queries(self, findings: FindingLog) -> Iterable[tuple[str, int, Query]]:  # noqa: ARG002
-        return ((self.name, 0, query) for query in mini.queries(self.size))
-
-    def _read_qrels(self, findings: FindingLog) -> Iterable[tuple[str, int, Qrel]]:  # noqa: ARG002
-        return ((self.name, 0, qrel) for qrel in mini.qrels(self.size))
+    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:  # noqa: ARG002
+        if part == "queries":
+            return ((self.name, 0, *query) for query in mini.queries(self.size))
+        return ((self.name, 0, qrel[:2], qrel.relevance) for qrel in mini.qrels(self.size))
 
 
 class _Folder(Collection):
-    """What the two folder layouts share."""
+    """Files of lines: ``collection.tsv``, ``queries.tsv`` and ``qrels.tsv``, or BEIR's."""
 
-    collection_file: Path
-    queries_file: Path
-    qrels_files: tuple[Path, ...]
-
-    @abstractmethod
-    def _read_passages(self, findings: FindingLog) -> Iterator[tuple[int, Passage]]:
-        """Yield ``(line, passage)``."""
+    def __init__(self, folder: Path, qrels: Path | None) -> None:
+        self.name = name_of(folder)
+        self.address = str(folder.absolute())
+        is_beir = any((folder / f"corpus.jsonl{end}").exists() for end in ("", ".gz"))
+        self.layout = "beir" if is_beir else "tsv"
+        passages = "corpus.jsonl" if is_beir else "collection.tsv"
+        self.collection_file = find_text_file(folder, passages)
+        self.queries_file = find_text_file(folder, f"queries.{'jsonl' if is_beir else 'tsv'}")
+        if qrels is not None:
+            self.qrels_files = [qrels]
+        elif is_beir:
+            self.qrels_files = sorted((folder / "qrels").glob("*.tsv"))
+        else:
+            # A slice of a larger collection keeps all known judgements in qrels.tsv; those whose
+            # passage is in the slice stand in qrels_in_pool.tsv, and only they can be retrieved.
+            self.qrels_files = [find_text_file(folder, "qrels_in_pool.tsv", "qrels.tsv")]
+        if not self.qrels_files:
+            raise NotFoundError(f"{folder / 'qrels'} holds no .tsv file")
 
     def passages(self) -> Iterator[Passage]:
         findings = FindingLog()
@@ -192,77 +207,33 @@ class _Folder(Collection):
         # hashes only cast suspicion; the second pass compares the ids themselves.
         values, counts = np.unique(np.frombuffer(hashes, np.int64), return_counts=True)
         suspects = set(values[counts > 1].tolist())
-        if suspects:
-            self._find_repeated_ids(suspects, findings)
+        seen: set[str] = set()
+        for line, (doc_id, _) in self._read_passages(FindingLog()) if suspects else ():
+            if hash(doc_id) in suspects:
+                if doc_id in seen:
+                    message = f"doc_id {doc_id!r} again"
+                    findings.add("repeated-id", message, str(self.collection_file), line)
+                seen.add(doc_id)
         if not hashes and not len(findings):
             findings.add("no-passages", "the file holds no passage", str(self.collection_file))
         findings.stop_if_any(CollectionError, f"the passages of {self.name} are malformed:")
 
-    def _find_repeated_ids(self, suspects: set[int], findings: FindingLog) -> None:
-        seen: set[str] = set()
-        for line, passage in self._read_passages(FindingLog()):
-            if hash(passage.doc_id) in suspects:
-                if passage.doc_id in seen:
-                    findings.add(
-                        "repeated-id",
-                        f"doc_id {passage.doc_id!r} again",
-                        str(self.collection_file),
-                        line,
-                    )
-                seen.add(passage.doc_id)
-
-    def _read_qrels(self, findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
-        for path in self.qrels_files:
-            for line, qrel in qrels_rows(path, findings):
-                yield str(path), line, qrel
-
-
-class _TsvFolder(_Folder):
-    """``collection.tsv``, ``queries.tsv``, ``qrels.tsv``, each plain or gzip."""
-
-    layout = "tsv"
-
-    def __init__(self, folder: Path, qrels: Path | None) -> None:
-        self.name = name_of(folder)
-        self.address = str(folder.absolute())
-        self.collection_file = find_text_file(folder, "collection.tsv")
-        self.queries_file = find_text_file(folder, "queries.tsv")
-        # A slice of a larger collection keeps all known judgements in qrels.tsv; those whose
-        # passage is in the slice stand in qrels_in_pool.tsv, and only they can be retrieved.
-        self.qrels_files = (qrels or find_text_file(folder, "qrels_in_pool.tsv", "qrels.tsv"),)
-
     def _read_passages(self, findings: FindingLog) -> Iterator[tuple[int, Passage]]:
-        for line, fields in tsv_rows(self.collection_file, ("doc_id", "text"), findings):
-            yield line, Passage(*fields)
-
-    def _read_queries(self, findings: FindingLog) -> Iterator[tuple[str, int, Query]]:
-        for line, fields in tsv_rows(self.queries_file, ("query_id", "text"), findings):
-            yield str(self.queries_file), line, Query(*fields)
-
-
-class _BeirFolder(_Folder):
-    """BEIR's layout: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/*.tsv``."""
-
-    layout = "beir"
-
-    def __init__(self, folder: Path, qrels: Path | None) -> None:
-        self.name = name_of(folder)
-        self.address = str(folder.absolute())
-        self.collection_file = find_text_file(folder, "corpus.jsonl")
-        self.queries_file = find_text_file(folder, "queries.jsonl")
-        self.qrels_files = (qrels,) if qrels else tuple(sorted((folder / "qrels").glob("*.tsv")))
-        if not self.qrels_files:
-            raise NotFoundError(f"{folder / 'qrels'} holds no .tsv file")
-
-    def _read_passages(self, findings: FindingLog) -> Iterator[tuple[int, Passage]]:
+        if self.layout == "tsv":
+            for line, fields in tsv_rows(self.collection_file, ("doc_id", "text"), findings):
+                yield line, Passage(*fields)
+            return
         rows = jsonl_rows(self.collection_file, ("_id", "text"), findings, optional=("title",))
         for line, record in rows:
-            text = f"{record['title']} {record['text']}".strip()
-            yield line, Passage(record["_id"], text)
+            yield line, Passage(record["_id"], f"{record['title']} {record['text']}".strip())
 
-    def _read_queries(self, findings: FindingLog) -> Iterator[tuple[str, int, Query]]:
-        for line, record in jsonl_rows(self.queries_file, ("_id", "text"), findings):
-            yield str(self.queries_file), line, Query(record["_id"], record["text"])
+    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:
+        if part == "qrels":
+            return qrel_rows(self.qrels_files, findings)
+        if self.layout == "tsv":
+            return query_rows(self.queries_file, findings)
+        rows = jsonl_rows(self.queries_file, ("_id", "text"), findings)
+        return ((str(self.queries_file), n, row["_id"], row["text"]) for n, row in rows)
 
 
 class _IrDataset(Collection):
@@ -280,13 +251,12 @@ class _IrDataset(Collection):
         for doc in self._rows("docs"):
             yield Passage(str(doc.doc_id), doc.default_text())
 
-    def _read_queries(self, findings: FindingLog) -> Iterator[tuple[str, int, Query]]:  # noqa: ARG002
-        for query in self._rows("queries"):
-            yield self.name, 0, Query(str(query.query_id), query.default_text())
-
-    def _read_qrels(self, findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:  # noqa: ARG002
-        for qrel in self._rows("qrels"):
-            yield self.name, 0, Qrel(str(qrel.query_id), str(qrel.doc_id), int(qrel.relevance))
+    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:  # noqa: ARG002
+        for row in self._rows(part):
+            if part == "queries":
+                yield self.name, 0, str(row.query_id), row.default_text()
+            else:
+                yield self.name, 0, (str(row.query_id), str(row.doc_id)), int(row.relevance)
 
     def _rows(self, kind: str) -> Iterator[Any]:
         """Yield rows of ir_datasets, which may download them first.
@@ -308,6 +278,30 @@ class _IrDataset(Collection):
                 f"{reason_of(error)}; with a network it fetches them once, or give a folder that "
                 "holds the collection"
             ) from error
+
+
+def reason_of(error: Exception) -> str:
+    """Return why ir_datasets failed, which three libraries bury in each other's messages."""
+    if isinstance(error, RuntimeError) and len(error.args) > 1:
+        _, error = error.args[1][-1]  # The last source that it tried.
+    # urllib3 names the last of its attempts, and requests buries that in its own message.
+    reason = getattr(error.args[0], "reason", error) if error.args else error
+    return str(reason).rpartition(": ")[2]
+
+
+def is_double_encoded(text: str) -> bool:
+    """Say whether a text holds characters that are the bytes of one UTF-8 character.
+
+    Many of MS MARCO's passages were once read as Latin-1. ir_datasets repairs those of
+    ``msmarco-passage``; most others keep them. Scores differ a little, so every sidecar says how
+    many were met.
+
+    Examples:
+        >>> is_double_encoded("caf\u00c3\u00a9"), is_double_encoded("caf\u00e9")
+        (True, False)
+    """
+    # Most texts are ASCII, which Python knows of a text without looking at it.
+    return not text.isascii() and _UTF8_AS_LATIN1.search(text) is not None
 
 
 def find_text_file(folder: Path, *names: str) -> Path:
@@ -353,8 +347,7 @@ def open_collection(
     match = _MINI.fullmatch(str(source))
     if not match and folder.is_dir():
         chosen = None if qrels is None else _choose_qrels(folder, str(qrels))
-        beir = (folder / "corpus.jsonl").exists() or (folder / "corpus.jsonl.gz").exists()
-        return (_BeirFolder if beir else _TsvFolder)(folder, chosen)
+        return _Folder(folder, chosen)
     if qrels is not None:
         raise UsageError(f"a qrels file can be chosen for a folder, and {source} is none")
     if match:

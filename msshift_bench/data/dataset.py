@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
+from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.digests import sha256_of
-from msshift_bench.data.manifest import DataInfo, Manifest, SplitEntry, read_manifest
-from msshift_bench.data.triples import TripleStream
+from msshift_bench.data.manifest import DataInfo, Manifest, SplitEntry, TrainingSets, read_manifest
 from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError, require
 from msshift_bench.plumbing import cache_folder, settle
 from msshift_bench.records import Row
@@ -20,24 +21,32 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from msshift_bench.data.collection import Collection
-
 __all__ = [
+    "COLLECTION_VARIABLE",
     "HOME_VARIABLE",
     "Dataset",
     "SplitRows",
+    "Triple",
+    "TripleStream",
+    "canonical_lines",
     "installed_folder",
     "load_dataset",
     "load_triples",
     "locate",
     "open_dataset",
+    "open_source",
 ]
+
+COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
+"""The environment variable that names the collection that data sets were built from."""
 
 HOME_VARIABLE = "MSSHIFT_HOME"
 """The environment variable that names the folder of the built data set."""
 
 _BATCH = 8192
 """Rows that are Python objects at a time."""
+
+_TRIPLES_BATCH = 65_536
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,6 +101,61 @@ class SplitRows(Sequence[Row]):
                 yield Row(query_id, text, group, tuple(doc_ids), tuple(relevances))
 
 
+class Triple(NamedTuple):
+    """A query, a passage that is relevant to it, and one that nobody judged relevant."""
+
+    query_id: str
+    positive_id: str
+    negative_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TripleStream:
+    """The triples of one config; every iteration streams them from its files.
+
+    Attributes:
+        files: Parquet files with the columns of `Triple`, in the order of their rows.
+        rows: number of triples.
+    """
+
+    files: tuple[Path, ...]
+    rows: int
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __iter__(self) -> Iterator[Triple]:
+        for batch in self.batches():
+            yield from map(Triple._make, zip(*(c.to_pylist() for c in batch), strict=True))
+
+    def batches(self, size: int = _TRIPLES_BATCH) -> Iterator[pa.RecordBatch]:
+        """Stream the columns of `Triple`, at most `size` rows at a time."""
+        import pyarrow.parquet as pq
+
+        for path in self.files:
+            with pq.ParquetFile(path) as file:
+                yield from file.iter_batches(size, columns=list(Triple._fields))
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the canonical lines: 64 hexadecimal digits."""
+        digest = hashlib.sha256()
+        for batch in self.batches():
+            digest.update(canonical_lines(batch))
+        return digest.hexdigest()
+
+
+def canonical_lines(batch: pa.RecordBatch) -> memoryview:
+    r"""Return ``query_id \t positive_id \t negative_id \n`` for every triple, in UTF-8."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    lines = pc.binary_join_element_wise(*batch.columns, "\t")
+    lines = pc.binary_join_element_wise(lines, "", "\n")
+    _, offsets, data = lines.buffers()
+    end = int(np.frombuffer(offsets, np.int32)[len(lines)])
+    return memoryview(data)[:end]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Dataset:
     """A built data set whose manifest has been read; `open_dataset` makes it.
@@ -116,7 +180,21 @@ class Dataset:
     @property
     def info(self) -> DataInfo:
         """What reports record of the data set."""
-        return DataInfo.of(self.manifest)
+        manifest = self.manifest
+        return DataInfo(
+            manifest.data_version,
+            manifest.edition,
+            manifest.content_digest,
+            str(manifest.collection["name"]),
+            {
+                shift: TrainingSets(
+                    facts["balanced"],
+                    {group: counts["train"] for group, counts in facts["rows"].items()},
+                )
+                for shift, facts in manifest.shifts.items()
+                if facts["balanced"] is not None
+            },
+        )
 
     def rows(self, config: str, split: str) -> SplitRows:
         """Read one split.
@@ -134,11 +212,16 @@ class Dataset:
         entries = self._entries(config)
         if split not in entries:
             raise UnknownNameError(f"split of {config}", split, entries)
-        return self._read(entries[split])
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        # pq.read_table imports pandas, which takes 0.3 s.
+        parts = [pq.ParquetFile(path).read() for path in self._files(entries[split])]
+        return SplitRows(pa.concat_tables(parts))
 
     def splits(self, config: str) -> dict[str, SplitRows]:
         """Read all splits of a config: split -> rows; it raises what `rows` raises."""
-        return {split: self._read(entry) for split, entry in self._entries(config).items()}
+        return {split: self.rows(config, split) for split in self._entries(config)}
 
     def test_sets(self, shift: Shift) -> dict[str, SplitRows]:
         """Read the test queries of every group of a shift: group -> rows, in the shift's order.
@@ -191,15 +274,6 @@ class Dataset:
             raise UsageError(f"{config} holds triples; msshift_bench.load_triples streams them")
         return self.manifest.configs[config]
 
-    def _read(self, entry: SplitEntry) -> SplitRows:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        # pq.read_table imports pandas, which takes 0.3 s.
-        return SplitRows(
-            pa.concat_tables([pq.ParquetFile(path).read() for path in self._files(entry)])
-        )
-
     def _files(self, entry: SplitEntry) -> Iterator[Path]:
         """Yield the files of a split, in the order of their rows, each once it is checked."""
         for file in entry.files:
@@ -224,15 +298,14 @@ def locate(path: str | Path = DATASET_NAME) -> Path:
     else the one that was installed; any other path is the folder itself. The folder need not exist.
     If a process was killed while it replaced the folder, the folder is put back first.
     """
-    if str(path) != DATASET_NAME:
-        return _settled(Path(path).expanduser())
-    if home := os.environ.get(HOME_VARIABLE):
-        return _settled(Path(home).expanduser())
-    here, installed = _settled(Path(DATASET_NAME)), _settled(installed_folder())
-    return here if here.exists() or not installed.exists() else installed
-
-
-def _settled(folder: Path) -> Path:
+    folder = Path(path).expanduser()
+    if str(path) == DATASET_NAME and (home := os.environ.get(HOME_VARIABLE)):
+        folder = Path(home).expanduser()
+    elif str(path) == DATASET_NAME:
+        settle(folder)
+        settle(installed_folder())
+        if installed_folder().exists() and not folder.exists():
+            folder = installed_folder()
     settle(folder)
     return folder
 
@@ -285,6 +358,12 @@ def load_dataset(
         UnknownNameError: if it has no such config or split.
         UsageError: if the config holds triples; `load_triples` streams them.
         IntegrityError: if a file is missing or is not the one that was built.
+
+    Examples:
+        The passages that are relevant to the test queries of the group held out::
+
+            rows = load_dataset("msshift", "length-short", split="test")
+            relevant = {row.query_id: row.relevant for row in rows}
     """
     dataset = open_dataset(path)
     return dataset.splits(name or "") if split is None else dataset.rows(name or "", split)
@@ -305,5 +384,40 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
         NotFoundError: if there is no built data set.
         UnknownNameError: if it has no such triples; ``msshift triples`` adds them.
         IntegrityError: if a file is missing or is not the one that was built.
+
+    Examples:
+        Triples stream past in the order in which models read them::
+
+            triples = load_triples("msshift", "length-short-triples")
+            query_id, positive_id, negative_id = next(iter(triples))
     """
     return open_dataset(path).triples(name)
+
+
+def open_source(
+    dataset: Dataset,
+    collection: Collection | str | Path | None,
+    qrels: str | Path | None = None,
+) -> Collection:
+    """Open the collection that a data set was built from.
+
+    Args:
+        dataset: the built data set.
+        collection: what `open_collection` takes; by default what ``MSSHIFT_COLLECTION`` names. Not
+            needed if the collection is generated: it is made again, whatever the variable names.
+        qrels: for a folder, the qrels file to read instead.
+
+    Raises:
+        NotFoundError: if there is no such collection.
+        UsageError: if the collection must be named.
+    """
+    built_from = dataset.manifest.collection
+    if collection is None:
+        generated = built_from.get("layout") == "generated"
+        collection = str(built_from["name"]) if generated else os.environ.get(COLLECTION_VARIABLE)
+    if not collection:
+        raise UsageError(
+            f"{dataset.folder} was built from {built_from['name']!r}; say where that is with "
+            f"--collection (in Python, collection) or {COLLECTION_VARIABLE}"
+        )
+    return open_collection(collection, qrels=qrels)

@@ -1,25 +1,35 @@
-"""A built data set on the Hugging Face Hub: pushed in one commit, tagged with its data version.
+"""A built data set on the Hugging Face Hub, and in the datasets library's cache.
 
-`msshift_bench.data.installing` copies it from there, or from a folder, into the datasets library's
-cache. huggingface_hub finds the token, and no message holds it: errors of the HTTP library may
-spell out the headers of a request, so messages neither quote nor chain them.
+`push_dataset` writes one commit, tagged with the data version, where ``upload_folder`` of
+huggingface_hub may write several. `install_dataset` copies a data set from the Hub or a folder.
+huggingface_hub finds the token, and no message holds it: errors of the HTTP library may spell out
+the headers of a request, so messages neither quote nor chain them.
+
+With ``load_dataset("msshift", ...)`` the datasets library looks for a folder ``./msshift``, then
+asks the Hub. If the Hub does not know the name or is offline, the library takes what its cache
+holds under ``msshift/<config>/<version>/<hash>``, of several hashes the folder changed last. The
+hash is one of the card, which names the content digest. Installing prepares all configs there from
+the installed folder, as those changed last, and removes what it prepared of earlier builds. What
+the library itself has cached of other folders of that name stays.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
-from collections.abc import Container, Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from msshift_bench.data.dataset import Dataset, open_dataset
+from msshift_bench.data.dataset import Dataset, installed_folder, locate, open_dataset
 from msshift_bench.data.digests import sha256_of
-from msshift_bench.data.manifest import CARD_NAME, MANIFEST_NAME, Manifest, holds_manifest
+from msshift_bench.data.manifest import CARD_NAME, MANIFEST_NAME, holds_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.errors import (
     HubError,
@@ -29,26 +39,29 @@ from msshift_bench.errors import (
     UsageError,
     require,
 )
-from msshift_bench.shifts import DATASET_NAME
+from msshift_bench.plumbing import Progress, counted, quieten, remove_folder, replace_folder, silent
+from msshift_bench.shifts import DATASET_NAME, holds_triples
 
 __all__ = [
-    "NOT_THE_DATA",
+    "Installed",
     "Pushed",
     "ask_hub",
     "ask_only_if_it_answers",
     "check_repo_name",
-    "download_dataset",
-    "is_repo_name",
+    "install_dataset",
     "push_dataset",
 ]
 
 _logger = logging.getLogger(__name__)
 
-NOT_THE_DATA = (".gitattributes", "eval.yaml")
+_NOT_THE_DATA = (".gitattributes", "eval.yaml")
 """Files of a repository that are no part of a data set, and that `push_dataset` leaves alone: what
 the Hub itself adds to each, and what makes it a benchmark."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+
+_PREPARED = ".prepared-by-msshift"
+"""The file that marks what installing has prepared in the datasets library's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +117,12 @@ def push_dataset(
             set, or has other content under the tag of this data version.
         MissingError: if there is no token.
         HubError: if the Hub cannot be reached or refuses.
+
+    Examples:
+        The second call makes no commit::
+
+            push_dataset("msshift", "org/msshift").unchanged  # False
+            push_dataset("msshift", "org/msshift").unchanged  # True
     """
     check_repo_name(repo)
     hub = require("huggingface_hub", "hf", "pushing to the Hub")
@@ -112,41 +131,91 @@ def push_dataset(
     manifest, findings = verify_dataset(dataset)
     if findings:
         raise IntegrityError(f"{folder} is not what was built, and is not pushed:", findings)
+    api = hub.HfApi(token=token, library_name="msshift-bench")
     with _hub_errors(f"cannot push to {repo}"):
         if not _has_token(hub, token):
             raise MissingError(
                 "pushing needs a token of the Hub: set HF_TOKEN, or run 'hf auth login'"
             )
-        remote = _Repository(hub.HfApi(token=token, library_name="msshift-bench"), repo)
-        created = remote.ensure(private=private)
-        head = remote.head()
-        files = remote.files(head)
-        ours = _is(folder / MANIFEST_NAME, files.get(MANIFEST_NAME, ""))
-        if files.keys() - {CARD_NAME} and not (ours or remote.holds_data_set(head, files)):
-            raise UsageError(
-                f"{repo} exists and is not a data set built by msshift; choose another --repo"
-            )
+        created = _ensure(api, repo, private=private)
+        head = str(api.dataset_info(repo).sha)
+        files = _remote_files(api, repo, head)
+        is_ours = _is(folder / MANIFEST_NAME, files.get(MANIFEST_NAME, ""))
+        if files.keys() - {CARD_NAME} and not is_ours:
+            _check_is_data_set(api, repo, head, files)
         tag = manifest.data_version
-        tagged = remote.tags().get(tag)
-        moved = _differing(folder, remote.files(tagged)) if tagged else ()
+        refs = api.list_repo_refs(repo, repo_type="dataset")
+        tagged = {ref.name: ref.target_commit for ref in refs.tags}.get(tag)
+        moved = _differing(folder, _remote_files(api, repo, tagged)) if tagged else ()
         if moved and not move_tag:
+            more = f" and {len(moved) - 1} more" if len(moved) > 1 else ""
             raise UsageError(
-                f"{repo} has a version {tag} with other content ({_some(moved)}): push to another "
-                "repository, or pass --move-tag to let the tag name this build from now on"
+                f"{repo} has a version {tag} with other content ({moved[0]}{more}): push to "
+                "another repository, or pass --move-tag to let the tag name this build from now on"
             )
-        changed = _differing(folder, files)
-        commit = remote.commit(folder, changed, manifest, parent=head) if changed else head
+        commit, changed = head, _differing(folder, files)
+        if changed:
+            operations = [
+                hub.CommitOperationAdd(path, folder / path)
+                if (folder / path).is_file()
+                else hub.CommitOperationDelete(path, is_folder=False)
+                for path in changed
+            ]
+            done = api.create_commit(
+                repo,
+                operations,
+                commit_message=f"MS-Shift {tag}, {manifest.edition}",
+                commit_description=f"content {manifest.content_digest}",
+                repo_type="dataset",
+                parent_commit=head,
+            )
+            commit = str(done.oid)
     if moved or not tagged:
         with _hub_errors(
             f"the files are in {repo} (commit {commit[:12]}), but the tag {tag} could not be set; "
             "run the same command again to complete it"
         ):
-            remote.tag(tag, commit, move=bool(moved))
+            if moved:  # The Hub can move a tag only by deleting it first.
+                api.delete_tag(repo, tag=tag, repo_type="dataset")
+            api.create_tag(repo, tag=tag, revision=commit, repo_type="dataset")
     url = f"{hub.constants.ENDPOINT}/datasets/{repo}/tree/{tag}"
     return Pushed(repo, commit, tag, url, created, not changed, changed)
 
 
-def download_dataset(repo: str, revision: str | None = None, token: str | None = None) -> Path:
+def _ensure(api: Any, repo: str, *, private: bool) -> bool:
+    """Create a repository if it does not exist, and say whether it did not."""
+    errors = require("huggingface_hub.errors", "hf")
+    try:
+        info = api.dataset_info(repo)
+    except errors.RepositoryNotFoundError:
+        api.create_repo(repo, repo_type="dataset", private=private or None)
+        return True
+    if private and not info.private:
+        raise UsageError(
+            f"{repo} exists and is public; make it private on the Hub, or push without --private"
+        )
+    return False
+
+
+def _remote_files(api: Any, repo: str, commit: str) -> dict[str, str]:
+    """Return path -> SHA-256 of a file in large storage, or git's SHA-1 of any other."""
+    tree = api.list_repo_tree(repo, recursive=True, revision=commit, repo_type="dataset")
+    return {
+        entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id
+        for entry in tree
+        if hasattr(entry, "blob_id") and entry.path not in _NOT_THE_DATA  # folders have none
+    }
+
+
+def _check_is_data_set(api: Any, repo: str, commit: str, files: Mapping[str, str]) -> None:
+    if MANIFEST_NAME in files:  # Other programs write files of that name, too.
+        path = api.hf_hub_download(repo, MANIFEST_NAME, revision=commit, repo_type="dataset")
+        if holds_manifest(Path(path).parent):
+            return
+    raise UsageError(f"{repo} exists and is not a data set built by msshift; choose another --repo")
+
+
+def _download(repo: str, revision: str | None = None, token: str | None = None) -> Path:
     """Download a data set from the Hub into the cache of huggingface_hub.
 
     Args:
@@ -171,7 +240,7 @@ def download_dataset(repo: str, revision: str | None = None, token: str | None =
             repo_type="dataset",
             revision=revision,
             token=token,
-            ignore_patterns=list(NOT_THE_DATA),
+            ignore_patterns=list(_NOT_THE_DATA),
         )
     return Path(downloaded)
 
@@ -215,18 +284,13 @@ def ask_only_if_it_answers(name: str | Path, what: str) -> None:
         constants.HF_HUB_OFFLINE = True
 
 
-def is_repo_name(name: str) -> bool:
-    """Say whether a name has the form ``org/name``."""
-    return _NAME.fullmatch(name) is not None
-
-
 def check_repo_name(repo: str) -> None:
     """Check that a name has the form ``org/name``.
 
     Raises:
         UsageError: if it has not.
     """
-    if not is_repo_name(repo):
+    if not _NAME.fullmatch(repo):
         raise UsageError(f"a repository of the Hub is named org/{DATASET_NAME}, not {repo!r}")
 
 
@@ -236,92 +300,6 @@ def _has_token(hub: ModuleType, token: str | None) -> bool:
     if not (sent.isascii() and sent.isprintable()):
         raise UsageError("the token of the Hub (HF_TOKEN) holds characters that no token has")
     return bool(sent)
-
-
-@dataclass(frozen=True, slots=True)
-class _Repository:
-    """A data set repository, with the calls that a push needs.
-
-    Attributes:
-        api: an ``HfApi``.
-        name: ``org/name``.
-    """
-
-    api: Any
-    name: str
-
-    def ensure(self, *, private: bool) -> bool:
-        """Create the repository if it does not exist, and say whether it did not."""
-        errors = require("huggingface_hub.errors", "hf")
-        try:
-            info = self.api.dataset_info(self.name)
-        except errors.RepositoryNotFoundError:
-            self.api.create_repo(self.name, repo_type="dataset", private=private or None)
-            return True
-        if private and not info.private:
-            raise UsageError(
-                f"{self.name} exists and is public; make it private on the Hub, "
-                "or push without --private"
-            )
-        return False
-
-    def head(self) -> str:
-        """Return the newest commit."""
-        return str(self.api.dataset_info(self.name).sha)
-
-    def files(self, commit: str) -> dict[str, str]:
-        """Return path -> SHA-256 of a file in large storage, or git's SHA-1 of any other."""
-        tree = self.api.list_repo_tree(
-            self.name, recursive=True, revision=commit, repo_type="dataset"
-        )
-        # Folders are listed too, and have no blob.
-        files = {entry.path: entry for entry in tree if hasattr(entry, "blob_id")}
-        for name in NOT_THE_DATA:
-            files.pop(name, None)
-        return {
-            path: entry.lfs.sha256 if entry.lfs else entry.blob_id for path, entry in files.items()
-        }
-
-    def holds_data_set(self, commit: str, files: Container[str]) -> bool:
-        """Say whether a commit's manifest is that of a data set; other programs write some, too."""
-        if MANIFEST_NAME not in files:
-            return False
-        path = self.api.hf_hub_download(
-            self.name, MANIFEST_NAME, revision=commit, repo_type="dataset"
-        )
-        return holds_manifest(Path(path).parent)
-
-    def tags(self) -> dict[str, str]:
-        """Return tag -> commit."""
-        tags = self.api.list_repo_refs(self.name, repo_type="dataset").tags
-        return {tag.name: tag.target_commit for tag in tags}
-
-    def commit(
-        self, folder: Path, paths: tuple[str, ...], manifest: Manifest, *, parent: str
-    ) -> str:
-        """Commit `paths` as they are in the folder, deleting those it lacks; return the commit."""
-        hub = require("huggingface_hub", "hf")
-        operations = [
-            hub.CommitOperationAdd(path, folder / path)
-            if (folder / path).is_file()
-            else hub.CommitOperationDelete(path, is_folder=False)
-            for path in paths
-        ]
-        done = self.api.create_commit(
-            self.name,
-            operations,
-            commit_message=f"MS-Shift {manifest.data_version}, {manifest.edition}",
-            commit_description=f"content {manifest.content_digest}",
-            repo_type="dataset",
-            parent_commit=parent,
-        )
-        return str(done.oid)
-
-    def tag(self, tag: str, commit: str, *, move: bool) -> None:
-        """Tag a commit; the Hub can move a tag only by deleting it first."""
-        if move:
-            self.api.delete_tag(self.name, tag=tag, repo_type="dataset")
-        self.api.create_tag(self.name, tag=tag, revision=commit, repo_type="dataset")
 
 
 def _differing(folder: Path, remote: dict[str, str]) -> tuple[str, ...]:
@@ -338,11 +316,6 @@ def _is(file: Path, digest: str) -> bool:
         return sha256_of(file) == digest
     content = file.read_bytes()
     return hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest() == digest
-
-
-def _some(paths: tuple[str, ...]) -> str:
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"{paths[0]}{more}"
 
 
 @contextmanager
@@ -394,3 +367,141 @@ def _answer(error: Any) -> str:
             "the Hub refuses: " + (error.server_message or "it does not say why").split("\n")[0]
         )
     return f"{reason or 'the Hub does not do it; try again later'} (HTTP {status})"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The installed data set.
+
+    Attributes:
+        folder: the copy of the data set.
+        configs: the configs that `datasets.load_dataset` now finds.
+        cache: the datasets library's folder of these configs.
+        data_version: the data set's version.
+        content_digest: the data set's content digest.
+        unchanged: whether the same data set was installed already.
+    """
+
+    folder: Path
+    configs: tuple[str, ...]
+    cache: Path
+    data_version: str
+    content_digest: str
+    unchanged: bool
+
+
+def install_dataset(
+    source: Dataset | str | Path = DATASET_NAME,
+    *,
+    revision: str | None = None,
+    triples: bool = False,
+    token: str | None = None,
+    progress: Progress = silent,
+) -> Installed:
+    """Copy a data set into the user's cache and fill the datasets library's cache from it.
+
+    Args:
+        source: a built data set (see `open_dataset`), or ``org/name`` on the Hub.
+        revision: on the Hub: a tag (the data version), a branch or a commit.
+        triples: prepare the configs of training triples, too; they hold millions of rows.
+        token: the Hub's token; by default the one huggingface_hub finds.
+        progress: called with the number of configs prepared so far.
+
+    Returns:
+        What is installed, and where.
+
+    Raises:
+        NotFoundError: if there is no such folder, data set or revision.
+        IntegrityError: if it is not what was built; the data set installed before stays.
+        UsageError: if `revision` is given for a folder.
+        HubError: if the Hub cannot be reached or refuses.
+
+    Examples:
+        From then on the datasets library finds it in every folder, offline, too::
+
+            install_dataset("org/msshift", revision="2.0.0")
+            datasets.load_dataset("msshift", "length-short")
+    """
+    origin = _find(source, revision, token)
+    datasets = require("datasets", "hf", "installing a data set")
+    folder = installed_folder()
+    unchanged = not _copy(origin.folder, folder)
+    manifest = origin.manifest
+    configs = tuple(c for c in manifest.configs if triples or not holds_triples(c))
+    return Installed(
+        folder=folder,
+        configs=configs,
+        cache=_prepare(datasets, folder, configs, progress),
+        data_version=manifest.data_version,
+        content_digest=manifest.content_digest,
+        unchanged=unchanged,
+    )
+
+
+def _find(source: Dataset | str | Path, revision: str | None, token: str | None) -> Dataset:
+    folder = source.folder if isinstance(source, Dataset) else locate(source)
+    if folder.is_dir():
+        if revision is not None:
+            raise UsageError(f"{folder} is a folder; only a data set on the Hub has revisions")
+        return open_dataset(source)
+    if not _NAME.fullmatch(str(source)):
+        raise NotFoundError(
+            f"there is no data set at {folder}; make one with 'msshift build', "
+            "or name one on the Hub (org/name)"
+        )
+    return open_dataset(_download(str(source), revision, token))
+
+
+def _copy(origin: Path, folder: Path) -> bool:
+    """Make `folder` a verified copy of a data set, and say whether it was not one before."""
+    digests = _digests(origin)
+    same = folder.is_dir() and _digests(folder) == digests
+    if same and not origin.samefile(folder):
+        return False
+    with replace_folder(folder) as partial:
+        for name in digests:
+            (partial / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(origin / name, partial / name)
+        findings = [
+            replace(finding, source=str(origin / Path(finding.source).relative_to(partial)))
+            for finding in verify_dataset(partial)[1]
+        ]
+        if findings:
+            raise IntegrityError(f"{origin} is not what was built, and is not installed:", findings)
+    return not same
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {
+        name: sha256_of(file)
+        for file in folder.rglob("*")
+        if file.is_file() and (name := file.relative_to(folder).as_posix()) not in _NOT_THE_DATA
+    }
+
+
+def _prepare(
+    datasets: ModuleType, folder: Path, configs: tuple[str, ...], progress: Progress
+) -> Path:
+    """Prepare configs in the datasets library's cache, and return its folder of them."""
+    cache = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / DATASET_NAME
+    current = set()
+    with quieten(datasets):
+        for config in counted(configs, progress, "preparing", len(configs), every=1):
+            builder = datasets.load_dataset_builder(str(folder), config)
+            builder.download_and_prepare()
+            prepared = Path(builder.cache_dir)
+            current.add(prepared.name)
+            if not (prepared / _PREPARED).exists():
+                (prepared / _PREPARED).touch()
+            if prepared != max(filter(Path.is_dir, prepared.parent.iterdir()), key=_changed_at):
+                os.utime(prepared)
+    marked = (mark.parent for mark in cache.glob(f"*/*/*/{_PREPARED}"))
+    earlier = [prepared for prepared in marked if prepared.name not in current]
+    # Leftovers of a killed process, on which the library would stumble.
+    for obsolete in [*earlier, *cache.glob("*/*/*.incomplete")]:
+        remove_folder(obsolete)
+    return cache
+
+
+def _changed_at(path: Path) -> int:
+    return path.stat().st_mtime_ns

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
 
-from msshift_bench.errors import IntegrityError, NotFoundError, UsageError, quoted
-from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write_json
-from msshift_bench.schema import (
-    Place,
-    Schema,
-    boolean,
-    choice,
-    digest,
-    integer,
-    mapping_of,
-    object_of,
-    optional,
-    schema_of,
-    text,
-    typed,
+from pydantic import AfterValidator, ConfigDict
+
+from msshift_bench.checked import (
+    STRICT,
+    Checked,
+    Count,
+    Digest,
+    Listed,
+    Name,
+    Text,
+    check_json,
+    check_value,
+    valid_name,
 )
+from msshift_bench.errors import Finding, IntegrityError, NotFoundError, UsageError, quoted
+from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write_json
 from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, holds_triples
 
 __all__ = [
+    "BIBTEX",
     "CARD_NAME",
     "CROISSANT_NAME",
     "DATA_VERSION",
@@ -39,6 +41,7 @@ __all__ = [
     "SplitEntry",
     "TrainingSets",
     "check_collection_name",
+    "cited",
     "content_digest",
     "holds_manifest",
     "is_balanced",
@@ -55,13 +58,70 @@ CROISSANT_NAME = "croissant.json"
 
 _SCHEMA = 3
 _BALANCED_WITHIN = 0.01
-_MOST = 10_000
-"""Most members of a table of the manifest."""
-
-_NAME = text(200, empty=False)
 
 _DESCRIBING = 3
 """The number of top terms that describe a topic."""
+
+BIBTEX: Mapping[str, str] = MappingProxyType(
+    {
+        "Lupart2023MsShift": """\
+@inproceedings{Lupart2023MsShift,
+  title={MS-Shift: An Analysis of MS MARCO Distribution Shifts on Neural Retrieval},
+  author={Simon Lupart and Thibault Formal and St{\\'e}phane Clinchant},
+  booktitle={ECIR},
+  year={2023},
+  note={arXiv:2205.02870}
+}""",
+        "Zhan2022Extrapolation": """\
+@inproceedings{Zhan2022Extrapolation,
+  title={Evaluating Interpolation and Extrapolation Performance of Neural Retrieval Models},
+  author={Jingtao Zhan and Xiaohui Xie and Jiaxin Mao and Yiqun Liu and Jiafeng Guo and Min Zhang
+    and Shaoping Ma},
+  booktitle={CIKM},
+  year={2022}
+}""",
+    }
+)
+"""Citation key -> entry."""
+
+
+class _Facts(Checked):
+    """What a manifest says of every shift; the rest depends on the shift."""
+
+    model_config = ConfigDict(extra="allow")
+
+    rule: Name
+    rows: dict[Name, dict[Name, Count]]
+    balanced: bool | None
+
+
+class _Rows(Checked):
+    model_config = ConfigDict(extra="allow")
+
+    rows: Count
+    sha256: Digest
+
+
+class _Source(Checked):
+    """What a manifest says of every collection; the rest depends on what was built."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Name
+    text: Name = "raw"
+    queries: _Rows | None = None
+    qrels: _Rows | None = None
+    licence: Name | None = None
+
+
+def _like(model: type[Checked]) -> AfterValidator:
+    """Return the check of an object that stays one, with members that the model does not have."""
+
+    def check(value: Mapping[str, Any]) -> Mapping[str, Any]:
+        model.model_validate(value)
+        return value
+
+    return AfterValidator(check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +135,12 @@ class FileEntry:
         sha256: SHA-256 of the file, which is the same for one pyarrow version.
     """
 
-    path: str
-    rows: int
-    bytes: int
-    sha256: str
+    __pydantic_config__: ClassVar = STRICT
+
+    path: Name
+    rows: Count
+    bytes: Count
+    sha256: Digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +157,13 @@ class SplitEntry:
         arrow_bytes: size of the rows in memory, as the datasets library counts it.
     """
 
-    files: tuple[FileEntry, ...]
-    rows: int
-    digest: str
-    ids_digest: str
-    arrow_bytes: int
+    __pydantic_config__: ClassVar = STRICT
+
+    files: Annotated[tuple[FileEntry, ...], Listed]
+    rows: Count
+    digest: Digest
+    ids_digest: Digest
+    arrow_bytes: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +185,21 @@ class Manifest:
         written_with: package -> version; no digest covers these.
     """
 
-    data_version: str
-    edition: str
-    content_digest: str
+    __pydantic_config__: ClassVar = STRICT
+
+    data_version: Name
+    edition: Name
+    content_digest: Digest
     texts: bool
-    collection: Mapping[str, Any]
+    collection: Annotated[Mapping[str, Any], _like(_Source)]
     parameters: Mapping[str, Any]
-    shifts: Mapping[str, Any]
-    configs: Mapping[str, Mapping[str, SplitEntry]]
-    written_with: Mapping[str, str]
-    files: Mapping[str, str] = field(default_factory=dict)
+    shifts: Mapping[
+        Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)],
+        Annotated[Mapping[str, Any], _like(_Facts)],
+    ]
+    configs: Mapping[Name, Mapping[Name, SplitEntry]]
+    written_with: Mapping[Name, Text]
+    files: Mapping[Name, Digest]
 
     def paths(self) -> set[str]:
         """Return the paths of all files of the data set, the manifest's own among them."""
@@ -200,24 +269,6 @@ class DataInfo:
     collection: str = ""
     training: Mapping[str, TrainingSets] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, manifest: Manifest) -> DataInfo:
-        """Return the facts of a manifest."""
-        return cls(
-            manifest.data_version,
-            manifest.edition,
-            manifest.content_digest,
-            str(manifest.collection["name"]),
-            {
-                shift: TrainingSets(
-                    facts["balanced"],
-                    {group: counts["train"] for group, counts in facts["rows"].items()},
-                )
-                for shift, facts in manifest.shifts.items()
-                if facts["balanced"] is not None
-            },
-        )
-
 
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:
     """Return one SHA-256 over the digests of all splits, in the order of their names.
@@ -240,13 +291,14 @@ def check_collection_name(name: str) -> None:
     Raises:
         UsageError: if `read_manifest` would refuse it.
     """
-    place = Place("")
-    _NAME(name, place)
-    if place.findings:
-        raise UsageError(
-            f"no data set can be built from {quoted(name)}: the name: {place.findings[0].message}; "
-            "rename the folder"
+
+    def refuse(findings: list[Finding]) -> UsageError:
+        problem = findings[0].message
+        return UsageError(
+            f"no data set can be built from {quoted(name)}: the {problem}; rename the folder"
         )
+
+    check_value({"name": name}, _Source, "", refuse)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -296,47 +348,14 @@ def read_manifest(folder: Path) -> Manifest:
             "('msshift build --overwrite')"
         )
     raw.pop(CHECKSUM, None)
-    place = Place(str(path))
-    _manifest_schema()(raw, place)
     cure = "put it back as it was written, or build again ('msshift build --overwrite')"
-    if place.findings:
-        raise IntegrityError(
-            f"{path} was changed, or another version wrote it; {cure}:", place.findings
-        )
+    changed = f"{path} was changed, or another version wrote it; {cure}:"
+    manifest = check_json(raw, Manifest, path, partial(IntegrityError, changed))
     if not is_whole:
         raise IntegrityError(f"{path} was changed: its {CHECKSUM} is another; {cure}")
-    manifest: Manifest = typed(Manifest, raw)
     return manifest
 
 
-@functools.cache
-def _manifest_schema() -> Schema:
-    count = integer(0)
-    name = _NAME
-    sizes = mapping_of(name, mapping_of(name, count, _MOST), _MOST)
-    source = object_of({"rows": count, "sha256": digest}, others=True)
-    # The rest of these tables is for readers, or depends on the shift.
-    facts = object_of({"rule": name, "rows": sizes, "balanced": optional(boolean)}, others=True)
-    collection = object_of(
-        {"name": name, "text": name, "queries": source, "qrels": source, "licence": optional(name)},
-        may_lack=("text", "queries", "qrels", "licence"),
-        others=True,
-    )
-    return schema_of(
-        Manifest,
-        {
-            Manifest: {
-                "content_digest": digest,
-                "collection": collection,
-                "shifts": mapping_of(choice("shift", SHIFTS, LISTED_SHIFTS), facts, _MOST),
-                "files": mapping_of(name, digest, _MOST),
-            },
-            FileEntry: {"path": name, "rows": count, "bytes": count, "sha256": digest},
-            SplitEntry: {
-                "rows": count,
-                "digest": digest,
-                "ids_digest": digest,
-                "arrow_bytes": count,
-            },
-        },
-    )
+def cited(shifts: Iterable[str]) -> dict[str, str]:
+    """Return the papers to cite for shifts: citation key -> BibTeX entry."""
+    return {SHIFTS[shift].citation: BIBTEX[SHIFTS[shift].citation] for shift in shifts}

@@ -8,13 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 
-from msshift_bench.data.collection import find_text_file
+from msshift_bench.data.collection import Collection, find_text_file
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.manifest import DataInfo
-from msshift_bench.data.query_files import read_queries
-from msshift_bench.data.variants import Variant, read_variants
+from msshift_bench.data.reading import (
+    Variant,
+    qrel_rows,
+    query_rows,
+    read_judgements,
+    read_texts,
+    read_variants,
+)
 from msshift_bench.errors import (
     CollectionError,
     DataError,
@@ -22,17 +29,10 @@ from msshift_bench.errors import (
     NotFoundError,
     UsageError,
 )
-from msshift_bench.plumbing import qrels_rows
 from msshift_bench.records import Query, Row
 from msshift_bench.shifts import can_name_runs
 
-__all__ = [
-    "TestSet",
-    "check_variants",
-    "holds_variants",
-    "read_extra_tests",
-    "read_test_folder",
-]
+__all__ = ["TestSet", "check_variants", "read_extra_tests", "read_test_folder"]
 
 _VARIANTS = "variants.tsv"
 
@@ -130,7 +130,9 @@ def _relevant(judged: Mapping[str, int]) -> dict[str, int]:
     return {doc_id: grade for doc_id, grade in judged.items() if grade >= 1}
 
 
-def read_extra_tests(named: Mapping[str, str | Path]) -> tuple[TestSet, ...]:
+def read_extra_tests(
+    named: Mapping[str, str | Path], collection: Collection | None = None
+) -> tuple[TestSet, ...]:
     """Read extra test sets.
 
     Args:
@@ -139,19 +141,39 @@ def read_extra_tests(named: Mapping[str, str | Path]) -> tuple[TestSet, ...]:
             folder may hold ``variants.tsv`` (query_id, text, method), which are searched and judged
             with their queries. Instead of a folder, it may be a file of variants of the test
             queries of shifts.
+        collection: the collection that will be searched for them; its passages are read until one
+            that is relevant has come for each test set.
 
     Raises:
         UsageError: if a name cannot be a folder's.
         NotFoundError: if there is no such folder or file, or the folder lacks a file.
         CollectionError: if a file is malformed, a judged query or the query of a variant has no
             text, or no query is judged.
+        DataError: if the collection holds no passage that is relevant to a query of a test set.
     """
-    return tuple(_read(name, Path(path).expanduser()) for name, path in named.items())
+    test_sets = tuple(_read(name, Path(path).expanduser()) for name, path in named.items())
+    if collection is not None:
+        _check_passages(test_sets, collection)
+    return test_sets
 
 
-def holds_variants(path: Path) -> bool:
-    """Return whether an extra test set has variants of queries: a file of them, or one in it."""
-    return path.is_file() or any((path / f"{_VARIANTS}{end}").is_file() for end in ("", ".gz"))
+def _check_passages(test_sets: Iterable[TestSet], collection: Collection) -> None:
+    """Check that a collection holds a passage that is relevant to a query of each test set."""
+    relevant = {
+        test_set.folder: {doc_id for row in test_set.rows for doc_id in row.relevant_doc_ids}
+        for test_set in test_sets
+    }
+    awaited = {folder: doc_ids for folder, doc_ids in relevant.items() if doc_ids}
+    for passage in collection.passages() if awaited else ():
+        awaited = {f: doc_ids for f, doc_ids in awaited.items() if passage.doc_id not in doc_ids}
+        if not awaited:
+            break
+    for folder, doc_ids in awaited.items():
+        raise DataError(
+            f"{collection.name} holds none of the {len(doc_ids):,} passages that {folder} judges "
+            f"relevant, e.g. {min(doc_ids)!r}: every run for it would score 0; search the "
+            "collection that it was judged on, with its doc_ids as they are"
+        )
 
 
 def _read(name: str, folder: Path) -> TestSet:
@@ -162,14 +184,14 @@ def _read(name: str, folder: Path) -> TestSet:
         )
     if folder.is_file():
         return TestSet(name, {}, {}, folder=folder, variants=read_variants(folder))
-    extra = read_test_folder(name, folder)
-    if not holds_variants(folder):
-        return extra
+    test_set, texts = _read_folder(name, folder)
+    if not any((folder / f"{_VARIANTS}{end}").is_file() for end in ("", ".gz")):
+        return test_set
     path = find_text_file(folder, _VARIANTS)
     variants = read_variants(path)
-    check_variants(path, variants, dict(read_queries(find_text_file(folder, "queries.tsv"))))
-    held = [one for one in variants if one.query_id in extra.judged]
-    return _with_variants(extra, held, extra.judged)
+    check_variants(path, variants, texts)
+    judged = [variant for variant in variants if variant.query_id in test_set.judged]
+    return _with_variants(test_set, judged, test_set.judged)
 
 
 def read_test_folder(name: str, folder: Path) -> TestSet:
@@ -181,20 +203,40 @@ def read_test_folder(name: str, folder: Path) -> TestSet:
 
     Raises:
         NotFoundError: if there is no such folder, or it lacks a file.
-        CollectionError: if a file is malformed, a judged query has no text, or none is judged.
+        CollectionError: if a file is malformed, a judged query has no text, or none is judged; with
+            all that is wrong with both files.
     """
+    return _read_folder(name, folder)[0]
+
+
+def _read_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
+    """Return a test set and query_id -> text of all queries in its folder, judged or not."""
     if not folder.is_dir():
         raise NotFoundError(f"no folder {folder} for the test set {name}")
-    queries = read_queries(find_text_file(folder, "queries.tsv"))
-    texts = dict(zip(queries.ids, queries.texts, strict=True))
-    judged = _judgements(find_text_file(folder, "qrels.tsv"), texts)
+    queries_file = find_text_file(folder, "queries.tsv")
+    qrels_file = find_text_file(folder, "qrels.tsv")
+    findings = FindingLog()
+    queries = read_texts(query_rows(queries_file, findings), findings)
+    if not len(queries) and not len(findings):
+        findings.add("no-queries", "the file holds no query", str(queries_file))
+    texts = dict(queries)
+    known = None if len(findings) else texts
+    judgements = read_judgements(qrel_rows([qrels_file], findings), findings, known)
+    if not judgements and not len(findings):
+        message = f"it judges none of the {len(texts):,} queries"
+        fix = "add judgements: query_id, 0, doc_id, relevance"
+        findings.add("no-judgement", message, str(qrels_file), fix=fix)
+    findings.stop_if_any(CollectionError, f"the test set in {folder} cannot be used:")
+    judged: dict[str, dict[str, int]] = {}
+    for query_id, doc_id in sorted(judgements, key=itemgetter(0)):
+        judged.setdefault(query_id, {})[doc_id] = judgements[query_id, doc_id]
     rows = tuple(
-        Row.judged(query_id, texts[query_id], name, _relevant(judged[query_id]))
-        for query_id in sorted(judged)
+        Row.judged(query_id, texts[query_id], name, _relevant(of_query))
+        for query_id, of_query in judged.items()
     )
-    judged = {row.query_id: judged[row.query_id] for row in rows}
     unjudged = len(texts) - len(rows)
-    return TestSet(name, judged, {name: tuple(judged)}, rows=rows, folder=folder, unjudged=unjudged)
+    groups = {name: tuple(judged)}
+    return TestSet(name, judged, groups, rows=rows, folder=folder, unjudged=unjudged), texts
 
 
 def check_variants(path: Path, variants: Iterable[Variant], texts: Mapping[str, str]) -> None:
@@ -214,24 +256,3 @@ def check_variants(path: Path, variants: Iterable[Variant], texts: Mapping[str, 
             message = f"there is no query {variant.query_id!r}"
             findings.add("unknown-query", message, str(path), line, "remove the variant")
     findings.stop_if_any(CollectionError, f"not all variants in {path} have a query:")
-
-
-def _judgements(path: Path, texts: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    findings = FindingLog()
-    judged: dict[str, dict[str, int]] = {}
-    for line, (query_id, doc_id, relevance) in qrels_rows(path, findings):
-        if query_id not in texts:
-            message = f"query_id {query_id!r} is not in queries.tsv"
-            fix = "add the query, or remove the row"
-            findings.add("unknown-query", message, str(path), line, fix)
-        elif doc_id in judged.setdefault(query_id, {}):
-            message = f"query {query_id!r} and passage {doc_id!r} judged again"
-            findings.add("duplicate-judgement", message, str(path), line)
-        else:
-            judged[query_id][doc_id] = relevance
-    if not judged and not len(findings):
-        message = f"it judges none of the {len(texts):,} queries"
-        fix = "add judgements: query_id, 0, doc_id, relevance"
-        findings.add("no-judgement", message, str(path), fix=fix)
-    findings.stop_if_any(CollectionError, f"the judgements in {path} cannot be used:")
-    return judged

@@ -1,71 +1,141 @@
-"""Training triples of a built data set, read as a stream."""
+"""Training triples as TSV, the format of MS MARCO's own triples, which other trainers read."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+import gzip
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, cast
+
+from msshift_bench.data.collection import Collection
+from msshift_bench.data.dataset import Dataset, canonical_lines, open_dataset
+from msshift_bench.data.digests import ContentDigest
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.plumbing import Progress, counted, silent, write_atomically
+from msshift_bench.records import Query, Row
+from msshift_bench.shifts import TRIPLES, parse_config
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Triple", "TripleStream", "canonical_lines"]
+__all__ = ["export_triples"]
 
-_BATCH = 65_536
-
-
-class Triple(NamedTuple):
-    """A query, a passage that is relevant to it, and one that nobody judged relevant."""
-
-    query_id: str
-    positive_id: str
-    negative_id: str
+_BREAKS = str.maketrans("\t\n\r", "   ")
 
 
-@dataclass(frozen=True, slots=True)
-class TripleStream:
-    """The triples of one config; every iteration streams them from its files.
+def export_triples(
+    data: Dataset | str | Path,
+    name: str,
+    out: str | Path,
+    *,
+    texts: Collection | None = None,
+    progress: Progress = silent,
+) -> int:
+    r"""Write the triples of one config as TSV, one a line, in their order.
 
-    Attributes:
-        files: Parquet files with the columns of `Triple`, in the order of their rows.
-        rows: number of triples.
+    With ids a line is ``query_id \t positive_id \t negative_id``, as in MS MARCO's
+    ``qidpidtriples``; the SHA-256 of such a file, uncompressed, is the digest that the manifest
+    gives for the split. With texts a line holds the texts of the three, as in MS MARCO's
+    ``triples.train.small.tsv``; a tab or line break in a text becomes a space.
+
+    Memory does not grow with the triples or the collection; with texts, a temporary file holds the
+    passages.
+
+    Args:
+        data: the built data set; see `open_dataset`.
+        name: the config, e.g. ``length-short-triples``.
+        out: the file; compressed if its name ends in ``.gz``. The same triples give the same bytes.
+        texts: write the texts of this collection, the one that the data set was built from.
+        progress: called with ``(stage, done, total)``.
+
+    Returns:
+        The number of triples.
+
+    Raises:
+        NotFoundError: if there is no built data set.
+        UnknownNameError: if it has no such triples.
+        UsageError: if `texts` is another collection, or holds other passages than those that the
+            triples were drawn from, or another process is writing the file.
+        IntegrityError: if a file is missing or is not the one that was built.
+        DataError: if `texts` lacks a passage.
     """
-
-    files: tuple[Path, ...]
-    rows: int
-
-    def __len__(self) -> int:
-        return self.rows
-
-    def __iter__(self) -> Iterator[Triple]:
-        for batch in self.batches():
-            yield from map(Triple._make, zip(*(c.to_pylist() for c in batch), strict=True))
-
-    def batches(self, size: int = _BATCH) -> Iterator[pa.RecordBatch]:
-        """Stream the columns of `Triple`, at most `size` rows at a time."""
-        import pyarrow.parquet as pq
-
-        for path in self.files:
-            with pq.ParquetFile(path) as file:
-                yield from file.iter_batches(size, columns=list(Triple._fields))
-
-    def digest(self) -> str:
-        """Return the SHA-256 of the canonical lines: 64 hexadecimal digits."""
-        digest = hashlib.sha256()
-        for batch in self.batches():
-            digest.update(canonical_lines(batch))
-        return digest.hexdigest()
+    out = Path(out).expanduser()
+    dataset = open_dataset(data)
+    triples = dataset.triples(name)
+    with closing(sqlite3.connect("")) as passages:
+        lines: Callable[[pa.RecordBatch], bytes | memoryview] = canonical_lines
+        if texts is not None:
+            queries = _queries(dataset, name, texts)
+            _keep(texts, dataset, name, passages, progress)
+            lines = partial(_lines, queries=queries, passages=passages, collection=texts.name)
+        with write_atomically(out) as file, ExitStack() as stack:
+            stream: IO[bytes] = file
+            if out.suffix == ".gz":
+                # Neither the time nor the name of the temporary file goes into the header.
+                compressed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
+                stream = cast("IO[bytes]", stack.enter_context(compressed))
+            done = 0
+            for batch in triples.batches():
+                stream.write(lines(batch))
+                done += len(batch)
+                progress("export", done, len(triples))
+    return len(triples)
 
 
-def canonical_lines(batch: pa.RecordBatch) -> memoryview:
-    r"""Return ``query_id \t positive_id \t negative_id \n`` for every triple, in UTF-8."""
-    import numpy as np
-    import pyarrow.compute as pc
+def _queries(dataset: Dataset, name: str, collection: Collection) -> Mapping[str, str]:
+    """Return query_id -> text of the training queries."""
+    dataset.check_built_from(collection)
+    queries: Iterable[Query | Row] = collection.queries
+    if dataset.manifest.texts:
+        queries = dataset.rows(name.removesuffix(TRIPLES), "train")
+    return {query.query_id: query.text.translate(_BREAKS) for query in queries}
 
-    lines = pc.binary_join_element_wise(*batch.columns, "\t")
-    lines = pc.binary_join_element_wise(lines, "", "\n")
-    _, offsets, data = lines.buffers()
-    end = int(np.frombuffer(offsets, np.int32)[len(lines)])
-    return memoryview(data)[:end]
+
+def _keep(
+    collection: Collection,
+    dataset: Dataset,
+    name: str,
+    database: sqlite3.Connection,
+    progress: Progress,
+) -> None:
+    """Put the passages into a table, and check that the triples were drawn from them."""
+    digest = ContentDigest()
+
+    def rows() -> Iterator[tuple[str, str]]:
+        for passage in counted(collection.passages(), progress, "passages"):
+            digest.add(passage)
+            yield passage.doc_id, passage.text.translate(_BREAKS)
+
+    database.execute("CREATE TABLE passages (doc_id TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
+    database.executemany("INSERT INTO passages VALUES (?, ?)", rows())
+    shift, _ = parse_config(name.removesuffix(TRIPLES))
+    drawn_from = dataset.manifest.shifts[shift.name].get("triples", {}).get("passages", {})
+    if drawn_from.get("sha256", digest.hexdigest()) != digest.hexdigest():
+        raise UsageError(
+            f"the triples of {dataset.folder} were drawn from {drawn_from['rows']:,} passages, and "
+            f"{collection.name!r} holds {digest.rows:,}, not all of them the same; give those, or "
+            "make the triples again with 'msshift triples'"
+        )
+
+
+def _lines(
+    batch: pa.RecordBatch,
+    *,
+    queries: Mapping[str, str],
+    passages: sqlite3.Connection,
+    collection: str,
+) -> bytes:
+    def text_of(doc_id: str) -> str:
+        row = passages.execute("SELECT text FROM passages WHERE doc_id = ?", (doc_id,)).fetchone()
+        if row is None:
+            raise DataError(f"{collection} holds no passage {doc_id!r}, which the triples name")
+        return str(row[0])
+
+    columns = (column.to_pylist() for column in batch.columns)
+    return "".join(
+        f"{queries[query_id]}\t{text_of(positive_id)}\t{text_of(negative_id)}\n"
+        for query_id, positive_id, negative_id in zip(*columns, strict=True)
+    ).encode()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from msshift_bench.data.dataset import Dataset, SplitRows, open_dataset
+from msshift_bench.data.dataset import Dataset, SplitRows, TripleStream, open_dataset
 from msshift_bench.data.digests import rows_digest, sha256_of
 from msshift_bench.data.manifest import (
     CARD_NAME,
@@ -15,7 +15,6 @@ from msshift_bench.data.manifest import (
     SplitEntry,
     content_digest,
 )
-from msshift_bench.data.triples import TripleStream
 from msshift_bench.errors import Finding
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples
 
@@ -36,6 +35,12 @@ def verify_dataset(
     Raises:
         NotFoundError: if there is no built data set.
         IntegrityError: if the manifest itself cannot be read.
+
+    Examples:
+        What differs, each with its file and a stable code::
+
+            manifest, findings = verify_dataset("msshift")
+            codes = {finding.code for finding in findings}
     """
     dataset = open_dataset(data)
     folder, manifest = dataset.folder, dataset.manifest

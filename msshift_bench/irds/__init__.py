@@ -15,18 +15,11 @@ PyTerrier, then take these. It may use `data`, `plumbing`, `shifts`, `records`, 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from msshift_bench.data import COLLECTION_VARIABLE, Dataset, open_collection, open_dataset
+from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import require
-from msshift_bench.shifts import DATASET_NAME, holds_triples, parse_config
-
-if TYPE_CHECKING:
-    from msshift_bench.irds.catalogue import Split
-    from msshift_bench.irds.docs import DelegatedDocs, LocalDocs
+from msshift_bench.shifts import DATASET_NAME
 
 __all__ = ["register"]
 
@@ -53,57 +46,13 @@ def register(
         NotFoundError: if there is no built data set, or no such collection.
         IntegrityError: if the manifest cannot be read.
     """
-    ir_datasets = require("ir_datasets", "irds", "a data set in ir_datasets")
-    dataset = open_dataset(data)
-    docs = _find_docs(dataset, collection)
-    entries = {split.dataset_id: _entry(split, docs) for split in _splits(dataset)}
-    registry = ir_datasets.registry
+    registry = require("ir_datasets", "irds", "a data set in ir_datasets").registry
+    from msshift_bench.irds.entries import entries_of
+
+    entries = entries_of(open_dataset(data), collection)
     for name in [name for name in registry if name.startswith(f"{DATASET_NAME}/")]:
         # The registry has no method to remove an entry.
         del registry._registered[name]
     for name, entry in entries.items():
         registry.register(name, entry)
     return tuple(entries)
-
-
-def _splits(dataset: Dataset) -> Iterator[Split]:
-    from msshift_bench.irds.catalogue import Split
-
-    for config, splits in dataset.manifest.configs.items():
-        if not holds_triples(config):
-            shift, group = parse_config(config)
-            for name in splits:
-                yield Split(dataset, shift, group, config, name)
-
-
-def _entry(split: Split, docs: LocalDocs | DelegatedDocs) -> Any:
-    import ir_datasets
-    from ir_datasets.util import MetadataComponent
-
-    from msshift_bench.irds.catalogue import SplitMetadata, SplitQrels, SplitQueries, SplitTriples
-    from msshift_bench.irds.pages import Documentation
-
-    parts = (
-        docs,
-        SplitQueries(split),
-        SplitQrels(split),
-        SplitTriples(split) if split.triples else None,
-    )
-    entry = ir_datasets.Dataset(*parts, Documentation(split))
-    metadata = MetadataComponent(split.dataset_id, entry, SplitMetadata(*parts))
-    return ir_datasets.Dataset(metadata, entry)
-
-
-def _find_docs(dataset: Dataset, collection: str | Path | None) -> LocalDocs | DelegatedDocs:
-    from msshift_bench.irds.docs import DelegatedDocs, LocalDocs
-
-    built_from = dataset.manifest.collection
-    if collection is None and built_from["layout"] in ("generated", "ir_datasets"):
-        collection = built_from["name"]
-    source = collection or os.environ.get(COLLECTION_VARIABLE)
-    if not source:
-        return LocalDocs(dataset, None)
-    opened = open_collection(source)
-    if opened.layout == "ir_datasets":
-        return DelegatedDocs(dataset, opened)
-    return LocalDocs(dataset, opened)

@@ -6,7 +6,7 @@ are those that `register` puts into ir_datasets. Nothing here needs Java.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyterrier as pt
@@ -36,19 +36,18 @@ class MsShiftProvider(pt.datasets.DatasetProvider):  # type: ignore[misc]
             NotFoundError: if there is no built data set.
             MissingExtraError: if ir_datasets is not installed.
         """
-        ids = register()
-        wanted = f"{DATASET_NAME}/{name}"
-        if wanted not in ids:
-            raise KeyError(f"{name!r}; there are {', '.join(_names(ids))}")
-        return pt.get_dataset(f"irds:{wanted}")
+        names = list(_names())
+        if name not in names:
+            raise KeyError(f"{name!r}; there are {', '.join(names)}")
+        return pt.get_dataset(f"irds:{DATASET_NAME}/{name}")
 
     def list_dataset_names(self) -> Iterable[str]:
         """Return the names that `get_dataset` takes; none where no data set is built."""
         try:
-            return _names(register())
+            return list(_names())
         except MissingError:
             return []
 
 
-def _names(ids: Iterable[str]) -> list[str]:
-    return [one.removeprefix(f"{DATASET_NAME}/") for one in ids]
+def _names() -> Iterator[str]:
+    return (registered.removeprefix(f"{DATASET_NAME}/") for registered in register())

@@ -14,8 +14,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from msshift_bench.data import open_collection
-from msshift_bench.data.query_files import read_queries
+from msshift_bench.data import open_collection, read_queries
 from msshift_bench.errors import MsShiftError
 from msshift_bench.leakage import read_candidates
 from msshift_bench.plumbing import write_atomically

@@ -13,11 +13,16 @@ import pytest
 
 from benchmarks.support.fabricated import write_run
 from msshift_bench import irds
-from msshift_bench.data import TestSet
-from msshift_bench.data.collection import Collection, open_collection
-from msshift_bench.data.dataset import SplitRows, load_dataset, load_triples
-from msshift_bench.data.manifest import read_manifest
-from msshift_bench.data.verification import verify_dataset
+from msshift_bench.data import (
+    Collection,
+    TestSet,
+    load_dataset,
+    load_triples,
+    open_collection,
+    open_dataset,
+    read_manifest,
+    verify_dataset,
+)
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.hydrate import hydrate_dataset
 from msshift_bench.dataset_builders.importing import import_official
@@ -31,6 +36,10 @@ from tests.support.official_checkout import write_checkout
 
 PASSAGES = [f"d{number}" for number in range(12)]
 NAMES = ("nDCG@10", "nDCG", "RR@10", "R@5", "AP", "P@3", "Success@1", "R(rel=2)@5", "RR(rel=3)@10")
+READ_WHAT_IS_NOT_RELEVANT = (
+    *("Judged@10", "Bpref", "infAP", "AP(rel=2,judged_only=True)"),
+    *("nDCG(gains={0:1})@10", "RR(rel=0)@10"),
+)
 MEASURES = {str(measure): measure for measure in map(ir_measures.parse_measure, NAMES)}
 
 
@@ -61,10 +70,7 @@ def built(collection: Collection, tmp_path: Path) -> Path:
 
 
 def test_rows_hold_the_grades_of_what_is_relevant(built: Path, collection: Collection) -> None:
-    judged: dict[str, dict[str, int]] = {}
-    for query_id, doc_id, relevance in collection.qrels:
-        if relevance >= 1:
-            judged.setdefault(query_id, {})[doc_id] = relevance
+    judged = collection.qrels.graded()
     rows = load_dataset(built, "length", split="queries")
     assert {row.query_id: row.relevant for row in rows} == judged
     assert {level for row in rows for level in row.relevances} == {1, 2, 3}
@@ -84,17 +90,12 @@ def test_another_grade_is_another_data_set(
     assert other.content_digest != read_manifest(built).content_digest
     assert verify_dataset(tmp_path / "other")[1] == verify_dataset(built)[1] == []
     (tmp_path / "other" / "manifest.json").write_bytes((built / "manifest.json").read_bytes())
-    assert "changed-rows" in {one.code for one in verify_dataset(tmp_path / "other")[1]}
-
-
-def test_texts_put_back_leave_the_grades(
-    built: Path, collection: Collection, tmp_path: Path
-) -> None:
-    without = tmp_path / "without"
-    build_dataset(collection, ["length"], without, texts=False)
-    hydrate_dataset(without, collection)
+    assert "changed-rows" in {finding.code for finding in verify_dataset(tmp_path / "other")[1]}
+    # Texts that are put back leave the grades.
+    build_dataset(collection, ["length"], tmp_path / "ids", texts=False)
+    hydrate_dataset(tmp_path / "ids", collection)
     for file in sorted(built.rglob("*.parquet")):
-        assert (without / file.relative_to(built)).read_bytes() == file.read_bytes()
+        assert (tmp_path / "ids" / file.relative_to(built)).read_bytes() == file.read_bytes()
 
 
 def test_triples_take_whatever_is_relevant(built: Path, collection: Collection) -> None:
@@ -128,61 +129,36 @@ def runs(built: Path, tmp_path: Path) -> Path:
 
 
 def rankings(built: Path, held_out: str) -> Iterator[tuple[str, list[str]]]:
-    for rows in sets_of(built).values():
+    for rows in open_dataset(built).test_sets(SHIFTS["length"]).values():
         for row in rows:
-            hashes = {hash_of(f"{held_out} {row.query_id} {doc_id}"): doc_id for doc_id in PASSAGES}
-            yield row.query_id, [hashes[key] for key in sorted(hashes)]
-
-
-def hash_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def sets_of(built: Path) -> dict[str, SplitRows]:
-    return {
-        group: load_dataset(built, config, split="test")
-        for config, group in SHIFTS["length"].configs.items()
-        if group is not None
-    }
-
-
-def expected(folder: Path, rows: SplitRows, run: Path) -> dict[str, float]:
-    """Return the means by ir_measures, from the qrels of the collection itself."""
-    counted = {row.query_id for row in rows}
-    qrels = [ir_measures.Qrel(*one) for one in read_qrels(folder / "qrels.tsv")]
-    qrels = [one for one in qrels if one.query_id in counted]
-    found = ir_measures.calc_aggregate(
-        MEASURES.values(), qrels, ir_measures.read_trec_run(str(run))
-    )
-    return {name: found[measure] for name, measure in MEASURES.items()}
+            keys = {
+                hashlib.sha256(f"{held_out} {row.query_id} {doc_id}".encode()).hexdigest(): doc_id
+                for doc_id in PASSAGES
+            }
+            yield row.query_id, [keys[key] for key in sorted(keys)]
 
 
 def test_measures_of_run_sets_and_test_sets_are_graded(
     built: Path, folder: Path, runs: Path
 ) -> None:
     figures = evaluate_run_sets([runs], built, settings=Settings(NAMES)).figures
-    for group, rows in sets_of(built).items():
+    judged = [ir_measures.Qrel(*qrel) for qrel in read_qrels(folder / "qrels.tsv")]
+    for group, rows in open_dataset(built).test_sets(SHIFTS["length"]).items():
+        tested = {row.query_id for row in rows}
+        qrels = [qrel for qrel in judged if qrel.query_id in tested]
         for held_out in SHIFTS["length"].groups:
             run = runs / "toy" / "length" / f"{held_out}.run"
-            theirs = expected(folder, rows, run)
+            theirs = ir_measures.calc_aggregate(
+                MEASURES.values(), qrels, ir_measures.read_trec_run(str(run))
+            )
             ours = figures.where(figure="model_score", group=group, model=held_out)
             alone = score_runs([run], f"length-{group}", Settings(NAMES), data=built).figures
-            for found in (ours, alone.where(figure="score")):
-                values = {row.measure: row.value for row in found}
+            for part in (ours, alone.where(figure="score")):
+                values = {MEASURES[row.measure]: row.value for row in part}
                 assert values == pytest.approx(theirs, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Judged@10",
-        "Bpref",
-        "infAP",
-        "AP(rel=2,judged_only=True)",
-        "nDCG(gains={0:1})@10",
-        "RR(rel=0)@10",
-    ],
-)
+@pytest.mark.parametrize("name", READ_WHAT_IS_NOT_RELEVANT)
 def test_what_reads_nonrelevant_judgements_is_refused_on_a_built_data_set(
     built: Path, folder: Path, runs: Path, name: str
 ) -> None:

@@ -54,7 +54,7 @@ def before_the_citation(card: DatasetCard) -> str:
 
 
 def manifest_of(collection: dict[str, Any], edition: str = "rebuilt") -> Manifest:
-    return Manifest("2.0.0", edition, "", True, collection, {}, {}, {}, {})
+    return Manifest("2.0.0", edition, "", True, collection, {}, {}, {}, {}, {})
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,11 +14,10 @@ import typer
 from typer.testing import CliRunner
 
 from msshift_bench.cli import triples as command
-from msshift_bench.data import triples_export
+from msshift_bench.data import Triple, TripleStream, triples
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, load_triples
 from msshift_bench.data.manifest import Manifest, read_manifest
-from msshift_bench.data.triples import Triple, TripleStream
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triple_builder as builder
 from msshift_bench.dataset_builders.build import build_dataset
@@ -159,7 +159,7 @@ def test_same_bytes_whatever_the_order_and_the_threads(
         (tmp_path / "shuffled" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
     for threads in (1, 2):
         monkeypatch.setattr(
-            "msshift_bench.plumbing.threads.thread_count", lambda threads=threads: threads
+            "msshift_bench.plumbing.batching.thread_count", lambda threads=threads: threads
         )
         monkeypatch.setattr(bm25, "BATCH", 50 * threads)
         add_triples(copy, open_collection(tmp_path / "shuffled"), **OPTIONS)
@@ -291,19 +291,19 @@ def test_a_data_set_that_is_replaced_meanwhile_is_left_alone(
 def test_ids_as_tsv_have_the_digest_of_the_split(built: Path, tmp_path: Path) -> None:
     entry = read_manifest(built).configs["length-short-triples"]["train"]
     for name, opened in (("t.tsv", Path.open), ("t.tsv.gz", gzip.open)):
-        count = triples_export.export_triples(built, "length-short-triples", tmp_path / name)
+        count = triples.export_triples(built, "length-short-triples", tmp_path / name)
         with opened(tmp_path / name, "rb") as file:
             content = file.read()
         assert count == content.count(b"\n") == entry.rows
         assert hashlib.sha256(content).hexdigest() == entry.digest
     again = tmp_path / "again.tsv.gz"
-    triples_export.export_triples(built, "length-short-triples", again)
+    triples.export_triples(built, "length-short-triples", again)
     assert again.read_bytes() == (tmp_path / "t.tsv.gz").read_bytes()
 
 
 def test_texts_as_tsv(built: Path, tmp_path: Path) -> None:
     out = tmp_path / "texts.tsv"
-    triples_export.export_triples(built, "length-short-triples", out, texts=MINI)
+    triples.export_triples(built, "length-short-triples", out, texts=MINI)
     queries, passages = dict(MINI.queries), dict(MINI.passages())
     expected = [
         (queries[t.query_id], passages[t.positive_id], passages[t.negative_id])
@@ -332,7 +332,7 @@ def test_texts_cannot_break_lines(tmp_path: Path) -> None:
         build_dataset(collection, ["length"], tmp_path / name, texts=kept)
         add_triples(tmp_path / name, collection, count=2, depth=5)
         out = tmp_path / f"{name}.tsv"
-        triples_export.export_triples(tmp_path / name, "length-long-triples", out, texts=collection)
+        triples.export_triples(tmp_path / name, "length-long-triples", out, texts=collection)
         lines = out.read_text().splitlines()
         assert len(lines) == len(load_triples(tmp_path / name, "length-long-triples"))
         for line in lines:
@@ -345,21 +345,19 @@ def test_texts_cannot_break_lines(tmp_path: Path) -> None:
 def test_texts_that_are_missing(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(triples_export, "_keep", create_empty_table)
+    monkeypatch.setattr(triples, "_keep", create_empty_table)
     with pytest.raises(DataError, match=r"mini:300 holds no passage '[0-9]+', which the triples"):
-        triples_export.export_triples(
-            built, "length-short-triples", tmp_path / "out.tsv", texts=MINI
-        )
+        triples.export_triples(built, "length-short-triples", tmp_path / "out.tsv", texts=MINI)
     with pytest.raises(UsageError, match="give the collection it was built from"):
-        triples_export.export_triples(
+        triples.export_triples(
             built, "length-short-triples", tmp_path / "out.tsv", texts=open_collection("mini:40")
         )
     assert list(tmp_path.iterdir()) == []
 
 
-def create_empty_table(passages: object, database: object, progress: object) -> None:
-    assert list(passages)  # type: ignore[call-overload]
-    database.execute("CREATE TABLE passages (doc_id TEXT, text TEXT)")  # type: ignore[attr-defined]
+def create_empty_table(*arguments: Any) -> None:
+    database = arguments[3]
+    database.execute("CREATE TABLE passages (doc_id TEXT, text TEXT)")
 
 
 # ---- the command ----------------------------------------------------------------------------

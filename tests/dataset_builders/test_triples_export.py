@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.data import export_triples
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.triples_export import export_triples
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import UsageError

@@ -54,6 +54,7 @@ def test_bm25_searches_and_the_evaluator_scores(
     assert len(read_run(run)) == SIZE
     said = sidecar(run)
     assert (said["queries"], said["test_set"]["name"], said["held_out"]) == (SIZE, "dl19", None)
+    assert said["relevant_not_in_collection"] == {"test": 1}
     # The run of the shift's own queries is that without the extra ones, and the only run set.
     assert msshift(*request, "--out", "without").returncode == 0
     own = Path("bm25", "length.run.gz")
@@ -188,10 +189,12 @@ def test_test_sets_that_cannot_be(
     (empty / "qrels.tsv").write_text("# none\n")
     refused(CollectionError, "it judges none of the 1 queries", "dl19", empty)
     (empty / "qrels.tsv").write_text("1 0 d1 1\n2 0 d1 1\n1 0 d1 2\n")
-    refused(CollectionError, r"(?s)'2' is not in queries.tsv.*judged again", "dl19", empty)
+    refused(CollectionError, r"(?s)'2' is not among the queries.*judged again", "dl19", empty)
     row = next(queries_of("length", data))
-    write_test_set(tmp_path / "other", {row.query_id: "another text"}, {row.query_id: "d"})
+    write_test_set(tmp_path / "other", {row.query_id: "another text"}, {row.query_id: "1"})
     refused(DataError, f"'{row.query_id}' is 'another text' there and", "dl19", tmp_path / "other")
+    write_test_set(tmp_path / "foreign", {"dl-1": "who"}, {"dl-1": "elsewhere"})
+    refused(DataError, "holds none of the 1 passages", "dl19", tmp_path / "foreign")
     assert not (tmp_path / "runs").exists()
 
     for words, said in (

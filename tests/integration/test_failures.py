@@ -350,7 +350,7 @@ from pathlib import Path
 import msshift_bench.data.collection as collection
 import msshift_bench.data.dataset as dataset, msshift_bench.evaluation as evaluation
 def computing(*_, **__): raise AssertionError("something was computed or read")
-collection._Mini._read_queries = collection._Mini.passages = computing
+collection._Mini._read = collection._Mini.passages = computing
 dataset.Dataset.rows = evaluation.score_runs = computing
 """
 """What makes a bug of every command that begins its work before it has tried where to write."""

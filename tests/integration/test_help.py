@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from benchmarks.support.fabricated import write_runs, write_system
 from msshift_bench.annotation import LEAKAGE, Pair, write_sheet
 from msshift_bench.cli import app
+from msshift_bench.data import Variant, write_variants
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
-from msshift_bench.data.variants import Variant, write_variants
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.leakage import FoundLeakage, LeakedPair, find_leakage

@@ -123,7 +123,7 @@ def test_a_newer_build_leaves_no_stale_rows(
     assert "Couldn't find cache for msshift for config 'wh-words-how'" in gone.stderr
 
 
-def test_what_another_folder_left_in_the_cache_goes(
+def test_what_the_library_cached_of_another_folder_stays_and_is_not_taken(
     install: Install, first: Path, second: Path, tmp_path: Path, elsewhere: Path
 ) -> None:
     offline = client_environment(tmp_path, None, token="")
@@ -135,6 +135,9 @@ def test_what_another_folder_left_in_the_cache_goes(
     assert "already installed" in install(first).stderr
     loaded = load_rows("msshift", ["length-short"], elsewhere, offline)
     assert loaded == rows_of(first, "length-short")
+    cached = tmp_path / "hf" / "datasets" / "msshift" / "length-short"
+    assert len([folder for folder in cached.glob("*/*") if folder.is_dir()]) == 2
+    assert load_rows("msshift", ["length-short"], second.parent, offline) == stale
 
 
 def test_the_hub_serves_any_revision(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.writer import write_dataset
 from msshift_bench.mini.generator import passages
-from msshift_bench.records import Grouping, Passage, Query, Row
+from msshift_bench.records import Grouping, Passage, Row
 from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
@@ -90,11 +90,9 @@ class Vast(Collection):
     def passages(self) -> Iterator[Passage]:
         return repeat(Passage("1", "text"), PASSAGES)
 
-    def _read_queries(self, findings: object) -> Iterable[tuple[str, int, Query]]:
-        return ((self.name, n, Query(str(n), "text")) for n in range(ALL_QUERIES))
-
-    def _read_qrels(self, findings: object) -> Iterable[Any]:
-        return ()
+    def _read(self, part: str, findings: object) -> Iterator[tuple[str, int, Any, Any]]:
+        count = ALL_QUERIES if part == "queries" else 0
+        return ((self.name, n, str(n), "text") for n in range(count))
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +119,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_plan_at_the_size_of_ms_marco(
     system: str, topics: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.data.sources.open_collection", lambda *_, **__: Vast())
+    monkeypatch.setattr("msshift_bench.data.dataset.open_collection", lambda *_, **__: Vast())
     monkeypatch.setattr(Neural, "check", lambda *_: None)  # reads all passages, for BM25
     command = ["run", system, "--recipe", "paper", "--set", f"encoder={distilbert}"]
     command += ["--set", "precision=fp32"]

@@ -1,19 +1,27 @@
+"""Every split of a built data set has an entry in ir_datasets."""
+
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import ir_datasets
+import pyarrow as pa
 import pytest
 
 from msshift_bench import irds
-from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset, load_triples
-from msshift_bench.data.manifest import read_manifest
+from msshift_bench.data import (
+    Dataset,
+    SplitRows,
+    load_dataset,
+    load_triples,
+    open_collection,
+    read_manifest,
+)
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
@@ -30,12 +38,10 @@ def built(build_once: Build) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache_and_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_cache_and_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MSSHIFT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("MSSHIFT_COLLECTION", raising=False)
-    before = dict(ir_datasets.registry._registered)
-    yield
-    ir_datasets.registry._registered = before
+    monkeypatch.setattr(ir_datasets.registry, "_registered", dict(ir_datasets.registry._registered))
 
 
 @pytest.fixture
@@ -45,17 +51,27 @@ def toy(tsv_folder: WriteFolder) -> Path:
 
 @pytest.fixture
 def built_from_toy(toy: Path) -> Path:
-    folder = toy.parent / "msshift"
-    build_dataset(open_collection(toy), ["length"], folder)
-    return folder
+    build_dataset(toy, ["length"], toy.parent / "msshift")
+    return toy.parent / "msshift"
 
 
-def load(dataset_id: str) -> Any:
-    return ir_datasets.load(dataset_id)
+def load(name: str) -> Any:
+    return ir_datasets.load(f"msshift/{name}")
 
 
 def registered() -> set[str]:
     return {name for name in ir_datasets.registry if name.startswith("msshift/")}
+
+
+def register_toy(name: str, toy: Path, queries: str = TOY_QUERIES) -> Any:
+    """Register a collection of ir_datasets' own with toy's passages."""
+    (toy / "qrels.trec").write_text(TOY_QRELS)
+    (toy / f"{name}.tsv").write_text(queries)
+    source = ir_datasets.create_dataset(
+        *(str(toy / file) for file in ("collection.tsv", f"{name}.tsv", "qrels.trec"))
+    )
+    ir_datasets.registry.register(name, source)
+    return source
 
 
 @pytest.mark.slow
@@ -69,7 +85,9 @@ def test_nothing_is_registered_by_an_import() -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_every_experiment_has_an_id(built: Path) -> None:
+def test_every_experiment_has_an_id_and_registering_again_replaces(
+    built: Path, built_from_toy: Path
+) -> None:
     ids = irds.register(built)
     expected = {f"msshift/{shift}" for shift in ("length", "wh-words")} | {
         f"msshift/{shift}/{group}/{split}"
@@ -79,25 +97,20 @@ def test_every_experiment_has_an_id(built: Path) -> None:
     }
     assert set(ids) == registered() == expected
     assert len(ids) == len(expected)
-
-
-def test_registering_again_replaces(built: Path, built_from_toy: Path) -> None:
-    assert irds.register(built) == irds.register(built)
+    assert irds.register(built) == ids
     irds.register(built_from_toy)
-    assert registered() == {id_ for id_ in registered() if id_.startswith("msshift/length")}
-    assert len(load("msshift/length").queries) == 40
+    assert registered() == {name for name in ids if name.startswith("msshift/length")}
     with pytest.raises(NotFoundError):
         irds.register(built / "nowhere")
-    assert len(load("msshift/length").queries) == 40
+    assert len(load("length").queries) == 40
 
 
 @pytest.mark.parametrize("split", ["train", "test", "validation"])
 def test_an_entry_holds_the_rows_of_its_config(built: Path, split: str) -> None:
     irds.register(built)
     rows = list(load_dataset(built, "wh-words-how", split=split))
-    dataset = load(f"msshift/wh-words/how/{split}")
+    dataset = load(f"wh-words/how/{split}")
     assert [tuple(query) for query in dataset.queries_iter()] == [row[:2] for row in rows]
-    assert [query.default_text() for query in dataset.queries_iter()] == [row.text for row in rows]
     assert list(dataset.qrels_iter()) == [
         (row.query_id, doc_id, 1, "0") for row in rows for doc_id in row.relevant_doc_ids
     ]
@@ -105,55 +118,51 @@ def test_an_entry_holds_the_rows_of_its_config(built: Path, split: str) -> None:
     assert len(dataset.queries) == dataset.queries_count() == len(rows)
     relevant = sum(len(row.relevant_doc_ids) for row in rows)
     assert len(dataset.qrels) == dataset.qrels_count() == relevant
-    assert dataset.queries.lookup(rows[3].query_id).text == rows[3].text
-    assert dataset.queries_store().get(rows[3].query_id).text == rows[3].text
-    with pytest.raises(KeyError):
-        dataset.queries_store().get("no such query")
+    for store in (dataset.queries.lookup, dataset.queries_store().get):
+        assert store(rows[3].query_id).default_text() == rows[3].text
+        with pytest.raises(KeyError):
+            store("no such query")
     assert dataset.qrels.asdict()[rows[3].query_id] == dict.fromkeys(rows[3].relevant_doc_ids, 1)
     assert not dataset.has_docpairs()
     assert not dataset.has_scoreddocs()
 
 
-def test_a_whole_shift_names_group_and_split(built: Path) -> None:
+def test_a_whole_shift_names_group_and_split(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     irds.register(built)
+    dataset = load("length")
     rows = load_dataset(built, "length", split="queries")
     splits = rows.table["split"].to_pylist()
-    queries = list(load("msshift/length").queries_iter())
+    queries, qrels = list(dataset.queries_iter()), list(dataset.qrels_iter())
     assert [tuple(query) for query in queries] == [
         (*row[:3], split) for row, split in zip(rows, splits, strict=True)
     ]
     assert queries[0]._fields == ("query_id", "text", "group", "split")
     assert queries[0].default_text() == rows[0].text
-    assert len(load("msshift/length").queries) == len(rows)
+    assert len(dataset.queries) == len(rows)
 
+    # A query of two groups stands in it once.
+    read = Dataset.rows
 
-def test_a_query_of_two_groups_stands_in_the_whole_shift_once(
-    built: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import pyarrow as pa
-
-    from msshift_bench.data.dataset import Dataset, SplitRows
-
-    def twice(dataset: Dataset, config: str, split: str) -> SplitRows:
-        table = load_dataset(dataset.folder, config)[split].table
+    def twice(of: Dataset, config: str, split: str) -> SplitRows:
+        table = read(of, config, split).table
         again = table.set_column(2, "group", pa.array(["short"] * len(table)))
         return SplitRows(pa.concat_tables([table, again]).sort_by("query_id"))
 
-    irds.register(built)
-    dataset = load("msshift/length")
-    queries, qrels = list(dataset.queries_iter()), list(dataset.qrels_iter())
     monkeypatch.setattr(Dataset, "rows", twice)
     assert [q.query_id for q in dataset.queries_iter()] == [q.query_id for q in queries]
     assert sorted(dataset.qrels_iter()) == sorted(qrels)
     assert dataset.queries_count() == len(queries)
 
 
-def test_passages_of_the_generated_collection(built: Path) -> None:
+def test_passages_of_the_generated_collection(
+    built: Path, toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSSHIFT_COLLECTION", str(toy))  # It needs none.
     irds.register(built)
-    dataset = load("msshift/length/short/test")
+    dataset = load("length/short/test")
     passages = [tuple(passage) for passage in open_collection("mini:500").passages()]
     assert [tuple(doc) for doc in dataset.docs_iter()] == passages
-    assert dataset.docs_count() == len(dataset.docs) == len(passages)
+    assert dataset.docs_count() == len(dataset.docs) == len(passages) == 500
     assert [tuple(doc) for doc in dataset.docs_iter()[10:13]] == passages[10:13]
     # From here on the passages come from the store.
     assert [tuple(doc) for doc in dataset.docs_iter()] == passages
@@ -161,136 +170,102 @@ def test_passages_of_the_generated_collection(built: Path) -> None:
     store = dataset.docs_store()
     assert store.get(passages[7][0]) == passages[7]
     assert store.get_many(["3", "5"]).keys() == {"3", "5"}
+    assert store.get_many(["300", "300000", "nothing"]).keys() == {"300"}
+    with pytest.raises(KeyError):
+        store.get("300000")
     assert dataset.docs.type._fields == ("doc_id", "text")
     assert ir_datasets.docs_parent_id("msshift/length/short/test") == "msshift/length"
 
 
-def test_a_passage_that_is_not_there_is_not_found(built: Path) -> None:
-    irds.register(built)
-    store = load("msshift/length").docs_store()
-    assert store.get_many(["300", "300000", "nothing"]).keys() == {"300"}
-    with pytest.raises(KeyError):
-        store.get("300000")
-
-
 def test_without_passages_everything_else_works(built_from_toy: Path) -> None:
     irds.register(built_from_toy)
-    dataset = load("msshift/length/short/test")
+    dataset = load("length/short/test")
     assert len(dataset.queries) == sum(1 for _ in dataset.queries_iter())
     assert len(dataset.qrels) == sum(1 for _ in dataset.qrels_iter())
     assert dataset.metadata()["docs"] == {}
-    for ask in (
+    asks: list[Callable[[], object]] = [
         lambda: next(iter(dataset.docs_iter())),
         dataset.docs_store,
         dataset.docs_count,
         lambda: len(dataset.docs),
-    ):
+    ]
+    for ask in asks:
         with pytest.raises(NotFoundError, match=r"'toy'.*MSSHIFT_COLLECTION=FOLDER"):
             ask()
 
 
 @pytest.mark.parametrize("by", ["argument", "variable"])
 def test_passages_of_a_folder(
-    built_from_toy: Path, toy: Path, monkeypatch: pytest.MonkeyPatch, by: str
+    built_from_toy: Path, toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     if by == "variable":
         monkeypatch.setenv("MSSHIFT_COLLECTION", str(toy))
-    irds.register(built_from_toy, toy if by == "argument" else None)
-    dataset = load("msshift/length/long/train")
+    collection = toy if by == "argument" else None
+    irds.register(built_from_toy, collection)
+    dataset = load("length/long/train")
     assert [doc.doc_id for doc in dataset.docs_iter()] == ["d1", "d2", "q1"]
     assert dataset.docs.lookup("d2").text == "another passage"
-
-
-def test_the_generated_collection_needs_no_variable(
-    built: Path, toy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MSSHIFT_COLLECTION", str(toy))
-    irds.register(built)
-    assert load("msshift/length").docs_count() == 500
+    # A collection that changes gets another store, and a store is whole or not there.
+    before = list((tmp_path / "cache" / "passages").iterdir())
+    for content, said in (
+        ("d1\tquite another text\nd2\tx\nq1\ty\n", "quite another text"),
+        ("d1\tone passage\nd1\ttwice\n", ""),
+    ):
+        (toy / "collection.tsv").write_text(content)
+        irds.register(built_from_toy, collection)
+        if said:
+            assert load("length").docs.lookup("d1").text == said
+        else:
+            with pytest.raises(CollectionError, match="'d1' again"):
+                load("length").docs_store().get("d1")
+    assert len(list((tmp_path / "cache" / "passages").iterdir())) == len(before) + 1
 
 
 def test_passages_of_another_collection_are_refused(built: Path, toy: Path) -> None:
     irds.register(built, toy)
-    dataset = load("msshift/length")
     with pytest.raises(UsageError, match="give the collection it was built from"):
-        dataset.docs_store()
+        load("length").docs_store()
     with pytest.raises(UsageError, match=r"'toy' holds the queries"):
-        next(iter(dataset.docs_iter()))
+        next(iter(load("length").docs_iter()))
     with pytest.raises(NotFoundError, match="no folder"):
         irds.register(built, toy / "nowhere")
 
 
-def test_a_collection_that_changes_gets_another_store(built_from_toy: Path, toy: Path) -> None:
-    irds.register(built_from_toy, toy)
-    assert load("msshift/length").docs.lookup("d1").text == "one passage"
-    (toy / "collection.tsv").write_text("d1\tquite another text\nd2\tx\nq1\ty\n")
-    irds.register(built_from_toy, toy)
-    assert load("msshift/length").docs.lookup("d1").text == "quite another text"
+def test_passages_of_a_data_set_of_ir_datasets(
+    built: Path, built_from_toy: Path, toy: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = register_toy("toy-source", toy)
+    register_toy("other-source", toy, TOY_QUERIES.replace("what", "who"))
+    part = ir_datasets.Dataset(source.docs_handler())
+    ir_datasets.registry.register("toy-source/passages", part)
+    folder = tmp_path / "from-source"
+    build_dataset("toy-source", ["length"], folder)
 
-
-def test_a_store_is_whole_or_not_there(built_from_toy: Path, toy: Path, tmp_path: Path) -> None:
-    (toy / "collection.tsv").write_text("d1\tone passage\nd1\ttwice\n")
-    irds.register(built_from_toy, toy)
-    dataset = load("msshift/length")
-    with pytest.raises(CollectionError, match="'d1' again"):
-        dataset.docs_store().get("d1")
-    assert list((tmp_path / "cache" / "passages").iterdir()) == []
-
-
-def test_passages_of_a_data_set_of_ir_datasets(toy: Path) -> None:
-    (toy / "qrels.trec").write_text(TOY_QRELS)
-    source = ir_datasets.create_dataset(
-        str(toy / "collection.tsv"), str(toy / "queries.tsv"), str(toy / "qrels.trec")
-    )
-    ir_datasets.registry.register("toy-source", source)
-    folder = toy.parent / "msshift"
-    build_dataset(open_collection("toy-source"), ["length"], folder)
     irds.register(folder)
-    dataset = load("msshift/length/short/test")
+    dataset = load("length/short/test")
     assert list(dataset.docs_iter()) == list(source.docs_iter())
     assert dataset.docs_store().get("q1") == source.docs_store().get("q1")
     assert dataset.docs_cls() is source.docs_cls()
-    assert dataset.docs_count() == 3
+    assert dataset.docs_count() == dataset.metadata()["docs"].get("count", 3) == 3
     assert dataset.docs.lang is None
     assert not dataset.has_scoreddocs()
-
-
-def test_passages_of_another_id_of_ir_datasets_are_refused(
-    built: Path,
-    built_from_toy: Path,
-    toy: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    (toy / "qrels.trec").write_text(TOY_QRELS)
-    (toy / "their.tsv").write_text(TOY_QUERIES.replace("what", "who"))
-    for name in ("toy-source", "other-source"):
-        source = ir_datasets.create_dataset(
-            str(toy / "collection.tsv"), str(toy / "their.tsv"), str(toy / "qrels.trec")
-        )
-        ir_datasets.registry.register(name, source)
-    part = ir_datasets.Dataset(ir_datasets.load("toy-source").docs_handler())
-    ir_datasets.registry.register("toy-source/passages", part)
-
-    irds.register(built, "toy-source")
-    assert load("msshift/length").queries_count() > 0
-    with pytest.raises(UsageError, match="'toy-source' holds the queries"):
-        load("msshift/length").docs_store()
-
-    folder = tmp_path / "from-source"
-    build_dataset("toy-source", ["length"], folder)
     irds.register(folder, "toy-source/passages")
-    assert len(list(load("msshift/length").docs_iter())) == 3
+    assert len(list(load("length").docs_iter())) == 3
     monkeypatch.setenv("MSSHIFT_COLLECTION", "other-source")
     irds.register(folder)
-    assert len(list(load("msshift/length").docs_iter())) == 3
-    irds.register(folder, "other-source")
-    with pytest.raises(UsageError, match="'toy-source', and 'other-source' has other passages"):
-        next(iter(load("msshift/length").docs_iter()))
+    assert len(list(load("length").docs_iter())) == 3
 
-    irds.register(built_from_toy)
-    with pytest.raises(UsageError, match="'other-source' holds the queries"):
-        load("msshift/length").docs_count()
+    # Those of another id are refused, once they are asked for.
+    for data, collection, said in (
+        (folder, "other-source", "'toy-source', and 'other-source' has other passages"),
+        (built_from_toy, None, "'other-source' holds the queries"),
+        (built, "toy-source", "'toy-source' holds the queries"),
+    ):
+        irds.register(data, collection)
+        assert load("length").queries_count() > 0
+        for name in ("docs_iter", "docs_store", "docs_count"):
+            with pytest.raises(UsageError, match=said):
+                next(iter(getattr(load("length"), name)()))
 
 
 def test_training_triples_are_docpairs(tmp_path: Path) -> None:
@@ -298,10 +273,9 @@ def test_training_triples_are_docpairs(tmp_path: Path) -> None:
     build_dataset(collection, ["length"], folder)
     add_triples(folder, collection, count=2, depth=20)
     irds.register(folder)
-    for split in ("test", "validation"):
-        assert not load(f"msshift/length/short/{split}").has_docpairs()
-    assert not load("msshift/length").has_docpairs()
-    dataset = load("msshift/length/short/train")
+    for name in ("length", "length/short/test", "length/short/validation"):
+        assert not load(name).has_docpairs()
+    dataset = load("length/short/train")
     triples = load_triples(folder, "length-short-triples")
     assert [tuple(pair) for pair in dataset.docpairs_iter()] == list(map(tuple, triples))
     assert dataset.docpairs_cls()._fields == ("query_id", "doc_id_a", "doc_id_b")
@@ -312,70 +286,63 @@ def test_training_triples_are_docpairs(tmp_path: Path) -> None:
     assert dataset.metadata()["docpairs"] == {"count": len(triples)}
 
 
-def test_ids_alone_have_no_queries(toy: Path) -> None:
-    folder = toy.parent / "msshift"
-    build_dataset(open_collection(toy), ["length"], folder, texts=False)
-    irds.register(folder, toy)
-    dataset = load("msshift/length/short/test")
+def test_ids_alone_have_no_queries(toy: Path, tmp_path: Path) -> None:
+    build_dataset(toy, ["length"], tmp_path / "ids", validation_size=0, texts=False)
+    irds.register(tmp_path / "ids", toy)
+    dataset = load("length/short/test")
     assert len(dataset.queries) == len({qrel.query_id for qrel in dataset.qrels_iter()})
     with pytest.raises(NotFoundError, match="'msshift import' puts them back"):
         next(iter(dataset.queries_iter()))
 
 
-def test_topics_are_described_by_what_the_build_found(tmp_path: Path) -> None:
-    manifest = build_dataset(open_collection("mini:500"), ["topics"], tmp_path / "msshift")
-    irds.register(tmp_path / "msshift")
+def described(name: str) -> str:
+    return str(load(name).documentation()["desc"])
+
+
+def test_topics_and_sizes_are_described_by_what_the_build_found(tmp_path: Path) -> None:
+    manifest = build_dataset("mini:500", ["topics"], tmp_path / "topics")
+    irds.register(tmp_path / "topics")
     terms = ", ".join(manifest.shifts["topics"]["found"]["terms"]["C2"][:3])
-    described = load("msshift/topics/C2/test").documentation()["desc"]
-    assert f"the test queries of C2 ({terms})" in described
+    assert f"the test queries of C2 ({terms})" in described("topics/C2/test")
 
-
-def test_training_sets_of_one_size_are_described_as_such(tmp_path: Path) -> None:
     collection = open_collection("mini:300")
     relevant = collection.qrels.relevant()
     tested = [query for query in collection.queries if query.query_id in relevant][:6]
     (tmp_path / "dl").mkdir()
     for name, lines in (
-        ("queries", [f"t{one.query_id}\t{one.text}\n" for one in tested]),
-        ("qrels", [f"t{one.query_id} 0 {min(relevant[one.query_id])} 1\n" for one in tested]),
+        ("queries", [f"t{query_id}\t{text}\n" for query_id, text in tested]),
+        ("qrels", [f"t{query_id} 0 {min(relevant[query_id])} 1\n" for query_id, _ in tested]),
     ):
         (tmp_path / "dl" / f"{name}.tsv").write_text("".join(lines))
     options = {"restrain": {"test_sets": [tmp_path / "dl"], "sizes": [20]}}
-    build_dataset(collection, ["restrain"], tmp_path / "msshift", options=options)
-    irds.register(tmp_path / "msshift")
-    near = SHIFTS["restrain-20"].groups["interpolation"]
-
-    def described(split: str) -> str:
-        page = load(f"msshift/restrain-20/interpolation/{split}").documentation()
-        return str(page["desc"]).splitlines()[1]
-
-    assert described("train").endswith(f"(restrain-20), interpolation: {escape(near)}.")
-    assert described("test").endswith(
-        "the test queries, for a model that was trained on the interpolation set."
-    )
-    assert "the queries that no shift trains or tests on" in described("validation")
+    build_dataset(collection, ["restrain"], tmp_path / "restrain", options=options)
+    irds.register(tmp_path / "restrain")
+    near = escape(SHIFTS["restrain-20"].groups["interpolation"])
+    for split, said in (
+        ("train", f"(restrain-20), interpolation: {near}."),
+        ("test", "the test queries, for a model that was trained on the interpolation set."),
+        ("validation", "the queries that no shift trains or tests on."),
+    ):
+        assert described(f"restrain-20/interpolation/{split}").splitlines()[1].endswith(said)
 
 
 def test_the_documentation_says_what_it_is(built: Path) -> None:
     irds.register(built)
     manifest = read_manifest(built)
     for dataset_id in registered():
-        page = load(dataset_id).documentation()
+        page = ir_datasets.load(dataset_id).documentation()
         assert dataset_id.removeprefix("msshift/") in page["pretty_name"]
         for fact in (manifest.edition, manifest.data_version, manifest.content_digest, "mini:500"):
             assert fact in page["desc"]
         assert page["bibtex_ids"] == ["Lupart2023MsShift"]
         assert "{Lupart2023MsShift," in page["bibtex"]
-    assert "all groups but short" in load("msshift/length/short/train").documentation()["desc"]
-    assert load("msshift/length").metadata() == {
+    assert "all groups but short" in described("length/short/train")
+    dataset = load("length")
+    qrels = {"relevance": {"counts_by_value": {"1": dataset.qrels_count()}}}
+    assert dataset.metadata() == {
         "docs": {"count": 500},
-        "queries": {"count": load("msshift/length").queries_count()},
-        "qrels": load("msshift/length").qrels_calc_metadata(verbose=False)
-        | {
-            "fields": {
-                "relevance": {"counts_by_value": {"1": load("msshift/length").qrels_count()}}
-            }
-        },
+        "queries": {"count": dataset.queries_count()},
+        "qrels": dataset.qrels_calc_metadata(verbose=False) | {"fields": qrels},
     }
 
 

@@ -1,0 +1,257 @@
+"""Queries, judgements and variants as people write them, read by one loop that finds all errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from msshift_bench.errors import CollectionError, DataError, FindingLog
+from msshift_bench.plumbing import qrels_rows, tsv_rows, write_atomically
+from msshift_bench.records import Qrel, Query
+
+__all__ = [
+    "QrelColumns",
+    "QueryColumns",
+    "Variant",
+    "qrel_rows",
+    "query_rows",
+    "read_judgements",
+    "read_queries",
+    "read_table",
+    "read_texts",
+    "read_variants",
+    "write_variants",
+]
+
+_MARK = "#"
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryColumns:
+    """Queries as two columns of equal length, in the order of their source.
+
+    Examples:
+        >>> queries = QueryColumns(("q1", "q2"), ("cheap flights", "who is it"))
+        >>> dict(queries)["q2"]
+        'who is it'
+    """
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Query]:
+        return map(Query, self.ids, self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class QrelColumns:
+    """Judgements as three columns of equal length, in the order of their source.
+
+    Examples:
+        >>> qrels = QrelColumns(("q1", "q1"), ("d1", "d2"), (2, 0))
+        >>> qrels.graded()
+        {'q1': {'d1': 2}}
+    """
+
+    query_ids: tuple[str, ...]
+    doc_ids: tuple[str, ...]
+    relevances: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.query_ids)
+
+    def __iter__(self) -> Iterator[Qrel]:
+        return map(Qrel, self.query_ids, self.doc_ids, self.relevances)
+
+    def relevant(self) -> dict[str, tuple[str, ...]]:
+        """Return each query's relevant passages (relevance at least 1), doc_ids sorted."""
+        return {query_id: tuple(sorted(docs)) for query_id, docs in self.graded().items()}
+
+    def graded(self) -> dict[str, dict[str, int]]:
+        """Return query_id -> doc_id -> relevance, of relevant passages (relevance at least 1)."""
+        relevant: dict[str, dict[str, int]] = {}
+        for query_id, doc_id, relevance in self:
+            if relevance >= 1:
+                relevant.setdefault(query_id, {})[doc_id] = relevance
+        return relevant
+
+
+def read_table(
+    rows: Iterable[tuple[str, int, Key, Value]],
+    findings: FindingLog,
+    problem_of: Callable[[Key, Value, bool], tuple[str, ...]],
+) -> dict[Key, Value]:
+    """Return the sound rows in their order; what is wrong with the others goes into `findings`.
+
+    Args:
+        rows: source, line, key and value of each row; no two rows may have a key in common.
+        findings: the log for findings.
+        problem_of: takes a key, its value, and whether the key was there before; returns nothing
+            for a sound row, else a finding's code and message, and perhaps its fix.
+    """
+    sound: dict[Key, Value] = {}
+    for source, line, key, value in rows:
+        problem = problem_of(key, value, key in sound)
+        if problem:
+            code, message, *fix = problem
+            findings.add(code, message, source, line, *fix)
+        else:
+            sound[key] = value
+    return sound
+
+
+def query_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, int, str, str]]:
+    """Yield source, line, query_id and text of the lines of a file, which divide both by a tab."""
+    source = str(path)
+    for line, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
+        yield source, line, query_id, text
+
+
+def qrel_rows(
+    paths: Iterable[Path], findings: FindingLog
+) -> Iterator[tuple[str, int, tuple[str, str], int]]:
+    """Yield source, line, query_id and doc_id, and relevance of the lines of files of qrels."""
+    for path in paths:
+        source = str(path)
+        for line, (query_id, doc_id, relevance) in qrels_rows(path, findings):
+            yield source, line, (query_id, doc_id), relevance
+
+
+def read_texts(rows: Iterable[tuple[str, int, str, str]], findings: FindingLog) -> QueryColumns:
+    """Return queries, each of which has a text and an id of its own."""
+    texts = read_table(rows, findings, _problem_of_query)
+    return QueryColumns(tuple(texts), tuple(texts.values()))
+
+
+def _problem_of_query(query_id: str, text: str, is_repeated: bool) -> tuple[str, ...]:
+    if is_repeated:
+        return "repeated-id", f"query_id {query_id!r} again"
+    if not text.strip():
+        return "empty-text", f"query {query_id!r} has no text"
+    return ()
+
+
+def read_queries(path: Path) -> QueryColumns:
+    """Read a file of queries: query_id and text, between them a tab.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        CollectionError: if the file is malformed, repeats an id, holds a query without text, or
+            holds none.
+    """
+    findings = FindingLog()
+    queries = read_texts(query_rows(path, findings), findings)
+    if not len(queries) and not len(findings):
+        findings.add("no-queries", "the file holds no query", str(path))
+    findings.stop_if_any(CollectionError, f"the queries in {path} cannot be used:")
+    return queries
+
+
+def read_judgements(
+    rows: Iterable[tuple[str, int, tuple[str, str], int]],
+    findings: FindingLog,
+    queries: Container[str] | None,
+) -> dict[tuple[str, str], int]:
+    """Return the judgements of queries: query_id and doc_id -> relevance.
+
+    Args:
+        rows: what `qrel_rows` yields.
+        findings: the log for findings.
+        queries: the ids of the queries; `None` where they could not be read, so that any may be
+            judged.
+    """
+
+    def problem_of(pair: tuple[str, str], _: int, is_repeated: bool) -> tuple[str, ...]:
+        query_id, doc_id = pair
+        if queries is not None and query_id not in queries:
+            message = f"query_id {query_id!r} is not among the queries"
+            return "unknown-query", message, "add the query, or remove the row"
+        if is_repeated:
+            message = f"query {query_id!r} and passage {doc_id!r} judged again"
+            return "duplicate-judgement", message
+        return ()
+
+    return read_table(rows, findings, problem_of)
+
+
+class Variant(NamedTuple):
+    """A variant of a query: the same in other words or with an error, by some method.
+
+    Attributes:
+        query_id: the id of the query that it is a variant of.
+        text: its own text.
+        method: what made it, e.g. ``typos-1``; one word without ``#``.
+
+    Examples:
+        >>> Variant("1048585", "waht is paula deen's brother", "typos-1").run_id
+        '1048585#typos-1'
+    """
+
+    query_id: str
+    text: str
+    method: str
+
+    @property
+    def run_id(self) -> str:
+        """The query_id that it has in run files."""
+        return f"{self.query_id}{_MARK}{self.method}"
+
+
+def _problem_of_variant(key: tuple[str, str], text: str, is_repeated: bool) -> tuple[str, ...]:
+    query_id, method = key
+    if len(method.split()) != 1 or _MARK in method:
+        message = f"{method!r} is not a method's name"
+        return "bad-method", message, f"name it by one word without {_MARK!r}"
+    if is_repeated:
+        return "repeated-id", f"query {query_id!r} has a variant by {method} already"
+    if not text.strip():
+        return "empty-text", f"the variant of query {query_id!r} has no text"
+    return ()
+
+
+def read_variants(path: Path) -> tuple[Variant, ...]:
+    """Read a file of variants: query_id, text and method, separated by tabs.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        CollectionError: if it is malformed, holds two variants of a query by one method, one
+            without text or by a method that is not one word without ``#``, or holds none.
+    """
+    findings = FindingLog()
+    rows = (
+        (str(path), line, (query_id, method), text)
+        for line, (query_id, text, method) in tsv_rows(path, Variant._fields, findings)
+    )
+    variants = read_table(rows, findings, _problem_of_variant)
+    if not variants and not len(findings):
+        findings.add("no-variants", "the file holds no variant", str(path))
+    findings.stop_if_any(CollectionError, f"the variants in {path} cannot be used:")
+    return tuple(Variant(query_id, text, method) for (query_id, method), text in variants.items())
+
+
+def write_variants(path: Path, variants: Iterable[Variant]) -> None:
+    """Write a file of variants, in their order.
+
+    Raises:
+        DataError: if a text holds a tab or a line break, which would end its field.
+    """
+    lines = ["\t".join(variant) for variant in variants]
+    for line in lines:
+        # Not splitlines, which breaks at further characters that the readers keep: raw MS MARCO has
+        # some, as halves of letters that were encoded twice.
+        if line.count("\t") != 2 or "\n" in line or "\r" in line:
+            query_id = line.split("\t", 1)[0]
+            raise DataError(
+                f"the variant of query {query_id!r} holds a tab or a line break, so that no file "
+                "of variants can hold it; write the query with spaces"
+            )
+    with write_atomically(path) as file:
+        file.writelines(f"{line}\n".encode() for line in lines)

@@ -1,0 +1,118 @@
+"""Extra test sets: their queries, judgements and variants, and what cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from msshift_bench.data import (
+    Variant,
+    open_collection,
+    read_extra_tests,
+    read_queries,
+    read_variants,
+    write_variants,
+)
+from msshift_bench.errors import CollectionError, DataError
+from tests.conftest import WriteFolder
+
+
+def test_malformed_variants_are_named_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "typed.tsv"
+    path.write_text("1\tcheap\ta\n1\tchaep\ta\n2\t \ta\n3\tx\ttwo words\n4\tx\ta#b\n5\tx\n")
+    with pytest.raises(CollectionError) as caught:
+        read_variants(path)
+    for expected in (
+        ":2: query '1' has a variant by a already",
+        ":3: the variant of query '2' has no text",
+        ":4: 'two words' is not a method's name",
+        ":5: 'a#b' is not a method's name",
+        ":6: 2 tab-separated fields where 3 were expected",
+    ):
+        assert expected in str(caught.value)
+    path.write_text("")
+    with pytest.raises(CollectionError, match="the file holds no variant"):
+        read_variants(path)
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "typed.tsv"
+    with pytest.raises(DataError, match="the variant of query '1' holds a tab or a line break"):
+        write_variants(path, [Variant("1", "cheap\nflights", "a")])
+    odd = Variant("1", "che\x85ap \u2028 flights\x0c", "a")
+    write_variants(path, [odd])
+    assert read_variants(path) == (odd,)
+
+
+def test_a_file_or_a_folder_of_variants_is_a_test_set(tmp_path: Path) -> None:
+    path, folder = tmp_path / "typed.tsv", tmp_path / "dl19"
+    write_variants(path, [Variant("1", "cheap", "a")])
+    (of_file,) = read_extra_tests({"typed": path})
+    assert (of_file.needs_shift, len(of_file.variants)) == (True, 1)
+    assert repr(of_file) == "<TestSet typed: 0 queries, 1 variants>"
+    folder.mkdir()
+    (folder / "queries.tsv").write_text("2\twhat\n")
+    (folder / "qrels.tsv").write_text("2 0 d 1\n")
+    path.rename(folder / "variants.tsv")
+    with pytest.raises(CollectionError, match=r"variants\.tsv:1: there is no query '1'"):
+        read_extra_tests({"dl19": folder})
+    write_variants(folder / "variants.tsv", [Variant("2", "waht", "a")])
+    (of_folder,) = read_extra_tests({"dl19": folder})
+    assert not of_folder.needs_shift
+    assert {query: dict(docs) for query, docs in of_folder.judged.items()} == {
+        "2": {"d": 1}, "2#a": {"d": 1},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("queries", "qrels", "codes"),
+    [
+        ("1\n", "1 d1\n", ["field-count", "field-count"]),
+        ("1\n", "7 0 d1 1\n", ["field-count"]),  # Nobody knows whether 7 is a query.
+        ("1\ta\n1\tb\n", "1 0 d1 x\n", ["repeated-id", "relevance-not-integer"]),
+        ("", "1 0 d1 1\n", ["no-queries"]),
+        ("1\ta\n", "7 0 d1 1\n", ["unknown-query"]),
+        ("1\ta\n", "", ["no-judgement"]),
+    ],
+)
+def test_what_is_wrong_with_both_files_is_said_at_once(
+    tmp_path: Path, tsv_folder: WriteFolder, queries: str, qrels: str, codes: list[str]
+) -> None:
+    folder = tsv_folder(queries=queries, qrels=qrels)
+    with pytest.raises(CollectionError) as caught:
+        read_extra_tests({"dl19": folder})
+    assert [finding.code for finding in caught.value.findings] == codes
+    if "no" not in codes[0]:
+        with pytest.raises(CollectionError) as caught:
+            len(open_collection(folder).qrels)
+        assert [finding.code for finding in caught.value.findings] == codes
+
+
+def test_judgements_of_another_collection(tsv_folder: WriteFolder) -> None:
+    dl19 = tsv_folder("dl19", queries="1\ta\n2\tb\n")
+    searched = open_collection(tsv_folder("searched"))
+
+    for qrels in ("1 0 foreign 2\n2 0 d2 1\n", "1 0 foreign 0\n"):
+        (dl19 / "qrels.tsv").write_text(qrels)
+        assert read_extra_tests({"dl19": dl19}, searched)
+    (dl19 / "qrels.tsv").write_text("1 0 d01 2\n2 0 foreign 1\n2 0 d2 0\n")
+    with pytest.raises(DataError, match=r"searched holds none of the 2 passages .*, e\.g\. 'd01'"):
+        read_extra_tests({"dl19": dl19}, searched)
+
+
+@pytest.mark.parametrize("read", [read_queries, read_variants])
+def test_a_parquet_file_is_never_decoded_for_lines(
+    tmp_path: Path, read: Callable[..., object]
+) -> None:
+    """A dictionary of one long text makes gigabytes of a few bytes."""
+    path = tmp_path / "bomb.parquet"
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), ["x" * 20_000])
+    pq.write_table(pa.table({"query_id": text, "text": text}), path)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(CollectionError) as caught:
+        read(path)
+    assert caught.value.findings[0].line == 1
