@@ -23,7 +23,7 @@ from msshift_bench.baselines.approximate import index_file
 from msshift_bench.baselines.encoded_passages import EncodedPassages
 from msshift_bench.baselines.late_interaction import PassageRows
 from msshift_bench.baselines.recipe import Table
-from msshift_bench.dataset_builders.keyed_draws import sample
+from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.errors import UsageError, require
 
 __all__ = ["TokenSearch", "find_token_index", "passages_of_tokens"]

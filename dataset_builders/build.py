@@ -16,15 +16,15 @@ from msshift_bench.dataset_builders.cut import (
     VALIDATION_SIZE,
     Cut,
     TrainSize,
+    check_seed,
     cut_shift,
     ids_and_texts,
     queries_table,
     sample_validation,
     shrink,
 )
-from msshift_bench.dataset_builders.keyed_draws import check_seed
 from msshift_bench.dataset_builders.provenance import decide_licence
-from msshift_bench.dataset_builders.writer import check_dataset_target, write_dataset
+from msshift_bench.dataset_builders.write import check_dataset_target, write_dataset
 from msshift_bench.errors import CollectionError, FindingLog, UnknownNameError, UsageError
 from msshift_bench.plumbing import Progress, check_folder, numbered_lines, silent
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, get_shift

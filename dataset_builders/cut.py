@@ -6,6 +6,8 @@ the order in which a file lists them.
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 from collections import Counter
 from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from msshift_bench.data import Collection, QueryColumns
-from msshift_bench.dataset_builders.keyed_draws import sample
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import OTHERS, PLACES, SPLITS, UNUSED, Grouping, Row
 from msshift_bench.shifts import SHIFTS, Shift, get_shift
@@ -29,10 +30,12 @@ __all__ = [
     "WHOLE_SPLIT",
     "Cut",
     "TrainSize",
+    "check_seed",
     "cut_shift",
     "cut_table",
     "ids_and_texts",
     "queries_table",
+    "sample",
     "sample_validation",
     "shrink",
 ]
@@ -144,6 +147,33 @@ class Cut:
         else:
             leaks = Counter(group for words, group in tests if trained_in[words] - {group})
         return {group: leaks[group] for group in self.shift.groups}
+
+
+def check_seed(seed: int) -> None:
+    """Check that keyed hashes can take a seed: their keys hold 64 bytes, with the purpose.
+
+    Raises:
+        UsageError: if it needs more than 64 bits.
+    """
+    if not -(2**63) <= seed < 2**64:
+        raise UsageError(f"seed {seed} is beyond 64 bits; give a smaller one")
+
+
+def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> frozenset[str]:
+    """Choose the `count` ids with the smallest keyed hashes.
+
+    Args:
+        query_ids: the ids to choose from, in any order.
+        count: how many to choose; all, if there are fewer.
+        seed: the build's seed.
+        purpose: the sample's purpose; samples for different purposes are independent.
+    """
+    key = f"{seed}/{purpose}".encode()
+    keyed = (
+        (hashlib.blake2b(query_id.encode(), digest_size=16, key=key).digest(), query_id)
+        for query_id in query_ids
+    )
+    return frozenset(query_id for _, query_id in heapq.nsmallest(count, keyed))
 
 
 def queries_table(collection: Collection) -> pa.Table:

@@ -32,19 +32,20 @@ import pyarrow.compute as pc
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.data import Collection, QrelColumns, QueryColumns, read_test_folder, sha256_of
 from msshift_bench.dataset_builders.cut import Cut, cut_table
-from msshift_bench.dataset_builders.nearest import squared_distances
-from msshift_bench.dataset_builders.release import RULE, OfficialRelease
+from msshift_bench.dataset_builders.groups import shift_of_rule
+from msshift_bench.dataset_builders.kmeans import squared_distances
 from msshift_bench.dataset_builders.topics import embed_for_groups
-from msshift_bench.errors import DataError, FindingLog, NotFoundError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.plumbing import Progress, in_parallel, silent, slices
 from msshift_bench.records import OTHERS, PLACES, Grouping, Qrel, Row
 from msshift_bench.runs import read_qrels
-from msshift_bench.shifts import SIZED, get_shift
+from msshift_bench.shifts import EDITIONS, get_shift
 from msshift_bench.similarity import product_error, unit_rows
 
 __all__ = [
     "Nearness",
     "RESTTEST_URL",
+    "RULE",
     "order_by_nearness",
     "read_resttest",
     "resample_training",
@@ -53,20 +54,25 @@ __all__ = [
 RESTTEST_URL = "https://github.com/jingtaozhan/extrapolate-eval"
 """The address of the buckets' release."""
 
+RULE = EDITIONS[1]
+"""The rule of an imported grouping: the labels of the release's authors."""
+
 Judged = Mapping[str, frozenset[Qrel]]
 
 
-def read_resttest(folder: Path, collection: Collection | None = None) -> OfficialRelease:
+def read_resttest(
+    folder: Path, collection: Collection | None = None
+) -> tuple[Cut, dict[str, object]]:
     """Import the five buckets as the test sets of the shift ``resttest``.
 
     Args:
         folder: a checkout, which holds ``resttest_files``.
         collection: the source of the queries' texts, e.g. ``msmarco-passage/dev/small``. Without
-            it the texts are empty, and the result says so.
+            it the texts are empty.
 
     Returns:
         The shift with the split ``test``; group ``1`` holds the queries that a model trained on
-        buckets 2 to 5 extrapolates to.
+        buckets 2 to 5 extrapolates to. And the manifest's facts on the import: JSON values.
 
     Raises:
         NotFoundError: if the folder is no checkout, or a bucket's file is missing.
@@ -102,19 +108,15 @@ def read_resttest(folder: Path, collection: Collection | None = None) -> Officia
         for query_id, group in labels.items()
     )
     grouping = Grouping(shift.name, {}, RULE, {"upstream": RESTTEST_URL})
-    return OfficialRelease(
-        shifts=(Cut(grouping, cut_table({"test": rows}), ("test",)),),
-        report={
-            "upstream": RESTTEST_URL,
-            "test_sets": {
-                f"{shift.name}-{group}": {"queries": len(judged)}
-                for group, judged in relevant.items()
-            },
-            "collection": None if collection is None else collection.name,
-            "files": {name: sha256_of(files[name]) for name in sorted(files)},
+    report = {
+        "upstream": RESTTEST_URL,
+        "test_sets": {
+            f"{shift.name}-{group}": {"queries": len(judged)} for group, judged in relevant.items()
         },
-        texts=collection is not None,
-    )
+        "collection": None if collection is None else collection.name,
+        "files": {name: sha256_of(files[name]) for name in sorted(files)},
+    }
+    return Cut(grouping, cut_table({"test": rows}), ("test",)), report
 
 
 def _names(group: str) -> tuple[str, str]:
@@ -347,9 +349,7 @@ def resample_training(
         UsageError: if a size cannot be reached; the message says how many can.
         DataError: if test queries are among the training queries, or stand in two test sets.
     """
-    family = SIZED["restrain"]
-    if rule not in family.rules:
-        raise UnknownNameError("restrain rule", rule, family.rules)
+    family = shift_of_rule("restrain", rule)
     tests = _read_tests(test_sets)
     query_ids = queries["query_id"].to_pylist()
     rows = zip(query_ids, queries["text"].to_pylist(), strict=True)

@@ -28,7 +28,7 @@ def hydrate(
     Example: `msshift hydrate ./msshift --collection my-collection`
     """
     from msshift_bench.data import open_dataset, open_source
-    from msshift_bench.dataset_builders.hydrate import hydrate_dataset
+    from msshift_bench.dataset_builders.write import hydrate_dataset
 
     dataset = open_dataset(folder)
     path, manifest = dataset.folder, dataset.manifest

@@ -44,7 +44,7 @@ def replay(
     Example: `msshift topics replay ./msshift`
     """
     from msshift_bench.data import open_dataset, open_source
-    from msshift_bench.dataset_builders.topic_checks import replay_topics
+    from msshift_bench.dataset_builders.topics import replay_topics
 
     dataset = open_dataset(published)
     source = open_source(dataset, collection, qrels)
@@ -75,7 +75,7 @@ def verify(
     Example: `msshift topics verify ./msshift`
     """
     from msshift_bench.data import open_dataset, open_source
-    from msshift_bench.dataset_builders.topic_checks import verify_topics
+    from msshift_bench.dataset_builders.topics import verify_topics
 
     dataset = open_dataset(published)
     source = open_source(dataset, collection, qrels)
@@ -110,7 +110,7 @@ def retrain(
     Example: `msshift topics retrain ./msshift`
     """
     from msshift_bench.data import open_dataset, open_source
-    from msshift_bench.dataset_builders.topic_checks import retrain_topics
+    from msshift_bench.dataset_builders.topics import retrain_topics
 
     dataset = open_dataset(published)
     source = open_source(dataset, collection, qrels)

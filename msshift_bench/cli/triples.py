@@ -42,7 +42,7 @@ def build(
     from dataclasses import asdict
 
     from msshift_bench.data import open_dataset, open_source
-    from msshift_bench.dataset_builders.triple_builder import add_triples
+    from msshift_bench.dataset_builders.triples import add_triples
     from msshift_bench.engine import Engine, using_engine
     from msshift_bench.output import Table
     from msshift_bench.shifts import holds_triples

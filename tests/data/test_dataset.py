@@ -16,7 +16,7 @@ from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.importing import import_official
+from msshift_bench.dataset_builders.release import import_official
 from msshift_bench.errors import (
     DataError,
     IntegrityError,

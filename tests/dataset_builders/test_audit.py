@@ -62,11 +62,11 @@ def add_training(release: Path, *lines: str) -> None:
 
 def test_test_sets(audit: Audit) -> None:
     c0 = audit.test_sets["topics-C0"]
-    assert (c0.queries, c0.qrels_queries, c0.orphans) == (3, 5, ("100", "54"))
-    assert audit.test_sets["topics-C1"].several_relevant == 1
-    assert audit.test_sets["topics-C2"].empty_texts == 1
-    assert audit.test_sets["topics-C3"].repeated_texts == 1
-    assert audit.test_sets["topics-C4"].without_relevant == 1
+    assert (c0["queries"], c0["qrels_queries"], c0["orphans"]) == (3, 5, ("100", "54"))
+    assert audit.test_sets["topics-C1"]["several_relevant"] == 1
+    assert audit.test_sets["topics-C2"]["empty_texts"] == 1
+    assert audit.test_sets["topics-C3"]["repeated_texts"] == 1
+    assert audit.test_sets["topics-C4"]["without_relevant"] == 1
     assert list(audit.test_sets)[-2:] == ["length-short", "length-long"]
 
 
@@ -92,20 +92,23 @@ def test_errata(audit: Audit) -> None:
 
 def test_the_rules_for_question_words(audit: Audit) -> None:
     wha, how, who = (audit.wh_words[group] for group in ("wha", "how", "who"))
-    assert (wha.queries, wha.substring, wha.word) == (3, 3, 2)
-    assert (wha.only_inside, wha.no_word) == (1, 1)  # whatever
-    assert (wha.first_substring, wha.first_word) == (2, 1)
-    assert (how.queries, how.substring, how.word) == (3, 3, 1)
-    assert (how.only_inside, how.no_word) == (2, 1)  # "which show" has a word of another group
-    assert (how.first_substring, how.first_word) == (2, 1)
-    assert (who.queries, who.word, who.first_word) == (2, 2, 2)
+    assert (wha["queries"], wha["substring"], wha["word"]) == (3, 3, 2)
+    assert (wha["only_inside"], wha["no_word"]) == (1, 1)  # whatever
+    assert (wha["first_substring"], wha["first_word"]) == (2, 1)
+    assert (how["queries"], how["substring"], how["word"]) == (3, 3, 1)
+    assert (how["only_inside"], how["no_word"]) == (
+        2,
+        1,
+    )
+    assert (how["first_substring"], how["first_word"]) == (2, 1)
+    assert (who["queries"], who["word"], who["first_word"]) == (2, 2, 2)
 
 
 def test_the_rule_for_length(audit: Audit) -> None:
     # "a  b c d e" has six words by single spaces and five by white space.
     short, long = audit.length["short"], audit.length["long"]
-    assert (short.queries, short.wrong_by_spaces, short.wrong_by_words) == (2, 1, 0)
-    assert (long.queries, long.wrong_by_spaces, long.wrong_by_words) == (2, 0, 1)
+    assert (short["queries"], short["wrong_by_spaces"], short["wrong_by_words"]) == (2, 1, 0)
+    assert (long["queries"], long["wrong_by_spaces"], long["wrong_by_words"]) == (2, 0, 1)
 
 
 def test_overlaps_between_test_sets(audit: Audit) -> None:

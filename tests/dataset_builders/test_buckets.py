@@ -13,8 +13,7 @@ from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.dataset_builders.build import build_dataset, default_shifts
 from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table
-from msshift_bench.dataset_builders.topic_checks import replay_topics
-from msshift_bench.dataset_builders.topics import Buckets, group_by_bucket
+from msshift_bench.dataset_builders.topics import Buckets, group_by_bucket, replay_topics
 from msshift_bench.errors import DataError, IntegrityError, UnknownNameError
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Command

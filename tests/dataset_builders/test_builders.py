@@ -7,15 +7,14 @@ import pytest
 
 from msshift_bench.data import QueryColumns
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import cut_shift, sample_validation
+from msshift_bench.dataset_builders.cut import cut_shift, sample, sample_validation
 from msshift_bench.dataset_builders.groups import (
     group_by_length,
     group_by_wh_word,
     matching_groups,
     word_count,
 )
-from msshift_bench.dataset_builders.keyed_draws import sample
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.records import OTHERS
 from tests.conftest import WriteFolder

@@ -15,7 +15,7 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, load_triples
 from msshift_bench.data.manifest import DATA_VERSION, read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import triple_builder as builder
+from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.describe import PUBLISHED, render_croissant
 from msshift_bench.dataset_builders.provenance import TITLES

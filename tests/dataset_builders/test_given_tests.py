@@ -14,7 +14,7 @@ from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import cut_shift, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.groups import group_by_wh_word, word_count
-from msshift_bench.dataset_builders.topic_checks import replay_topics, retrain_topics
+from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Command, WriteFolder

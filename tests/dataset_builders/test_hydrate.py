@@ -14,11 +14,10 @@ from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import Dataset, load_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import hydrate
-from msshift_bench.dataset_builders import triple_builder as builder
-from msshift_bench.dataset_builders.hydrate import hydrate_dataset
-from msshift_bench.dataset_builders.importing import import_official
-from msshift_bench.dataset_builders.sealing import Amendment
+from msshift_bench.dataset_builders import triples as builder
+from msshift_bench.dataset_builders import write
+from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.write import Amendment, hydrate_dataset
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError
 from msshift_bench.records import Query
 from tests.conftest import Build
@@ -96,14 +95,14 @@ def test_a_data_set_with_its_texts_is_left_alone(copy: Path) -> None:
 def test_another_process_may_put_the_texts_back_first(
     copy: Path, build_once: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    amend = hydrate.amend_dataset
+    amend = write.amend_dataset
 
     def late(dataset: Dataset) -> AbstractContextManager[Amendment]:
-        monkeypatch.setattr(hydrate, "amend_dataset", amend)
+        monkeypatch.setattr(write, "amend_dataset", amend)
         hydrate_dataset(copy, MINI)
         return amend(dataset)
 
-    monkeypatch.setattr(hydrate, "amend_dataset", late)
+    monkeypatch.setattr(write, "amend_dataset", late)
     whole = build_once(NAME, *SHIFTS)
     assert hydrate_dataset(copy, MINI) == read_manifest(whole)
     assert file_bytes(copy) == file_bytes(whole)

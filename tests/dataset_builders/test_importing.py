@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data import open_collection
+from msshift_bench.dataset_builders.audit import add_split_leakage
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.importing import import_official
-from msshift_bench.dataset_builders.release import read_test_sets
-from msshift_bench.dataset_builders.split_leakage import add_split_leakage
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.release import import_official, read_test_sets
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import (
     DataError,
     MissingError,

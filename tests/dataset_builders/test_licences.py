@@ -142,8 +142,8 @@ def test_a_licence_is_a_line(told: str) -> None:
 
 
 def test_what_is_added_to_a_data_set_leaves_its_licence(foreign: Path, tmp_path: Path) -> None:
-    from msshift_bench.dataset_builders.hydrate import hydrate_dataset
-    from msshift_bench.dataset_builders.topic_checks import replay_topics
+    from msshift_bench.dataset_builders.topics import replay_topics
+    from msshift_bench.dataset_builders.write import hydrate_dataset
 
     opened = open_collection(foreign)
     folder = tmp_path / "msshift"

@@ -6,8 +6,7 @@ import pytest
 
 from msshift_bench.data import Collection, ContentDigest, open_collection
 from msshift_bench.dataset_builders import negatives
-from msshift_bench.dataset_builders.named_index import named_index
-from msshift_bench.dataset_builders.negatives import mine_negatives, sample_negatives
+from msshift_bench.dataset_builders.negatives import mine_negatives, named_index, sample_negatives
 from msshift_bench.engine import KeptArray
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages

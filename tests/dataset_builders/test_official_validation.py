@@ -10,8 +10,8 @@ from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import importing
-from msshift_bench.dataset_builders.importing import import_official
+from msshift_bench.dataset_builders import release as importing
+from msshift_bench.dataset_builders.release import import_official
 from msshift_bench.shifts import parse_config
 from tests.conftest import Command, WriteFolder
 from tests.support.official_checkout import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data import QueryColumns, open_dataset
-from msshift_bench.dataset_builders.rare_terms import group_by_rarest_term
+from msshift_bench.dataset_builders.groups import group_by_rarest_term
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Command

@@ -20,8 +20,8 @@ from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import zhan
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import NANO_SIZES
-from msshift_bench.dataset_builders.nearest import squared_distances
-from msshift_bench.dataset_builders.topic_checks import replay_topics
+from msshift_bench.dataset_builders.kmeans import squared_distances
+from msshift_bench.dataset_builders.topics import replay_topics
 from msshift_bench.dataset_builders.zhan import order_by_nearness
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.evaluation import evaluate_run_sets

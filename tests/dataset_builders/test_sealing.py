@@ -10,10 +10,10 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
+from msshift_bench.dataset_builders.audit import add_split_leakage
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.hydrate import hydrate_dataset
-from msshift_bench.dataset_builders.split_leakage import add_split_leakage
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import UsageError
 from tests.conftest import Build
 from tests.support.file_bytes import file_bytes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from msshift_bench.dataset_builders.clustering import pairwise_distances, select_farthest
+from msshift_bench.dataset_builders.clusters import pairwise_distances, select_farthest
 from msshift_bench.errors import UsageError
 
 Floats = NDArray[np.float64]

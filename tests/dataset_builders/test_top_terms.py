@@ -5,8 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from msshift_bench.dataset_builders.clustering import Clustering
-from msshift_bench.dataset_builders.top_terms import example_queries, top_terms
+from msshift_bench.dataset_builders.clusters import most_central, top_terms
 from msshift_bench.search.query_words import STOP_WORDS
 
 TEXTS = {
@@ -63,5 +62,5 @@ def test_a_group_may_be_empty() -> None:
 def test_examples_are_the_clearest_queries_of_the_native_cluster() -> None:
     labels = np.array([0, 1, 0, 2, 0, 1, 0], np.int32)
     margins = np.array([0.5, 0.1, 0.9, 1.0, 0.5, 0.2, 0.1])
-    clustering = Clustering(tuple("abcdefg"), labels, margins, np.eye(3), ((0, 2), (1,)), {})
-    assert example_queries(clustering, 3) == {"C0": ("c", "a", "e"), "C1": ("f", "b")}
+    examples = [most_central("abcdefg", margins, np.flatnonzero(labels == c), 3) for c in (0, 1)]
+    assert examples == [("c", "a", "e"), ("f", "b")]

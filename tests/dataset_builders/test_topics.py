@@ -13,9 +13,9 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest, write_manifest
-from msshift_bench.dataset_builders import topic_checks, topics
+from msshift_bench.dataset_builders import topics
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.clustering import Clustering
+from msshift_bench.dataset_builders.clusters import Clustering
 from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table
 from msshift_bench.encoders.embeddings import Embeddings
 from msshift_bench.errors import (
@@ -87,7 +87,7 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics, "embed_for_groups", None)
-    _, differing = topic_checks.replay_topics(built, MINI, tmp_path / "again")
+    _, differing = topics.replay_topics(built, MINI, tmp_path / "again")
     assert differing == []
     for path in sorted(built.rglob("*")):
         if path.is_file():
@@ -96,7 +96,7 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
 
 @pytest.mark.slow
 def test_a_replay_names_what_differs(built: Path, tmp_path: Path, tsv_texts: Path) -> None:
-    _, differing = topic_checks.replay_topics(built, open_collection(tsv_texts), tmp_path / "again")
+    _, differing = topics.replay_topics(built, open_collection(tsv_texts), tmp_path / "again")
     assert "topics/queries" in differing
 
 
@@ -118,22 +118,22 @@ def tsv_texts(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_other_queries_cannot_be_replayed_or_verified(built: Path, tmp_path: Path) -> None:
-    for level in (topic_checks.verify_topics, topic_checks.retrain_topics):
+    for level in (topics.verify_topics, topics.retrain_topics):
         with pytest.raises(DataError, match=r"mini:500 .*give the collection"):
             level(built, SMALL)
     with pytest.raises(DataError, match="give the collection they were made from"):
-        topic_checks.replay_topics(built, SMALL, tmp_path / "x")
+        topics.replay_topics(built, SMALL, tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
 def test_a_data_set_without_clusters_says_so(tmp_path: Path) -> None:
     build_dataset(SMALL, ["length"], tmp_path / "lengths")
     with pytest.raises(DataError, match="publishes no clusters"):
-        topic_checks.verify_topics(tmp_path / "lengths", SMALL)
+        topics.verify_topics(tmp_path / "lengths", SMALL)
     manifest = read_manifest(tmp_path / "lengths")
     write_manifest(tmp_path / "lengths", replace(manifest, edition="official-2022"))
     with pytest.raises(UsageError, match="was imported"):
-        topic_checks.replay_topics(tmp_path / "lengths", SMALL, tmp_path / "x")
+        topics.replay_topics(tmp_path / "lengths", SMALL, tmp_path / "x")
 
 
 @pytest.mark.slow
@@ -144,7 +144,7 @@ def test_changed_clusters_are_not_read(build_copy: Build) -> None:
     path.unlink()
     pq.write_table(table.slice(1), path)
     with pytest.raises(IntegrityError, match="has changed since it was built"):
-        topic_checks.verify_topics(copy, MINI)
+        topics.verify_topics(copy, MINI)
 
 
 def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
@@ -159,12 +159,12 @@ def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
 def test_verification_tolerates_noise_and_no_more(
     built: Path, monkeypatch: pytest.MonkeyPatch, noise: float, passed: bool
 ) -> None:
-    original = topic_checks.embed_for_groups
+    original = topics.embed_for_groups
     if noise:
         monkeypatch.setattr(
-            topic_checks, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), noise)
+            topics, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), noise)
         )
-    found = topic_checks.verify_topics(built, MINI)
+    found = topics.verify_topics(built, MINI)
     assert (found.passed, found.same_bytes, found.same_encoder) == (passed, not noise, True)
     assert bool(found.disagreements) is not passed
     assert found.agreement == 1 - len(found.disagreements) / 3000
@@ -174,13 +174,11 @@ def test_verification_tolerates_noise_and_no_more(
 def test_retraining_promises_identity_for_the_same_bytes_only(
     built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = topic_checks.retrain_topics(built, MINI)
+    found = topics.retrain_topics(built, MINI)
     assert (found.same_bytes, found.identical, found.regrouped) == (True, True, 0.0)
-    original = topic_checks.embed_for_groups
-    monkeypatch.setattr(
-        topic_checks, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), 0.01)
-    )
-    found = topic_checks.retrain_topics(built, MINI)
+    original = topics.embed_for_groups
+    monkeypatch.setattr(topics, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), 0.01))
+    found = topics.retrain_topics(built, MINI)
     assert not found.same_bytes
     assert found.passed
     assert 0 < found.regrouped < 0.5

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from msshift_bench.dataset_builders.clustering import grow, select_farthest
-from msshift_bench.dataset_builders.kmeans import kmeans
-from msshift_bench.dataset_builders.nearest import assign
+from msshift_bench.dataset_builders.clusters import grow, select_farthest
+from msshift_bench.dataset_builders.kmeans import assign, kmeans
 from msshift_bench.errors import DataError
 
 """A shared machine may be slow, which says nothing about the clusters."""

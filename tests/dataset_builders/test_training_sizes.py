@@ -15,10 +15,10 @@ from msshift_bench.data.manifest import DataInfo, TrainingSets, is_balanced, rea
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import cut
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.clustering import TARGET
+from msshift_bench.dataset_builders.clusters import TARGET
 from msshift_bench.dataset_builders.cut import SPLIT_SCALE_RULE
-from msshift_bench.dataset_builders.hydrate import hydrate_dataset
-from msshift_bench.dataset_builders.topic_checks import replay_topics
+from msshift_bench.dataset_builders.topics import replay_topics
+from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import IntegrityError, UsageError
 from msshift_bench.evaluation import Settings, data_notes, losses_of
 from msshift_bench.shifts import SHIFTS

@@ -19,10 +19,10 @@ from msshift_bench.data.dataset import load_dataset, load_triples
 from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.triples import Triple, TripleStream
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import triple_builder as builder
+from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.negatives import sample_negatives
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import (
     DataError,
     IntegrityError,

@@ -7,7 +7,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.triples_export import export_triples
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import UsageError
 from tests.conftest import WriteFolder
 

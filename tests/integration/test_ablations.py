@@ -13,7 +13,7 @@ from msshift_bench.baselines.driver import run_baseline
 from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from tests.support.run_files import sidecar
 

@@ -24,7 +24,7 @@ from msshift_bench.baselines.system import Task
 from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.cut import Cut, cut_table
-from msshift_bench.dataset_builders.writer import write_dataset
+from msshift_bench.dataset_builders.write import write_dataset
 from msshift_bench.errors import MissingError
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing import duration
