@@ -74,19 +74,23 @@ class Cut:
             ``relevances``, sorted by query_id. All rows belong to a group of the shift, but those
             of ``validation`` may be `OTHERS`, and the test set of a shift that comes in sizes has
             its own name.
-        splits: those that have files, be they without rows; an imported shift may lack one.
         sizes: the requested sizes, e.g. the test queries per group; JSON values.
     """
 
     grouping: Grouping
     table: pa.Table
-    splits: tuple[str, ...] = PLACES
     sizes: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def shift(self) -> Shift:
         """The shift's row in the table."""
         return get_shift(self.grouping.shift)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The places that hold a row; no file is written for a split without any."""
+        taken = set(self.table["split"].unique().to_pylist())
+        return tuple(place for place in PLACES if place in taken)
 
     def values(self, *columns: str, split: str = "") -> Iterator[tuple[str, ...]]:
         """Yield the values of some columns of text, row by row.
@@ -101,7 +105,7 @@ class Cut:
     def configs(self) -> Iterator[tuple[str, str, pc.Expression]]:
         """Yield config, split, and the condition on `table` that its rows meet."""
         yield self.shift.name, WHOLE_SPLIT, pc.scalar(True)
-        by_size = self.shift.by_size
+        by_size, splits = self.shift.by_size, self.splits
         for config, held_out in self.shift.configs.items():
             in_group = pc.field("group") == held_out
             rows_of = {
@@ -110,18 +114,19 @@ class Cut:
                 "test": pc.scalar(True) if by_size else in_group,
             }
             for split in SPLITS:
-                if split in self.splits:
+                if split in splits:
                     yield config, split, rows_of[split] & (pc.field("split") == split)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the number of rows: group -> place -> rows.
 
-        The test set of a shift that comes in sizes counts for each of its training sets.
+        The test set and the validation queries of a shift that comes in sizes count for each of its
+        training sets.
         """
         rows = Counter(self.values("group", "split"))
         if self.shift.by_size:
-            tested = sum(rows[name, "test"] for name in self.shift.tested)
-            rows.update({(group, "test"): tested for group in self.shift.groups})
+            for name, place in ((*self.shift.tested, "test"), (OTHERS, "validation")):
+                rows.update({(group, place): rows[name, place] for group in self.shift.groups})
         return {
             group: {place: rows[group, place] for place in PLACES} for group in self.shift.groups
         }
@@ -306,7 +311,6 @@ def cut_shift(
     return Cut(
         grouping,
         table.filter(pc.is_valid(splits)),
-        PLACES,
         {
             "train_size": shift.train_size if train_size is None else train_size,
             **({"test_size": test_size} if tests is None else {"test_queries": len(tests)}),

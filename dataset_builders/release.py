@@ -339,7 +339,9 @@ def read_official(folder: Path, collection: Collection | None = None) -> Officia
     files = release_files(folder)
     sets = read_test_sets(folder)
     _check_usable(sets, folder)
-    cuts, joined, training = {}, {}, None
+    cuts: list[Cut] = []
+    joined: dict[str, TrainingRow] = {}
+    training: dict[str, object] | None = None
     if TRAINING_FILE in files:
         if collection is None:
             raise UsageError(
@@ -374,9 +376,9 @@ def read_official(folder: Path, collection: Collection | None = None) -> Officia
             for query_id, text in test_set.queries.items()
         )
         grouping = Grouping(shift, {}, RULE, {"upstream": RELEASE_URL})
-        cuts[shift] = Cut(grouping, cut_table(rows), tuple(rows))
+        cuts.append(Cut(grouping, cut_table(rows)))
     return OfficialRelease(
-        shifts=tuple(cuts.values()),
+        shifts=tuple(cuts),
         report={
             "upstream": RELEASE_URL,
             "test_sets": {
@@ -596,7 +598,7 @@ def _add_validation(
             for query_id, row in chosen
         ]
         table = pa.concat_tables([cut.table, cut_table({"validation": rows})]).sort_by("query_id")
-        return replace(cut, table=table, splits=(*cut.splits, "validation"))
+        return replace(cut, table=table)
 
     facts = {"queries": len(chosen), "sampled_from": len(free), "seed": _SEED}
     return [validated(cut) for cut in cuts], facts

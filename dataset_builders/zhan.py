@@ -37,7 +37,7 @@ from msshift_bench.dataset_builders.kmeans import squared_distances
 from msshift_bench.dataset_builders.topics import embed_for_groups
 from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.plumbing import Progress, in_parallel, silent, slices
-from msshift_bench.records import OTHERS, PLACES, Grouping, Qrel, Row
+from msshift_bench.records import OTHERS, Grouping, Qrel, Row
 from msshift_bench.runs import read_qrels
 from msshift_bench.shifts import EDITIONS, get_shift
 from msshift_bench.similarity import product_error, unit_rows
@@ -108,7 +108,7 @@ def read_resttest(
         for query_id, group in labels.items()
     )
     grouping = Grouping(shift.name, {}, RULE, {"upstream": RESTTEST_URL})
-    report = {
+    report: dict[str, object] = {
         "upstream": RESTTEST_URL,
         "test_sets": {
             f"{shift.name}-{group}": {"queries": len(judged)} for group, judged in relevant.items()
@@ -116,7 +116,7 @@ def read_resttest(
         "collection": None if collection is None else collection.name,
         "files": {name: sha256_of(files[name]) for name in sorted(files)},
     }
-    return Cut(grouping, cut_table({"test": rows}), ("test",)), report
+    return Cut(grouping, cut_table({"test": rows})), report
 
 
 def _names(group: str) -> tuple[str, str]:
@@ -392,7 +392,7 @@ def resample_training(
         table = queries.add_column(2, "group", groups).add_column(3, "split", splits)
         table = pa.concat_tables([table.filter(pc.is_valid(groups)), tested]).sort_by("query_id")
         requested = {"train_size": size, "test_queries": len(tests), "candidates": len(ids)}
-        cuts.append(Cut(grouping, table, PLACES, requested))
+        cuts.append(Cut(grouping, table, requested))
     return tuple(cuts)
 
 

@@ -58,9 +58,18 @@ def test_skips_the_beir_header_a_byte_order_mark_and_blank_lines(tmp_path: Path)
     assert read_qrels(path) == [Qrel("q", "d", 1)]
 
 
+def test_lines_that_repeat_a_judgement_count_once_and_are_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "qrels.txt"
+    path.write_text("1 0 d1 1\n1 0 d2 1\n1 0 d1 1\n1 0 d1 1\n")
+    assert read_qrels(path) == [Qrel("1", "d1", 1), Qrel("1", "d2", 1)]
+    assert f"{path}: 2 lines repeat a judgement; each counts once" in caplog.text
+
+
 def test_reports_every_malformed_line_with_its_number(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
-    path.write_bytes(b"1 0 d1 1\n1 0 d1 1\n1 0\n1 0 d2 one\n1 0 \xff 1\n")
+    path.write_bytes(b"1 0 d1 1\n1 0 d1 2\n1 0\n1 0 d2 one\n1 0 \xff 1\n")
     with pytest.raises(CollectionError) as caught:
         read_qrels(path)
     assert [(finding.code, finding.line) for finding in caught.value.findings] == [
