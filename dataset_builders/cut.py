@@ -86,12 +86,6 @@ class Cut:
         """The shift's row in the table."""
         return get_shift(self.grouping.shift)
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The places that hold a row; no file is written for a split without any."""
-        taken = set(self.table["split"].unique().to_pylist())
-        return tuple(place for place in PLACES if place in taken)
-
     def values(self, *columns: str, split: str = "") -> Iterator[tuple[str, ...]]:
         """Yield the values of some columns of text, row by row.
 
@@ -105,7 +99,7 @@ class Cut:
     def configs(self) -> Iterator[tuple[str, str, pc.Expression]]:
         """Yield config, split, and the condition on `table` that its rows meet."""
         yield self.shift.name, WHOLE_SPLIT, pc.scalar(True)
-        by_size, splits = self.shift.by_size, self.splits
+        by_size = self.shift.by_size
         for config, held_out in self.shift.configs.items():
             in_group = pc.field("group") == held_out
             rows_of = {
@@ -114,8 +108,7 @@ class Cut:
                 "test": pc.scalar(True) if by_size else in_group,
             }
             for split in SPLITS:
-                if split in splits:
-                    yield config, split, rows_of[split] & (pc.field("split") == split)
+                yield config, split, rows_of[split] & (pc.field("split") == split)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the number of rows: group -> place -> rows.

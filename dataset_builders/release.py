@@ -590,8 +590,6 @@ def _add_validation(
     chosen = [(query_id, joined[query_id]) for query_id in sorted(sampled)]
 
     def validated(cut: Cut) -> Cut:
-        if "train" not in cut.splits:
-            return cut
         name = cut.shift.name
         rows = [
             Row.judged(query_id, row.text, row.groups.get(name, OTHERS), row.relevant)
@@ -601,7 +599,10 @@ def _add_validation(
         return replace(cut, table=table)
 
     facts = {"queries": len(chosen), "sampled_from": len(free), "seed": _SEED}
-    return [validated(cut) for cut in cuts], facts
+    cuts = [
+        validated(cut) if release.joined else cut for release in releases for cut in release.shifts
+    ]
+    return cuts, facts
 
 
 def _check_theirs(collection: Collection, cuts: Sequence[Cut]) -> None:

@@ -114,7 +114,9 @@ def write_dataset(
             places = list(cut.configs())
             write = partial(_write_split, unfinished, _with_lines(cut.table), texts=texts)
             for (config, split, _), entry in zip(places, pool.map(write, places), strict=True):
-                configs.setdefault(config, {})[split] = entry
+                splits = configs.setdefault(config, {})
+                if entry is not None:
+                    splits[split] = entry
         for cut in shifts:
             for name, table in cut.grouping.tables.items():
                 write_parquet(unfinished / name, table)
@@ -218,7 +220,7 @@ def _with_lines(table: pa.Table) -> pa.Table:
 
 def _write_split(
     folder: Path, table: pa.Table, place: tuple[str, str, pc.Expression], *, texts: bool
-) -> SplitEntry:
+) -> SplitEntry | None:
     """Write one split of one config as ``<config>/<split>.parquet``.
 
     Args:
@@ -226,9 +228,14 @@ def _write_split(
         table: a cut's table, with canonical forms.
         place: what `Cut.configs` yields.
         texts: whether the file holds the queries' texts.
+
+    Returns:
+        Its entry; `None` if it has no rows: no file is written then, as libraries cannot open it.
     """
     config, split, wanted = place
     table = table.filter(wanted)
+    if not len(table):
+        return None
     left_out = {_LINE, _LINE_WITHOUT_TEXT}
     if split != WHOLE_SPLIT:
         left_out.add("split")
