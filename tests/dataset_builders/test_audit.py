@@ -60,14 +60,31 @@ def add_training(release: Path, *lines: str) -> None:
     (release / "TRAIN" / "queries_clustering.tsv").write_text(text)
 
 
-def test_test_sets(audit: Audit) -> None:
-    c0 = audit.test_sets["topics-C0"]
-    assert (c0["queries"], c0["qrels_queries"], c0["orphans"]) == (3, 5, ("100", "54"))
-    assert audit.test_sets["topics-C1"]["several_relevant"] == 1
-    assert audit.test_sets["topics-C2"]["empty_texts"] == 1
-    assert audit.test_sets["topics-C3"]["repeated_texts"] == 1
-    assert audit.test_sets["topics-C4"]["without_relevant"] == 1
+FIGURES = {
+    ("test_sets", "topics-C0"): (3, 5, ("100", "54"), 0, 0, 0, 0),
+    ("test_sets", "topics-C1"): (2, 2, (), 0, 1, 0, 0),
+    ("test_sets", "topics-C2"): (1, 1, (), 0, 0, 1, 0),
+    ("test_sets", "topics-C3"): (2, 2, (), 0, 0, 0, 1),
+    ("test_sets", "topics-C4"): (1, 1, (), 1, 0, 0, 0),
+    # queries, substring, word, only inside ("whatever"), no word, first by substring and by word
+    ("wh_words", "wha"): (3, 3, 2, 1, 1, 2, 1),
+    ("wh_words", "how"): (3, 3, 1, 2, 1, 2, 1),  # "which show" has a word of another group
+    ("wh_words", "who"): (2, 2, 2, 0, 0, 2, 2),
+    # "a  b c d e" has six words by single spaces and five by white space.
+    ("length", "short"): (2, 1, 0),
+    ("length", "long"): (2, 0, 1),
+}
+
+
+def test_counts(audit: Audit) -> None:
+    for (table, row), expected in FIGURES.items():
+        assert tuple(getattr(audit, table)[row].values()) == expected, row
     assert list(audit.test_sets)[-2:] == ["length-short", "length-long"]
+    shared = (audit.by_id["topics-C0"], audit.by_text["topics-C0"])
+    assert [counts["topics-C1"] for counts in shared] == [1, 2]
+    assert [counts["topics-C0"] for counts in shared] == [3, 2]
+    assert audit.by_text["topics-C1"]["topics-C0"] == 2
+    assert len(audit.by_id) == len(audit.by_id["length-long"]) == 10
 
 
 def test_errata(audit: Audit) -> None:
@@ -88,35 +105,6 @@ def test_errata(audit: Audit) -> None:
         "in both wha and who",
         "in both how and who",
     ]
-
-
-def test_the_rules_for_question_words(audit: Audit) -> None:
-    wha, how, who = (audit.wh_words[group] for group in ("wha", "how", "who"))
-    assert (wha["queries"], wha["substring"], wha["word"]) == (3, 3, 2)
-    assert (wha["only_inside"], wha["no_word"]) == (1, 1)  # whatever
-    assert (wha["first_substring"], wha["first_word"]) == (2, 1)
-    assert (how["queries"], how["substring"], how["word"]) == (3, 3, 1)
-    assert (how["only_inside"], how["no_word"]) == (
-        2,
-        1,
-    )
-    assert (how["first_substring"], how["first_word"]) == (2, 1)
-    assert (who["queries"], who["word"], who["first_word"]) == (2, 2, 2)
-
-
-def test_the_rule_for_length(audit: Audit) -> None:
-    # "a  b c d e" has six words by single spaces and five by white space.
-    short, long = audit.length["short"], audit.length["long"]
-    assert (short["queries"], short["wrong_by_spaces"], short["wrong_by_words"]) == (2, 1, 0)
-    assert (long["queries"], long["wrong_by_spaces"], long["wrong_by_words"]) == (2, 0, 1)
-
-
-def test_overlaps_between_test_sets(audit: Audit) -> None:
-    assert audit.by_id["topics-C0"]["topics-C1"] == 1
-    assert audit.by_text["topics-C0"]["topics-C1"] == audit.by_text["topics-C1"]["topics-C0"] == 2
-    assert audit.by_id["topics-C0"]["topics-C0"] == 3
-    assert audit.by_text["topics-C0"]["topics-C0"] == 2
-    assert len(audit.by_id) == len(audit.by_id["length-long"]) == 10
 
 
 def test_training_queries_that_are_test_queries(release: Path) -> None:

@@ -35,31 +35,25 @@ def clustering() -> Clustering:
     return cluster_queries(query_ids, vectors.astype(np.float32))
 
 
-def test_groups_grow_to_the_target_smallest_first() -> None:
-    sizes = [50, 10, 20, 10, 30, 5, 7]
-    growth = grow(LINE, sizes, [3, 0], target=60)
-    # 3 (10 queries) takes 4, then 5, then 6; 0 (50) takes 1 and stops at the target
-    assert growth == ((0, 1), (3, 4, 5, 6, 2))
-
-
-def test_equal_groups_grow_in_the_order_of_their_numbers() -> None:
-    centroids = np.array([[0.0], [4.0], [2.0], [9.0]])
-    assert grow(centroids, [5, 5, 5, 5], [0, 1], target=10) == ((0, 2), (1, 3))
-
-
-def test_equally_near_clusters_join_in_the_order_of_their_numbers() -> None:
-    centroids = np.array([[0.0], [2.0], [-2.0], [50.0]])
-    assert grow(centroids, [1, 1, 1, 9], [0, 3], target=3) == ((0, 1, 2), (3,))
-
-
-def test_near_means_near_the_native() -> None:
-    # 2 is nearer to cluster 1, which joined first, than 3 is; but 3 is nearer to the native
-    centroids = np.array([[0.0], [3.0], [5.0], [-4.0], [99.0]])
-    assert grow(centroids, [1, 1, 1, 1, 9], [0, 4], target=3)[0] == (0, 1, 3)
-
-
-def test_a_group_that_has_the_target_does_not_grow() -> None:
-    assert grow(LINE, [9] * 7, [0, 3], target=9) == ((0,), (3,))
+@pytest.mark.parametrize(
+    ("centroids", "sizes", "natives", "target", "groups"),
+    [
+        # 3 (10 queries) takes 4, then 5, then 6; 0 (50) takes 1 and stops at the target
+        (LINE, [50, 10, 20, 10, 30, 5, 7], [3, 0], 60, ((0, 1), (3, 4, 5, 6, 2))),
+        # equal groups grow in the order of their numbers
+        ([[0], [4], [2], [9]], [5, 5, 5, 5], [0, 1], 10, ((0, 2), (1, 3))),
+        # equally near clusters join in the order of their numbers
+        ([[0], [2], [-2], [50]], [1, 1, 1, 9], [0, 3], 3, ((0, 1, 2), (3,))),
+        # 2 is nearer to cluster 1, which joined first, than 3 is; but 3 is nearer to the native
+        ([[0], [3], [5], [-4], [99]], [1, 1, 1, 1, 9], [0, 4], 3, ((0, 1, 3), (4,))),
+        # a group that has the target does not grow
+        (LINE, [9] * 7, [0, 3], 9, ((0,), (3,))),
+    ],
+)
+def test_groups_grow(
+    centroids: object, sizes: list[int], natives: list[int], target: int, groups: object
+) -> None:
+    assert grow(np.array(centroids, np.float64), sizes, natives, target) == groups
 
 
 def test_running_out_of_clusters_is_an_error() -> None:
@@ -87,11 +81,6 @@ def test_the_three_steps_are_put_together(clustering: Clustering) -> None:
         assert len(members) == clustering.sizes[list(clusters)].sum() >= 112
 
 
-def test_a_topic_holds_what_is_trained_on_and_what_is_tested_in_the_paper() -> None:
-    topics = SHIFTS["topics"]
-    assert topics.train_size + topics.test_size == TARGET == 31_200
-
-
 def test_queries_that_are_set_aside_do_not_count_towards_the_target() -> None:
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((400, 4)).astype(np.float32)
@@ -113,6 +102,8 @@ def test_queries_that_are_set_aside_do_not_count_towards_the_target() -> None:
 
 
 def test_sizes_scale_with_the_collection() -> None:
+    topics = SHIFTS["topics"]
+    assert topics.train_size + topics.test_size == TARGET == 31_200
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((400, 4)).astype(np.float32)
     query_ids = [f"{number:03}" for number in range(400)]
@@ -182,6 +173,7 @@ Change = Callable[[pa.Table, pa.Table], tuple[pa.Table, pa.Table]]
         (lambda a, c: (a, replace(c, "vector", 3, [float("inf")] * 12)), "a value not finite"),
         (lambda a, c: (a, replace(c, "size", 3, 7777)), "it is 7777 and should be"),
         (lambda a, c: (a, replace(c, "joined", 3, 99)), "it is 99 and should be"),
+        (lambda a, c: (a, replace(c, "native", 3, not c["native"][3].as_py())), "native is wrong"),
         (lambda a, c: (a, replace(c, "group", 3, "C7")), "groups are C0, C1, C2, C3, C4, C7"),
         (lambda a, c: (a.drop_columns("margin"), c), "columns are query_id: string"),
         (lambda a, c: (a, a), "expected cluster: int32"),
@@ -203,15 +195,6 @@ def test_parameters_must_fit_the_tables(clustering: Clustering) -> None:
         Clustering.from_tables(*tables, {**clustering.parameters, "groups": 4})
     with pytest.raises(IntegrityError, match=r"expected \('k', .* not \('k',\)"):
         Clustering.from_tables(*tables, {"k": 45})
-
-
-def test_a_native_flag_that_is_not_the_first_is_refused(clustering: Clustering) -> None:
-    assignments, centroids = clustering.to_tables()
-    other = next(c for c in range(45) if c not in sum(clustering.groups, ()))
-    with pytest.raises(IntegrityError, match="native is wrong in 1 rows"):
-        Clustering.from_tables(
-            assignments, replace(centroids, "native", other, True), clustering.parameters
-        )
 
 
 def test_published_centroids_give_the_assignments_back(clustering: Clustering) -> None:

@@ -50,16 +50,13 @@ def collection_with(folder: Path, queries: list[Query]) -> Collection:
     return open_collection(folder)
 
 
-def test_a_data_set_of_ids_holds_no_text(ids_only: Path) -> None:
-    query = MINI.queries.texts[0].encode()
-    assert not any(query in data for data in file_bytes(ids_only).values())
-    assert {row.text for row in load_dataset(ids_only, "topics-C2", split="test")} == {""}
-    assert verify_dataset(ids_only)[1] == []
-
-
 def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(
     copy: Path, build_once: Build
 ) -> None:
+    query = MINI.queries.texts[0].encode()
+    assert not any(query in data for data in file_bytes(copy).values())
+    assert {row.text for row in load_dataset(copy, "topics-C2", split="test")} == {""}
+    assert verify_dataset(copy)[1] == []
     whole = build_once(NAME, *SHIFTS)
     told: list[tuple[str, int, int]] = []
     manifest = hydrate_dataset(copy, MINI, progress=lambda *args: told.append(args))
@@ -68,15 +65,6 @@ def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(
     assert verify_dataset(copy)[1] == []
     splits = sum(map(len, manifest.configs.values()))
     assert told == [("splits", number, splits) for number in range(1, splits + 1)]
-
-
-@pytest.mark.slow
-def test_triples_stay_as_they_are(copy: Path) -> None:
-    builder.add_triples(copy, MINI, shifts=["length"], count=2, depth=10)
-    before = read_manifest(copy).configs["length-short-triples"]
-    manifest = hydrate_dataset(copy, MINI)
-    assert manifest.configs["length-short-triples"] == before
-    assert verify_dataset(copy)[1] == []
 
 
 def test_a_data_set_with_its_texts_is_left_alone(copy: Path) -> None:
@@ -141,17 +129,21 @@ def test_other_texts_are_refused_split_by_split(
     assert file_bytes(copy) == before
 
 
-def test_a_changed_file_is_not_hydrated(copy: Path) -> None:
+@pytest.mark.slow
+def test_triples_stay_as_they_are_and_changed_files_too(copy: Path) -> None:
+    builder.add_triples(copy, MINI, shifts=["length"], count=2, depth=10)
+    before = read_manifest(copy).configs["length-short-triples"]
     path = copy / "length-short" / "test.parquet"
-    path.write_bytes(path.read_bytes() + b"x")
+    content = path.read_bytes()
+    path.write_bytes(content + b"x")
     with pytest.raises(IntegrityError, match="has changed since it was built"):
         hydrate_dataset(copy, MINI)
     assert not read_manifest(copy).texts
-
-
-def test_there_must_be_a_data_set(tmp_path: Path) -> None:
+    path.write_bytes(content)
+    assert hydrate_dataset(copy, MINI).configs["length-short-triples"] == before
+    assert verify_dataset(copy)[1] == []
     with pytest.raises(NotFoundError, match="no built data set"):
-        hydrate_dataset(tmp_path / "nothing", MINI)
+        hydrate_dataset(copy / "nothing", MINI)
 
 
 def test_the_command(copy: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -75,18 +74,6 @@ def test_each_iteration_is_one_of_lloyds(centre: float) -> None:
         centroids = np.array([rows.mean(axis=0) for rows in members])
 
 
-def test_the_result_is_a_fixed_point_of_assign() -> None:
-    vectors = mixture(2000, 16)
-    clusters = kmeans(vectors, keys(2000), k=15, iterations=4)
-    labels, margins = assign(vectors, clusters.centroids)
-    assert labels.tobytes() == clusters.labels.tobytes()
-    assert margins.tobytes() == clusters.margins.tobytes()
-    assert clusters.sizes.tolist() == np.bincount(labels).tolist()
-    squared = nearest_by_brute_force(vectors, clusters.centroids)
-    assert clusters.inertia == math.fsum(squared.min(axis=1))
-    assert clusters.iterations == 4
-
-
 def test_inertia_is_about_that_of_another_library() -> None:
     vq = pytest.importorskip("scipy.cluster.vq")
     vectors = mixture(4000, 16)
@@ -127,125 +114,92 @@ def test_distances_that_32_bits_cannot_tell_apart_are_decided() -> None:
     assert (by_products.argmax(axis=1) != labels).mean() > 0.1  # it was a hard case
 
 
-def test_identical_vectors_get_the_same_label() -> None:
-    rng = np.random.default_rng(5)
-    distinct = rng.standard_normal((300, 33)).astype(np.float32)
-    copies = rng.integers(300, size=9001)  # blocks of several sizes
-    labels = kmeans(distinct[copies], keys(9001), k=40, iterations=3).labels
-    for copy in range(300):
-        assert len(set(labels[copies == copy].tolist())) <= 1
-
-
-def test_a_memory_map_is_as_good(tmp_path: Path) -> None:
-    vectors = mixture(500, 8)
-    np.save(tmp_path / "vectors.npy", vectors)
-    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
-    assert same(kmeans(mapped, keys(500), k=5), kmeans(vectors, keys(500), k=5))
-
-
-def test_the_seed_decides_where_it_starts() -> None:
+def test_the_seed_decides_where_it_starts_and_a_memory_map_is_as_good(tmp_path: Path) -> None:
     vectors = mixture(2000, 8)
     runs = [kmeans(vectors, keys(2000), k=20, iterations=1, seed=seed) for seed in (0, 0, 1)]
     assert same(runs[0], runs[1])
     assert not same(runs[0], runs[2])
+    np.save(tmp_path / "vectors.npy", vectors)
+    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
+    assert same(kmeans(mapped, keys(2000), k=20, iterations=1), runs[0])
 
 
-def test_empty_clusters_take_the_farthest_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    vectors = np.array([[0], [1], [2], [100], [100], [300]], np.float32)
-    # the third and the fourth are nobody's nearest
-    start = np.array([[0.0], [5.0], [-1e6], [1e6]])
-    monkeypatch.setattr("msshift_bench.dataset_builders.kmeans._first_centroids", lambda *_: start)
-    clusters = kmeans(vectors, keys(6), k=4)
-    assert sorted(clusters.sizes.tolist()) == [1, 1, 2, 2]
-    assert clusters.labels[3] == clusters.labels[4] != clusters.labels[5]
-
-
-def test_empty_clusters_do_not_take_equal_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    vectors = np.array([[0], [1], [2], [100], [100], [300], [301], [302]], np.float32)
-    # The second moves to 220.6, from which both rows of 100 are farther than any other.
-    start = np.array([[0.0], [5.0], [-1e6], [1e6]])
-    monkeypatch.setattr("msshift_bench.dataset_builders.kmeans._first_centroids", lambda *_: start)
-    clusters = kmeans(vectors, keys(8), k=4)
-    assert (clusters.sizes > 0).all()
-    assert clusters.sizes.sum() == 8
-    assert np.flatnonzero(clusters.labels == clusters.labels[3]).tolist() == [3, 4]
-    assert 100.0 in clusters.centroids
-
-
-def test_a_cluster_that_the_last_move_emptied_takes_the_first_of_the_farthest_rows(
+@pytest.mark.parametrize(
+    ("rows", "start", "iterations", "labels", "centroids"),
+    [
+        # The third and the fourth are nobody's nearest: they take the farthest rows.
+        ([0, 1, 2, 100, 100, 300], [0, 5, -1e6, 1e6], 25, [2, 0, 0, 1, 1, 3], {100, 300}),
+        # The second moves to 220.6, from which both rows of 100 are farther than any other: equal
+        # rows are not taken twice.
+        ([0, 1, 2, 100, 100, 300, 301, 302], [0, 5, -1e6, 1e6], 25, None, {100}),
+        # The middle one starts with 3 and 9 and moves to their mean; both are then nearer to
+        # others: the last move empties it, and it takes the first of the farthest rows.
+        ([2.75, 3, 9, 9.25], [-0.25, 6, 12.25], 1, [1, 2, 0, 0], {9.25, 2.75, 3}),
+    ],
+)
+def test_empty_clusters_take_the_farthest_rows(
     monkeypatch: pytest.MonkeyPatch,
+    rows: list[float],
+    start: list[float],
+    iterations: int,
+    labels: list[int] | None,
+    centroids: set[float],
 ) -> None:
-    vectors = np.array([[2.75], [3], [9], [9.25]], np.float32)
-    # The middle one starts with 3 and 9 and moves to their mean; both are then nearer to others.
-    start = np.array([[-0.25], [6.0], [12.25]])
-    monkeypatch.setattr("msshift_bench.dataset_builders.kmeans._first_centroids", lambda *_: start)
-    clusters = kmeans(vectors, keys(4), k=3, iterations=1)
-    assert clusters.centroids.tolist() == [[9.25], [2.75], [3.0]]
-    assert clusters.labels.tolist() == [1, 2, 0, 0]
-    assert clusters.sizes.tolist() == [2, 1, 1]
-    assert clusters.inertia == 0.25**2
+    first = np.array(start)[:, np.newaxis]
+    monkeypatch.setattr("msshift_bench.dataset_builders.kmeans._first_centroids", lambda *_: first)
+    vectors = np.array(rows, np.float32)[:, np.newaxis]
+    clusters = kmeans(vectors, keys(len(rows)), k=len(start), iterations=iterations)
+    assert (clusters.sizes > 0).all()
+    assert clusters.sizes.sum() == len(rows)
+    assert centroids <= set(clusters.centroids.ravel().tolist())
+    if labels is not None:
+        groups = [np.flatnonzero(clusters.labels == label).tolist() for label in clusters.labels]
+        assert groups == [np.flatnonzero(np.array(labels) == label).tolist() for label in labels]
 
 
-@pytest.mark.slow
-def test_no_cluster_is_empty_even_after_the_last_move() -> None:
-    rng = np.random.default_rng(0)
-    for trial in range(90):
-        vectors = rng.integers(0, 4, (30, 2)).astype(np.float32)
-        k = min(len(np.unique(vectors, axis=0)), int(rng.integers(2, 12)))
-        clusters = kmeans(vectors, keys(30), k=k, iterations=1 + trial % 3, seed=trial)
-        assert (clusters.sizes > 0).all()
-        assert clusters.sizes.sum() == 30
-        assert clusters.sizes.tolist() == sorted(clusters.sizes.tolist(), reverse=True)
-        assert clusters.labels.tolist() == assign(vectors, clusters.centroids)[0].tolist()
-        first_rows = np.unique(clusters.labels, return_index=True)[1]
-        order = sorted(range(k), key=lambda c: (-clusters.sizes[c], first_rows[c]))
-        assert order == list(range(k))
-
-
-def test_progress_is_told() -> None:
+@pytest.mark.parametrize(("size", "k", "iterations", "moves"), [(500, 5, 3, 3), (50, 2, 25, None)])
+def test_progress_is_told(size: int, k: int, iterations: int, moves: int | None) -> None:
     told: list[tuple[str, int, int]] = []
-    kmeans(
-        mixture(500, 8),
-        keys(500),
-        k=5,
-        iterations=3,
+    clusters = kmeans(
+        mixture(size, 8),
+        keys(size),
+        k=k,
+        iterations=iterations,
         progress=lambda *stage: told.append(stage),
     )
-    assert told == [("k-means", 1, 3), ("k-means", 2, 3), ("k-means", 3, 3)]
+    assert moves in (None, clusters.iterations)
+    assert told[:-1] == [("k-means", n + 1, iterations) for n in range(len(told) - 1)]
+    # An early end is told as the whole.
+    assert told[-1] == ("k-means", clusters.iterations, clusters.iterations)
 
 
-def test_an_early_end_is_told_as_the_whole() -> None:
-    told: list[tuple[str, int, int]] = []
-    found = kmeans(mixture(50, 2), keys(50), k=2, progress=lambda *stage: told.append(stage))
-    moves = found.iterations
-    assert moves < 25
-    assert told[-2:] == [("k-means", moves, 25), ("k-means", moves, moves)]
+TEN = mixture(10, 3)
 
 
-def test_bad_input_is_refused() -> None:
-    vectors = mixture(10, 3)
-    with pytest.raises(UsageError, match="from 2 to the number of rows, 10: 11"):
-        kmeans(vectors, keys(10), k=11)
-    with pytest.raises(UsageError, match="iterations must be at least 1"):
-        kmeans(vectors, keys(10), k=2, iterations=0)
-    with pytest.raises(UsageError, match="9 keys for 10 rows"):
-        kmeans(vectors, keys(9), k=2)
-    with pytest.raises(UsageError, match=r"'a' \(row 1\) follows 'b'"):
-        kmeans(vectors, ["b", "a", *keys(8)], k=2)
-    with pytest.raises(UsageError, match=r"'a' \(row 1\) follows 'a'"):
-        kmeans(vectors, ["a", "a", *keys(8)], k=2)
-    with pytest.raises(UsageError, match="32-bit floats"):
-        kmeans(vectors.astype(np.float64), keys(10), k=2)  # type: ignore[arg-type]
-    for wrong in (np.nan, np.inf, 1e30):
-        broken = vectors.copy()
-        broken[4, 1] = wrong
-        with pytest.raises(DataError, match="the first is row 4"):
-            kmeans(broken, keys(10), k=2)
-    with pytest.raises(
-        DataError, match="10 rows hold 1 distinct vectors, and 2 clusters need 2; embed with"
-    ):
-        kmeans(np.ones((10, 3), np.float32), keys(10), k=2)
+@pytest.mark.parametrize(
+    ("vectors", "names", "options", "message"),
+    [
+        (TEN, keys(10), {"k": 11}, "from 2 to the number of rows, 10: 11"),
+        (TEN, keys(10), {"k": 2, "iterations": 0}, "iterations must be at least 1"),
+        (TEN, keys(9), {"k": 2}, "9 keys for 10 rows"),
+        (TEN, ["b", "a", *keys(8)], {"k": 2}, r"'a' \(row 1\) follows 'b'"),
+        (TEN, ["a", "a", *keys(8)], {"k": 2}, r"'a' \(row 1\) follows 'a'"),
+        (TEN.astype(np.float64), keys(10), {"k": 2}, "32-bit floats"),
+        (np.where(TEN[4, 1] == TEN, np.float32(np.nan), TEN), keys(10), {"k": 2}, "is row 4"),
+        (np.where(TEN[4, 1] == TEN, np.float32(np.inf), TEN), keys(10), {"k": 2}, "is row 4"),
+        (np.where(TEN[4, 1] == TEN, np.float32(1e30), TEN), keys(10), {"k": 2}, "is row 4"),
+        (np.ones_like(TEN), keys(10), {"k": 2}, "10 rows hold 1 distinct vectors, and 2 clusters"),
+    ],
+)
+def test_bad_input_is_refused(
+    vectors: Vectors, names: list[str], options: dict[str, int], message: str
+) -> None:
+    with pytest.raises((UsageError, DataError), match=message):
+        kmeans(vectors, names, **options)
+
+
+def test_bad_centroids_are_refused() -> None:
     with pytest.raises(UsageError, match="expected at least 2 of 3 columns"):
-        assign(vectors, np.ones((2, 4)))
+        assign(TEN, np.ones((2, 4)))
     with pytest.raises(DataError, match="a centroid holds"):
-        assign(vectors, np.full((2, 3), np.nan))
+        assign(TEN, np.full((2, 3), np.nan))

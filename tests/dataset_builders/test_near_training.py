@@ -6,42 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
-
 from msshift_bench import find_leakage, load_dataset
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Cut, cut_table
-from msshift_bench.records import Grouping, Row
 from tests.conftest import Build, Command, WriteFolder
-
-TRAIN = (("cheap flights", "short"), ("Rome, cheap flights to", "long"), ("red shoes", "long"))
-TEST = (("Cheap flights?", "short"), ("cheap flights to rome", "short"), ("shoes red", "long"))
-
-
-def rows(given: tuple[tuple[str, str], ...], groups: dict[str, str]) -> tuple[Row, ...]:
-    return tuple(
-        Row(str(place), text, groups[group], ("d",), (1,))
-        for place, (text, group) in enumerate(given)
-    )
-
-
-@pytest.mark.parametrize(
-    ("shift", "groups", "counts"),
-    [
-        # "Cheap flights?" is trained on by its own group alone, "shoes red" likewise.
-        ("length", {"short": "short", "long": "long"}, {"short": 1, "long": 0}),
-        ("restrain-14k", {"short": "interpolation", "long": "extrapolation"}, None),
-    ],
-)
-def test_a_test_query_counts_where_others_train_on_its_words(
-    shift: str, groups: dict[str, str], counts: dict[str, int] | None
-) -> None:
-    table = cut_table({"train": rows(TRAIN, groups), "test": rows(TEST, groups)})
-    cut = Cut(Grouping(shift, {}, "rule", {}), table)
-    # Where groups are training sets, each has all test queries.
-    wanted = counts or dict(zip(cut.shift.groups, (1, 2), strict=True))
-    assert cut.same_words() == wanted
 
 
 def test_card_and_manifest_say_it(build_once: Build) -> None:

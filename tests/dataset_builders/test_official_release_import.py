@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from msshift_bench.data.collection import Collection, open_collection
-from msshift_bench.dataset_builders.groups import matching_groups
 from msshift_bench.dataset_builders.release import (
     OfficialRelease,
     read_official,
     read_test_sets,
 )
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
-from msshift_bench.records import OTHERS, Row
+from msshift_bench.records import Row
 from tests.conftest import WriteFolder
 from tests.support.cut_rows import cut_rows
 from tests.support.official_checkout import training_file, write_checkout
@@ -104,57 +103,6 @@ def test_malformed_test_sets(
         read_official(checkout(C0=(queries, qrel)))
 
 
-def test_bytes_that_are_not_utf8(checkout: Checkout) -> None:
-    folder = checkout()
-    (folder / "EVAL" / "qrel" / "qrel_0.json").write_bytes(b'{"\xff": {}}')
-    with pytest.raises(CollectionError, match=r"byte 3 is not UTF-8"):
-        read_test_sets(folder)
-
-
-def mini_training(collection: Collection) -> str:
-    """Return a training file of every query that has a relevant passage, as upstream labels it."""
-    relevant = collection.qrels.relevant()
-    words = {"wha": 0, "how": 1, "who": 2}
-    lines = []
-    for number, (query_id, text) in enumerate(collection.queries):
-        if query_id in relevant:
-            topic = number % 6
-            word = min((words[g] for g in matching_groups(text, "substring")), default=3)
-            length = int(len(text.split(" ")) > 5)
-            lines.append(f"{text}\t{topic}\t{int(topic < 5)}\t{word}\t{int(word < 3)}\t{length}\t1")
-    return training_file(*lines)
-
-
-def test_training_queries_join_a_collection(checkout: Checkout) -> None:
-    collection = open_collection("mini:500")
-    relevant = collection.qrels.relevant()
-    folder = checkout(training=mini_training(collection))
-    release = read_official(folder, collection=collection)
-    report = release.report["training"]
-    assert isinstance(report, dict)
-    assert report["rows"] == report["joined"] == len(relevant)
-    assert {
-        report[what]["rows"]
-        for what in report
-        if isinstance(report[what], dict) and "rows" in report[what]
-    } == {0}
-    texts = dict(collection.queries)
-    length = rows_of(release, "length", "train")
-    assert [row.query_id for row in length] == sorted(relevant)
-    for row in length:
-        assert row.text == texts[row.query_id]
-        assert row.relevant_doc_ids == relevant[row.query_id]
-        assert row.group == ("short" if len(row.text.split(" ")) <= 5 else "long")
-    topics = rows_of(release, "topics", "train")
-    numbers = {query_id: n for n, (query_id, _) in enumerate(collection.queries)}
-    assert {row.query_id for row in topics} == {q for q in relevant if numbers[q] % 6 < 5}
-    assert all(row.group == f"C{numbers[row.query_id] % 6}" for row in topics)
-    assert all(
-        OTHERS not in {row.group for row in cut_rows(cut, "train")} for cut in release.shifts
-    )
-    assert {cut.table["split"][0].as_py() for cut in release.shifts} <= {"train", "test"}
-
-
 @pytest.fixture
 def collection(tsv_folder: WriteFolder) -> Collection:
     folder = tsv_folder(
@@ -162,79 +110,6 @@ def collection(tsv_folder: WriteFolder) -> Collection:
         qrels="".join(f"{query} 0 d1 1\n" for query in (1, 2, 3, 4, 9)) + "5 0 d1 0\n",
     )
     return open_collection(folder)
-
-
-def join(checkout: Checkout, collection: Collection, *lines: str) -> tuple[Any, OfficialRelease]:
-    folder = checkout(training=training_file(*lines), wha=("9\twhat is tested\n", {"9": {"d1": 1}}))
-    release = read_official(folder, collection=collection)
-    return release.report["training"], release
-
-
-def test_what_does_not_join_is_reported(checkout: Checkout, collection: Collection) -> None:
-    report, release = join(
-        checkout,
-        collection,
-        "one\t0\t1\t3\t0\t0\tTrue",
-        "absent\t0\t1\t3\t0\t0\t1",
-        "unjudged\t0\t1\t3\t0\t0\t1",
-        "One\t0\t1\t3\t0\t0\t1",
-    )
-    assert report["rows"] == 4
-    assert report["joined"] == 1
-    assert report["unknown_text"] == {"rows": 2, "first_lines": [3, 5]}
-    assert report["without_relevant_passage"] == {"rows": 1, "first_lines": [4]}
-    assert report["collection"] == "toy"
-    assert report["text"] == "raw"
-    for shift, group in (("topics", "C0"), ("length", "short")):
-        assert rows_of(release, shift, "train") == [Row("1", "one", group, ("d1",), (1,))]
-    assert rows_of(release, "wh-words", "train") == []
-
-
-def test_all_queries_with_the_text_take_part(checkout: Checkout, collection: Collection) -> None:
-    report, release = join(checkout, collection, "twice\t4\t1\t3\t0\t0\tFalse")
-    assert report["several_query_ids"] == {"rows": 1, "first_lines": [2]}
-    assert [row[:3] for row in rows_of(release, "topics", "train")] == [
-        ("2", "twice", "C4"),
-        ("3", "twice", "C4"),
-    ]
-    assert rows_of(release, "length", "train") == []
-
-
-def test_the_first_of_repeated_rows_counts(checkout: Checkout, collection: Collection) -> None:
-    lines = ("one\t0\t1\t3\t0\t0\t1", "one\t0\t1\t3\t0\t0\t1", "one\t1\t1\t3\t0\t0\t1")
-    report, release = join(checkout, collection, *lines)
-    assert report["repeated"] == {"rows": 2, "first_lines": [3, 4]}
-    assert report["contradictory"] == {"rows": 1, "first_lines": [4]}
-    assert [row.group for row in rows_of(release, "topics", "train")] == ["C0"]
-
-
-def test_test_queries_are_not_trained_on(checkout: Checkout, collection: Collection) -> None:
-    report, release = join(checkout, collection, "what is tested\t2\t1\t0\t1\t0\t1")
-    assert report["test_queries"] == {"topics": [], "wh-words": ["9"], "length": []}
-    assert rows_of(release, "wh-words", "train") == []
-    # It is a test query of one shift, and may be trained on in another.
-    assert [row.query_id for row in rows_of(release, "topics", "train")] == ["9"]
-
-
-def test_other_contradictions_are_counted(checkout: Checkout, collection: Collection) -> None:
-    report, release = join(checkout, collection, "one\t5\t1\t3\t0\t1\t1", "twice\t5\t0\t3\t0\t0\t1")
-    assert report["other_length"] == {"rows": 1, "first_lines": [2]}
-    assert report["trained_on_others"] == {"rows": 1, "first_lines": [2]}
-    assert rows_of(release, "topics", "train") == []
-    # The release's label stands, whatever the rule says.
-    assert rows_of(release, "length", "train")[0].group == "long"
-
-
-def test_quoted_fields_join_too(checkout: Checkout, collection: Collection) -> None:
-    report, release = join(checkout, collection, '" say ""x"""\t0\t1\t3\t0\t0\t1')
-    assert report["joined"] == 1
-    assert rows_of(release, "topics", "train")[0].text == ' say "x"'
-
-
-def test_line_numbers_are_listed_up_to_a_limit(checkout: Checkout, collection: Collection) -> None:
-    lines = [f"absent {number}\t0\t1\t3\t0\t0\t1" for number in range(30)]
-    report, _ = join(checkout, collection, "one\t0\t1\t3\t0\t0\t1", *lines)
-    assert report["unknown_text"] == {"rows": 30, "first_lines": list(range(3, 23))}
 
 
 @pytest.mark.parametrize(
@@ -259,9 +134,91 @@ def test_malformed_training_files(
         read_official(checkout(training=training), collection=collection)
 
 
+def odd(rows: int, *lines: int) -> dict[str, object]:
+    return {"rows": rows, "first_lines": list(lines)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "report", "rows"),
+    [
+        (
+            [
+                "one\t0\t1\t3\t0\t0\tTrue",
+                "absent\t0\t1\t3\t0\t0\t1",
+                "unjudged\t0\t1\t3\t0\t0\t1",
+                "One\t0\t1\t3\t0\t0\t1",
+            ],
+            {
+                "rows": 4,
+                "joined": 1,
+                "unknown_text": odd(2, 3, 5),
+                "without_relevant_passage": odd(1, 4),
+                "collection": "toy",
+                "text": "raw",
+            },
+            {"topics": [("1", "one", "C0")], "wh-words": [], "length": [("1", "one", "short")]},
+        ),
+        # All queries with the text take part.
+        (
+            ["twice\t4\t1\t3\t0\t0\tFalse"],
+            {"several_query_ids": odd(1, 2)},
+            {"topics": [("2", "twice", "C4"), ("3", "twice", "C4")], "length": []},
+        ),
+        # The first of repeated rows counts.
+        (
+            ["one\t0\t1\t3\t0\t0\t1", "one\t0\t1\t3\t0\t0\t1", "one\t1\t1\t3\t0\t0\t1"],
+            {"repeated": odd(2, 3, 4), "contradictory": odd(1, 4)},
+            {"topics": [("1", "one", "C0")]},
+        ),
+        # A test query of one shift may be trained on in another.
+        (
+            ["what is tested\t2\t1\t0\t1\t0\t1"],
+            {"test_queries": {"topics": [], "wh-words": ["9"], "length": []}},
+            {"topics": [("9", "what is tested", "C2")], "wh-words": []},
+        ),
+        # The release's label stands, whatever the rule says.
+        (
+            ["one\t5\t1\t3\t0\t1\t1", "twice\t5\t0\t3\t0\t0\t0"],
+            {"other_length": odd(1, 2), "trained_on_others": odd(1, 2)},
+            {"topics": [], "length": [("1", "one", "long")]},
+        ),
+        # Quoted fields join, too.
+        (
+            ['" say ""x"""\t0\t1\t3\t0\t0\t1'],
+            {"joined": 1},
+            {"topics": [("4", ' say "x"', "C0")]},
+        ),
+        # Line numbers are listed up to a limit.
+        (
+            [f"{text}\t0\t1\t3\t0\t0\t1" for text in ("one", *(f"absent {n}" for n in range(30)))],
+            {"unknown_text": odd(30, *range(3, 23))},
+            {},
+        ),
+    ],
+)
+def test_training_rows_join_by_their_text(
+    checkout: Checkout,
+    collection: Collection,
+    lines: list[str],
+    report: dict[str, object],
+    rows: dict[str, list[tuple[str, str, str]]],
+) -> None:
+    folder = checkout(training=training_file(*lines), wha=("9\twhat is tested\n", {"9": {"d1": 1}}))
+    release = read_official(folder, collection=collection)
+    joined: Any = release.report["training"]
+    assert {name: joined[name] for name in report} == report
+    for shift, expected in rows.items():
+        trained = rows_of(release, shift, "train")
+        assert [row[:3] for row in trained] == expected
+        assert {row.relevant_doc_ids for row in trained} <= {("d1",)}
+
+
 def test_training_queries_need_their_collection(checkout: Checkout, collection: Collection) -> None:
     folder = checkout(training=training_file("absent\t0\t1\t3\t0\t0\t1"))
     with pytest.raises(UsageError, match="give the collection that has their ids"):
         read_official(folder)
     with pytest.raises(DataError, match=r"none of the 1 queries of .* is a query of toy"):
         read_official(folder, collection=collection)
+    (folder / "EVAL" / "qrel" / "qrel_0.json").write_bytes(b'{"\xff": {}}')
+    with pytest.raises(CollectionError, match=r"byte 3 is not UTF-8"):
+        read_test_sets(folder)

@@ -14,6 +14,7 @@ from msshift_bench.dataset_builders import release as importing
 from msshift_bench.dataset_builders.release import import_official
 from msshift_bench.shifts import parse_config
 from tests.conftest import Command, WriteFolder
+from tests.support.cut_rows import ids_of
 from tests.support.official_checkout import (
     training_file,
     write_checkout,
@@ -38,11 +39,8 @@ def imported(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ids(folder: Path, split: str) -> dict[str, frozenset[str]]:
     """Return config -> the ids of a split, for every experiment."""
-    return {
-        config: frozenset(row.query_id for row in load_dataset(folder, config, split=split))
-        for config in read_manifest(folder).configs
-        if parse_config(config)[1] is not None
-    }
+    configs = (name for name in read_manifest(folder).configs if parse_config(name)[1] is not None)
+    return {config: frozenset(ids_of(folder, config, split)) for config in configs}
 
 
 @pytest.mark.slow
@@ -58,18 +56,11 @@ def test_all_shifts_validate_on_what_none_of_them_uses(imported: Path) -> None:
         assert (row.text, row.relevant_doc_ids) == (texts[row.query_id], relevant[row.query_id])
         assert row.group == ("short" if len(row.text.split(" ")) <= 5 else "long")
     assert verify_dataset(imported)[1] == []
-
-
-def test_the_manifest_and_the_card_say_whose_they_are(imported: Path) -> None:
-    count = len(ids(imported, "validation")["length-short"])
-    assert read_manifest(imported).parameters["validation"] == {
-        "queries": count,
-        "sampled_from": count,
-        "seed": 0,
-    }
+    facts = {"queries": len(common), "sampled_from": len(common), "seed": 0}
+    assert read_manifest(imported).parameters["validation"] == facts
     card = (imported / "README.md").read_text()
-    assert f"{count} validation queries, the same for every shift: the release names none" in card
-    assert f"from the {count} joined training queries" in card
+    assert f"{len(common)} validation queries, the same for every shift: the release names" in card
+    assert f"from the {len(common)} joined training queries" in card
     assert 'held_out["validation"]' in card
 
 
@@ -82,23 +73,10 @@ def test_no_more_are_sampled_than_the_papers_number(
     (ten,) = set(ids(tmp_path / "msshift", "validation").values())
     assert len(ten) == 10
     assert ten < ids(imported, "validation")["length-short"]
-
-
-def test_one_shift_alone_validates_on_the_same(
-    checkout: Path, tmp_path: Path, imported: Path
-) -> None:
-    import_official([checkout], tmp_path / "msshift", collection=MINI, shifts=["wh-words"])
-    alone, all_three = read_manifest(tmp_path / "msshift"), read_manifest(imported)
+    monkeypatch.undo()
+    import_official([checkout], tmp_path / "alone", collection=MINI, shifts=["wh-words"])
+    alone, all_three = read_manifest(tmp_path / "alone"), read_manifest(imported)
     assert alone.configs["wh-words-who"] == all_three.configs["wh-words-who"]
-
-
-def test_the_command_counts_them(checkout: Path, msshift: Command, tmp_path: Path) -> None:
-    done = msshift("build", "--official", checkout, "--collection", "mini:500")
-    assert done.returncode == 0, done.stderr
-    counts = read_manifest(tmp_path / "msshift").shifts["length"]["rows"]
-    assert counts["short"]["validation"] > 0
-    row = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["short"])
-    assert row.split()[1:4] == [str(n) for n in list(counts["short"].values())[:3]]
 
 
 @pytest.fixture
@@ -161,17 +139,12 @@ def test_a_release_of_test_queries_gets_no_validation_queries_from_the_other(
 def test_the_command_says_that_there_is_none(msshift: Command, tmp_path: Path) -> None:
     done = msshift("build", "--official", write_checkout(tmp_path / "release"))
     assert done.returncode == 0, done.stderr
-    assert "no validation queries: no training queries were joined to a collection" in done.stderr
+    why = "no training queries were joined to a collection"
+    assert f"no validation queries: {why}" in done.stderr
+    manifest = read_manifest(tmp_path / "msshift")
+    assert list(manifest.configs["length-long"]) == ["test"]
+    assert manifest.parameters["validation"] == {"queries": 0, "why": why}
+    assert 'held_out["train"]' not in (tmp_path / "msshift" / "README.md").read_text()
     done = msshift("build", "--official", tmp_path / "release", "--qrels", "qrels.tsv")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--qrels is a file of a collection; name that, too: --collection" in done.stderr
-
-
-def test_without_a_collection_there_is_no_validation(tmp_path: Path) -> None:
-    manifest = import_official([write_checkout(tmp_path / "release")], tmp_path / "msshift")
-    assert list(manifest.configs["length-long"]) == ["test"]
-    assert manifest.parameters["validation"] == {
-        "queries": 0,
-        "why": "no training queries were joined to a collection",
-    }
-    assert 'held_out["train"]' not in (tmp_path / "msshift" / "README.md").read_text()

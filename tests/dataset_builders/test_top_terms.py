@@ -4,6 +4,7 @@ import math
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from msshift_bench.dataset_builders.clusters import most_central, top_terms
 from msshift_bench.search.query_words import STOP_WORDS
@@ -38,29 +39,30 @@ def test_terms_are_weighed_by_equation_4() -> None:
     assert top_terms(TEXTS, count=1) == {"C0": ("cost",), "C1": ("tumor",), "others": ("cells",)}
 
 
-def test_question_words_and_single_letters_are_left_out() -> None:
-    terms = top_terms({"C0": ["What is a b12 vitamin", "how does X-ray WORK", "who, when? where"]})
-    assert set(terms["C0"]) == {"b12", "vitamin", "ray", "work"}
-
-
-def test_equal_weights_are_in_alphabetical_order() -> None:
-    assert top_terms({"C0": ["pear apple plum"], "C1": ["zebra ant"]}) == {
-        "C0": ("apple", "pear", "plum"),
-        "C1": ("ant", "zebra"),
-    }
-
-
-def test_words_are_of_any_script() -> None:
-    assert top_terms({"C0": ["ÉCOLE école 東京"]})["C0"] == ("école", "東京")
-
-
-def test_a_group_may_be_empty() -> None:
-    assert top_terms({"C0": [], "C1": ["the"]}) == {"C0": (), "C1": ()}
-    assert top_terms({}) == {}
-
-
 def test_examples_are_the_clearest_queries_of_the_native_cluster() -> None:
     labels = np.array([0, 1, 0, 2, 0, 1, 0], np.int32)
     margins = np.array([0.5, 0.1, 0.9, 1.0, 0.5, 0.2, 0.1])
     examples = [most_central("abcdefg", margins, np.flatnonzero(labels == c), 3) for c in (0, 1)]
     assert examples == [("c", "a", "e"), ("f", "b")]
+
+
+@pytest.mark.parametrize(
+    ("texts", "terms"),
+    [
+        # Question words and single letters are left out.
+        (
+            {"C0": ["What is a b12 vitamin", "how does X-ray WORK", "who, when? where"]},
+            {"C0": ("b12", "ray", "vitamin", "work")},
+        ),
+        # Equal weights are in alphabetical order.
+        (
+            {"C0": ["pear apple plum"], "C1": ["zebra ant"]},
+            {"C0": ("apple", "pear", "plum"), "C1": ("ant", "zebra")},
+        ),
+        ({"C0": ["ÉCOLE école 東京"]}, {"C0": ("école", "東京")}),
+        ({"C0": [], "C1": ["the"]}, {"C0": (), "C1": ()}),
+        ({}, {}),
+    ],
+)
+def test_what_is_a_term(texts: dict[str, list[str]], terms: dict[str, tuple[str, ...]]) -> None:
+    assert top_terms(texts) == terms

@@ -66,14 +66,10 @@ def test_what_a_topic_is_can_be_read(built: Path) -> None:
     assert 0 < found["margins"]["median"] < 1
 
 
-def test_a_topic_holds_about_as_many_queries_as_asked_for() -> None:
+def test_topics_are_as_large_as_asked_for_and_unknown_options_are_named(tmp_path: Path) -> None:
     queries = ids_and_texts(queries_table(SMALL))
     sizes = Counter(topics.group_by_topic(queries, collection=SMALL, topic_size=60).labels.values())
     assert all(60 <= sizes[f"C{number}"] < 120 for number in range(5))
-
-
-def test_unknown_rules_and_encoders_are_named(tmp_path: Path) -> None:
-    queries = ids_and_texts(queries_table(SMALL))
     with pytest.raises(UnknownNameError, match="k-means"):
         topics.group_by_topic(queries, "kmeans", collection=SMALL)
     with pytest.raises(NotFoundError, match="nowhere"):
@@ -95,25 +91,32 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
 
 
 @pytest.mark.slow
-def test_a_replay_names_what_differs(built: Path, tmp_path: Path, tsv_texts: Path) -> None:
-    _, differing = topics.replay_topics(built, open_collection(tsv_texts), tmp_path / "again")
+def test_a_replay_names_what_differs(built: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "changed"
+    folder.mkdir()
+    # The text of one query of a topic changes.
+    changed = min(row.query_id for row in load_dataset(built, "topics-C0", split="test"))
+    lines = [f"{q.query_id}\t{q.text}{'?' * (q.query_id == changed)}\n" for q in MINI.queries]
+    (folder / "queries.tsv").write_text("".join(lines))
+    judged = (f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in MINI.qrels)
+    (folder / "qrels.tsv").write_text("".join(judged))
+    (folder / "collection.tsv").write_text("d\ttext\n")
+    _, differing = topics.replay_topics(built, open_collection(folder), tmp_path / "again")
     assert "topics/queries" in differing
 
 
-@pytest.fixture
-def tsv_texts(tmp_path: Path) -> Path:
-    """Return the mini collection as a folder, the text of one query of topic C0 changed."""
-    folder = tmp_path / "changed"
-    folder.mkdir()
-    labels = topics.group_by_topic(ids_and_texts(queries_table(MINI)), collection=MINI).labels
-    changed = min(query_id for query_id, label in labels.items() if label == "C0")
-    lines = [f"{q.query_id}\t{q.text}{'?' * (q.query_id == changed)}" for q in MINI.queries]
-    (folder / "queries.tsv").write_text("\n".join(lines) + "\n")
-    (folder / "qrels.tsv").write_text(
-        "".join(f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in MINI.qrels)
-    )
-    (folder / "collection.tsv").write_text("d\ttext\n")
-    return folder
+@pytest.mark.slow
+def test_changed_clusters_are_not_read(build_copy: Build) -> None:
+    copy = build_copy("mini", "topics")
+    known = topics.PublishedTopics.read(open_dataset(copy))
+    assert isinstance(known.clustering, Clustering)
+    assert known.clustering.query_ids == tuple(sorted(MINI.queries.ids))
+    path = copy / topics.CENTROIDS
+    table = pq.read_table(path)
+    path.unlink()
+    pq.write_table(table.slice(1), path)
+    with pytest.raises(IntegrityError, match="has changed since it was built"):
+        topics.verify_topics(copy, MINI)
 
 
 @pytest.mark.slow
@@ -134,17 +137,6 @@ def test_a_data_set_without_clusters_says_so(tmp_path: Path) -> None:
     write_manifest(tmp_path / "lengths", replace(manifest, edition="official-2022"))
     with pytest.raises(UsageError, match="was imported"):
         topics.replay_topics(tmp_path / "lengths", SMALL, tmp_path / "x")
-
-
-@pytest.mark.slow
-def test_changed_clusters_are_not_read(build_copy: Build) -> None:
-    copy = build_copy("mini", "topics")
-    path = copy / topics.CENTROIDS
-    table = pq.read_table(path)
-    path.unlink()
-    pq.write_table(table.slice(1), path)
-    with pytest.raises(IntegrityError, match="has changed since it was built"):
-        topics.verify_topics(copy, MINI)
 
 
 def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
@@ -183,10 +175,3 @@ def test_retraining_promises_identity_for_the_same_bytes_only(
     assert found.passed
     assert 0 < found.regrouped < 0.5
     assert not replace(found, same_bytes=True).passed
-
-
-@pytest.mark.slow
-def test_published_clusters_read_back(built: Path) -> None:
-    known = topics.PublishedTopics.read(open_dataset(built))
-    assert isinstance(known.clustering, Clustering)
-    assert known.clustering.query_ids == tuple(sorted(MINI.queries.ids))
