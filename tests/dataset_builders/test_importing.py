@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.audit import add_split_leakage
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.release import import_official, read_test_sets
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import (
@@ -72,21 +70,3 @@ def test_texts_are_compared_only_where_they_are(build_once: Build) -> None:
         add_split_leakage(ids)
     with pytest.raises(UnknownNameError, match=r"unknown shift in .* 'topics'.*valid are length"):
         add_triples(ids, "mini:300", shifts=["topics"])
-
-
-def test_a_collection_without_a_group_s_passages_makes_no_triples(tsv_folder: WriteFolder) -> None:
-    names = ["what", "how", "who"]
-    queries = [f"q{i}\t{names[i % 3]} is thing{i}{' in a long query' * (i % 2)}" for i in range(48)]
-    collection = open_collection(
-        tsv_folder(
-            collection="".join(f"d{i}\tthing{i} and others\n" for i in range(0, 48, 2)),
-            queries="\n".join(queries) + "\n",
-            qrels="".join(f"q{i} 0 d{i} 1\n" for i in range(48)),
-        )
-    )
-    folder = Path(str(collection.address)) / "msshift"
-    build_dataset(collection, ["length"], folder)
-    before = (folder / "manifest.json").read_bytes()
-    with pytest.raises(DataError, match=r"relevant to a training query of length-short$"):
-        add_triples(folder, collection, count=3, depth=10)
-    assert (folder / "manifest.json").read_bytes() == before

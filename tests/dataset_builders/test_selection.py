@@ -61,6 +61,31 @@ def test_sums_of_rounded_distances_are_exact() -> None:
     )
 
 
+def enumerate_all(distances: Floats, count: int) -> float:
+    """The best sum of five, all subsets looked at, 75 million of a hundred points."""
+    assert count == 5
+    k = len(distances)
+    best = -np.inf
+    upper = np.where(np.tri(k, dtype=bool), -np.inf, distances)
+    for first, second, third in combinations(range(k), 3):
+        trio = [first, second, third]
+        gains = distances[trio].sum(axis=0)[third:]
+        inner = distances[first, second] + distances[first, third] + distances[second, third]
+        pairs = upper[third:, third:] + gains + gains[:, np.newaxis]
+        best = max(best, inner + pairs[1:, 1:].max(initial=-np.inf))
+    return float(best)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "columns"), [(100, 3), (60, 768)])
+def test_five_of_many(count: int, columns: int) -> None:
+    points = np.random.default_rng(7).standard_normal((count, columns))
+    distances = pairwise_distances(points)
+    chosen = select_farthest(points)
+    assert len(set(chosen)) == 5
+    assert total(distances, chosen) == enumerate_all(distances, 5)
+
+
 def test_corner_cases() -> None:
     for points in (np.eye(60), np.zeros((60, 2))):  # all subsets tie
         assert select_farthest(points) == (0, 1, 2, 3, 4)
