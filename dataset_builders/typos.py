@@ -26,6 +26,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from msshift_bench.data import Variant, read_queries
 from msshift_bench.errors import (
     CollectionError,
@@ -332,25 +334,19 @@ def _values(edits: Iterable[Edit], statistic: str) -> Iterable[str]:
 def _test(statistic: str, first: Counter[str], second: Counter[str]) -> ComparedEdits:
     from scipy.special import chdtrc
 
-    rows: list[tuple[int, int]] = []
-    rare = [0, 0]
-    for value in sorted({*first, *second}):
-        if first[value] + second[value] < _FEWEST:
-            rare = [rare[0] + first[value], rare[1] + second[value]]
-        else:
-            rows.append((first[value], second[value]))
-    if sum(rare):
-        rows.append((rare[0], rare[1]))
-    totals = [sum(row[side] for row in rows) for side in (0, 1)]
-    every = sum(totals)
-    chi_squared = 0.0
-    for row in rows:
-        for side in (0, 1):
-            expected = sum(row) * totals[side] / every if every else 0.0
-            if expected:
-                chi_squared += (row[side] - expected) ** 2 / expected
-    df = len(rows) - 1
-    p = float(chdtrc(df, chi_squared)) if df > 0 and all(totals) else 1.0
+    values = sorted({*first, *second})
+    counts = np.array([[side[value] for value in values] for side in (first, second)])
+    counts = counts.reshape(2, len(values))
+    rare = counts.sum(axis=0) < _FEWEST
+    cells = counts[:, ~rare]
+    if rare.any():
+        cells = np.column_stack([cells, counts[:, rare].sum(axis=1)])
+    totals = cells.sum(axis=1, keepdims=True)
+    expected = totals * cells.sum(axis=0) / max(1, cells.sum())
+    differing = expected > 0
+    chi_squared = float(((cells - expected)[differing] ** 2 / expected[differing]).sum())
+    df = cells.shape[1] - 1
+    p = float(chdtrc(df, chi_squared)) if df > 0 and totals.all() else 1.0
     return ComparedEdits(statistic, dict(first), dict(second), chi_squared, max(df, 0), p)
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -222,23 +223,17 @@ def order_by_nearness(train: Vectors, test: Vectors, *, progress: Progress = sil
     nearest = np.full(count, np.inf)
     progress("compare", 0, count * len(test))
     for tests in slices(len(test), _TESTS):
-        for places in _nearer(train, centres[tests], ranks):
-            rows, squared = places.rows, places.squared
-            nearer = places.ranks < ranks[rows]
-            nearer |= (places.ranks == ranks[rows]) & (squared < nearest[rows])
-            ranks[rows[nearer]] = places.ranks[nearer]
+        for rows, found, squared in _nearer(train, centres[tests], ranks):
+            nearer = found < ranks[rows]
+            nearer |= (found == ranks[rows]) & (squared < nearest[rows])
+            ranks[rows[nearer]] = found[nearer]
             nearest[rows[nearer]] = squared[nearer]
         progress("compare", min(tests.stop, len(test)) * count, count * len(test))
     return Nearness(np.lexsort((np.arange(count), nearest, ranks)), ranks, 1 - nearest / 2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """The ranks of some training queries for one test query, and their squared distances to it."""
-
-    rows: Ints
-    ranks: Ints
-    squared: Floats
+_Places: TypeAlias = tuple[Ints, Ints, Floats]
+"""Some training queries, their ranks for one test query, and their squared distances to it."""
 
 
 def _nearer(train: Vectors, centres: Floats, known: Ints) -> list[_Places]:
@@ -294,7 +289,7 @@ def _ranks(train: Vectors, centre: Floats, scores: Vectors, known: Ints, error: 
         before = len(values) - np.searchsorted(values, scores[about], side="right")
         ranks += sign * before
     chosen = np.searchsorted(about, rows)
-    return _Places(rows, ranks[chosen], squared[chosen])
+    return rows, ranks[chosen], squared[chosen]
 
 
 def _squared(train: Vectors, centre: Floats) -> Floats:
@@ -356,8 +351,12 @@ def resample_training(
     trainable = [(query_id, text) for query_id, text in rows if query_id not in set_aside]
     ids = [query_id for query_id, _ in trainable]
     _check_apart(query_ids, tests, collection)
-    for size in sizes:
-        _check_reachable(size, len(ids))
+    if 2 * max(sizes) > len(ids):
+        raise UsageError(
+            f"restrain: two sets of {max(sizes):,} training queries without a common one need "
+            f"{2 * max(sizes):,}, and {len(ids):,} have a relevant passage and do not validate; "
+            f"ask for at most {len(ids) // 2:,}"
+        )
     embeddings = embed_for_groups(
         _together(trainable, tests),
         collection,
@@ -433,15 +432,6 @@ def _check_apart(ids: Sequence[str], tests: Sequence[Row], collection: Collectio
             f"{len(shared)} of the {len(tests)} test queries are queries with a relevant passage "
             f"of {collection.name}, which could be trained on: {_few(shared, 3)}; take their "
             "judgements out of the collection's qrels (--qrels FILE)"
-        )
-
-
-def _check_reachable(size: int, candidates: int) -> None:
-    if 2 * size > candidates:
-        raise UsageError(
-            f"restrain: two sets of {size:,} training queries without a common one need "
-            f"{2 * size:,}, and {candidates:,} have a relevant passage and do not validate; ask "
-            f"for at most {candidates // 2:,}"
         )
 
 
