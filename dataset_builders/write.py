@@ -236,11 +236,9 @@ def _write_split(
     table = table.filter(wanted)
     if not len(table):
         return None
-    left_out = {_LINE, _LINE_WITHOUT_TEXT}
-    if split != WHOLE_SPLIT:
-        left_out.add("split")
-    if not texts:
-        left_out.add("text")
+    left_out = [_LINE, _LINE_WITHOUT_TEXT]
+    left_out += [] if split == WHOLE_SPLIT else ["split"]
+    left_out += [] if texts else ["text"]
     path = folder / config / f"{split}.parquet"
     write_parquet(path, table.select([n for n in table.column_names if n not in left_out]))
     splits = table["split"] if split == WHOLE_SPLIT else None
