@@ -34,7 +34,6 @@ PRELOADED = (
     "msshift_bench.dataset_builders.build",
     "msshift_bench.dataset_builders.release",
     "msshift_bench.dataset_builders.topics",
-    "msshift_bench.dataset_builders.topics",
     "msshift_bench.dataset_builders.groups",
     "msshift_bench.leaderboard.site",
     "msshift_bench.output.rendering",

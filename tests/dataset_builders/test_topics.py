@@ -1,4 +1,4 @@
-"""Topics: what they are made of, and what published ones are good for."""
+"""Topics and buckets: what they are made of, and what published ones are good for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.data.collection import open_collection
+from msshift_bench.data import QueryColumns, open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest, write_manifest
 from msshift_bench.dataset_builders import topics
-from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.build import build_dataset, default_shifts
 from msshift_bench.dataset_builders.clusters import Clustering
 from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table
+from msshift_bench.dataset_builders.topics import Buckets, group_by_bucket, replay_topics
 from msshift_bench.encoders.embeddings import Embeddings
 from msshift_bench.errors import (
     DataError,
@@ -27,7 +28,8 @@ from msshift_bench.errors import (
 )
 from msshift_bench.mini import generator as mini
 from msshift_bench.records import OTHERS
-from tests.conftest import Build
+from msshift_bench.shifts import SHIFTS
+from tests.conftest import Build, Command
 
 MINI = open_collection("mini")
 SMALL = open_collection("mini:500")
@@ -175,3 +177,82 @@ def test_retraining_promises_identity_for_the_same_bytes_only(
     assert found.passed
     assert 0 < found.regrouped < 0.5
     assert not replace(found, same_bytes=True).passed
+
+
+SMALL = open_collection("mini:500")
+QUERIES = ids_and_texts(queries_table(SMALL))
+TESTS = frozenset(QUERIES.ids[::3])
+
+
+@pytest.fixture(scope="module")
+def bucketed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bucketed") / "msshift"
+    build_dataset(SMALL, ["topics", "resttest"], folder, test_queries=TESTS, validation_size=0)
+    return folder
+
+
+def test_five_buckets_hold_every_query_once(bucketed: Path) -> None:
+    rows = load_dataset(bucketed, "resttest", split="queries").table.to_pylist()
+    assert [row["query_id"] for row in rows] == sorted(QUERIES.ids)
+    assert {row["query_id"] for row in rows if row["split"] == "test"} == TESTS
+    assert {row["split"] for row in rows} == {"train", "test"}
+    sizes = Counter(row["group"] for row in rows)
+    assert sorted(sizes, key=lambda group: -sizes[group]) == ["1", "2", "3", "4", "5"]
+    for config, group in SHIFTS["resttest"].configs.items():
+        held_out = load_dataset(bucketed, config)
+        assert {row.group for row in held_out["test"]} == {group}
+        assert {row.group for row in held_out["train"]} == set("12345") - {group}
+        assert len(held_out["train"]) == sum(
+            row["split"] == "train" and row["group"] != group for row in rows
+        )
+
+
+def test_the_card_says_what_the_buckets_are(bucketed: Path) -> None:
+    manifest, card = read_manifest(bucketed), (bucketed / "README.md").read_text()
+    facts = manifest.shifts["resttest"]
+    parameters = facts["parameters"]
+    assert (parameters["embedding"]["encoder"], parameters["train_size"]) == ("terms", "all")
+    assert all(", ".join(words) in card for words in facts["found"]["terms"].values())
+    assert "how long, how many, when" not in card  # those of the release are others
+    alike = QueryColumns(QUERIES.ids, QUERIES.texts[:1] * len(QUERIES))
+    with pytest.raises(DataError, match="hold 1 distinct vectors, and 5 clusters need 5"):
+        group_by_bucket(alike, collection=SMALL)
+    with pytest.raises(UnknownNameError, match="resttest rule"):
+        group_by_bucket(QUERIES, "means", collection=SMALL)
+    assert default_shifts() == ("topics", "wh-words", "length")
+
+
+def test_buckets_depend_on_nothing_but_the_queries(bucketed: Path, tmp_path: Path) -> None:
+    order = np.random.default_rng(1).permutation(len(QUERIES))
+    shuffled = QueryColumns(
+        tuple(QUERIES.ids[place] for place in order), tuple(QUERIES.texts[place] for place in order)
+    )
+    again = group_by_bucket(shuffled, collection=SMALL)
+    published = Buckets.read(open_dataset(bucketed))
+    labels = [str(label + 1) for label in published.labels.tolist()]
+    assert again.labels == dict(zip(published.query_ids, labels, strict=True))
+    assert replay_topics(bucketed, SMALL, tmp_path / "again")[1] == []
+    assert read_manifest(tmp_path / "again") == read_manifest(bucketed)
+    with pytest.raises(DataError, match="hold 750 queries, and mini:500 749 others"):
+        smaller = QueryColumns(QUERIES.ids[1:], QUERIES.texts[1:])
+        group_by_bucket(smaller, collection=SMALL, published=published)
+
+
+def test_the_command_builds_buckets(msshift: Command, tmp_path: Path) -> None:
+    (tmp_path / "dev.tsv").write_text("".join(f"{query_id}\tits text\n" for query_id in TESTS))
+    done = msshift(
+        *("build", "resttest", "--collection", "mini:500", "--test-queries", "dev.tsv"),
+        *("--encoder", "terms"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "resttest (rule k-means, unbalanced)" in done.stdout
+    assert "resttest: top terms" in done.stdout
+    refused = msshift("build", "length", "--encoder", "terms", "--out", "other")
+    assert refused.returncode == 2
+    assert "--encoder of no use: the groups of length rest on no embeddings" in refused.stderr
+    refused = msshift("build", "restest", "--encoder", "terms", "--out", "other")
+    assert "unknown shift 'restest': did you mean 'resttest'?" in refused.stderr
+    path = tmp_path / "msshift/resttest-buckets/centroids.parquet"
+    path.write_bytes(b"")
+    with pytest.raises(IntegrityError, match="has changed since it was built"):
+        Buckets.read(open_dataset(tmp_path / "msshift"))

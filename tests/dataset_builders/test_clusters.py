@@ -1,12 +1,18 @@
+"""From vectors to topics: selecting, growing, describing, and the tables that publish them."""
+
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from msshift_bench.dataset_builders.clusters import (
     TARGET,
@@ -15,12 +21,106 @@ from msshift_bench.dataset_builders.clusters import (
     cluster_queries,
     grow,
     margins_summary,
+    most_central,
+    pairwise_distances,
     select_farthest,
+    top_terms,
 )
 from msshift_bench.dataset_builders.kmeans import assign
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.records import OTHERS
+from msshift_bench.search.query_words import STOP_WORDS
 from msshift_bench.shifts import SHIFTS
+
+Floats = NDArray[np.float64]
+
+
+def total(distances: Floats, subset: tuple[int, ...]) -> float:
+    return float(sum(distances[pair] for pair in combinations(subset, 2)))
+
+
+def by_brute_force(distances: Floats, count: int) -> tuple[int, ...]:
+    """The first of the best subsets in lexicographic order."""
+    subsets = combinations(range(len(distances)), count)
+    return max(subsets, key=lambda subset: total(distances, subset))
+
+
+def instances() -> list[tuple[Floats, int]]:
+    """Random ones, small: clouds, lattices (many ties), duplicates, points on a line."""
+    rng = np.random.default_rng(2022)
+    made = []
+    for trial in range(200):
+        k, d = int(rng.integers(2, 13)), int(rng.integers(1, 9))
+        count = int(rng.integers(1, min(k, 6) + 1))
+        points = rng.standard_normal((k, d))
+        if trial % 4 == 1:
+            points = rng.integers(0, 3, (k, d)).astype(np.float64)
+        elif trial % 4 == 2:
+            points = points[rng.integers(k, size=k)]
+        elif trial % 4 == 3:
+            points *= 10.0 ** rng.integers(-8, 8)
+        made.append((points, count))
+    return made
+
+
+def test_it_equals_brute_force() -> None:
+    for points, count in instances():
+        distances = pairwise_distances(points)
+        chosen = select_farthest(points, count)
+        assert chosen == by_brute_force(distances, count)
+        # no other subset is better by the distances before they were rounded
+        exact = np.linalg.norm(points[:, np.newaxis] - points, axis=2)
+        best = max(total(exact, other) for other in combinations(range(len(points)), count))
+        assert total(exact, chosen) == pytest.approx(best, rel=1e-11)
+
+
+def test_sums_of_rounded_distances_are_exact() -> None:
+    points = np.random.default_rng(0).standard_normal((90, 5))
+    distances = pairwise_distances(points)
+    values = distances[np.triu_indices(90, 1)]
+    assert values.sum() == values[::-1].sum() == np.sort(values).cumsum()[-1]
+    np.testing.assert_allclose(
+        distances, np.linalg.norm(points[:, np.newaxis] - points, axis=2), rtol=0, atol=1e-10
+    )
+
+
+def enumerate_all(distances: Floats, count: int) -> float:
+    """The best sum of five, all subsets looked at, 75 million of a hundred points."""
+    assert count == 5
+    k = len(distances)
+    best = -np.inf
+    upper = np.where(np.tri(k, dtype=bool), -np.inf, distances)
+    for first, second, third in combinations(range(k), 3):
+        trio = [first, second, third]
+        gains = distances[trio].sum(axis=0)[third:]
+        inner = distances[first, second] + distances[first, third] + distances[second, third]
+        pairs = upper[third:, third:] + gains + gains[:, np.newaxis]
+        best = max(best, inner + pairs[1:, 1:].max(initial=-np.inf))
+    return float(best)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "columns"), [(100, 3), (60, 768)])
+def test_five_of_many(count: int, columns: int) -> None:
+    points = np.random.default_rng(7).standard_normal((count, columns))
+    distances = pairwise_distances(points)
+    chosen = select_farthest(points)
+    assert len(set(chosen)) == 5
+    assert total(distances, chosen) == enumerate_all(distances, 5)
+
+
+def test_corner_cases() -> None:
+    for points in (np.eye(60), np.zeros((60, 2))):  # all subsets tie
+        assert select_farthest(points) == (0, 1, 2, 3, 4)
+    line = np.array([[0.0], [1.0], [5.0]])
+    assert [select_farthest(line, count) for count in (1, 2, 3)] == [(0,), (0, 2), (0, 1, 2)]
+    for count in (0, 4):
+        with pytest.raises(UsageError, match=f"cannot choose {count} of 3 clusters"):
+            select_farthest(line, count)
+    told: list[tuple[str, int, int]] = []
+    select_farthest(np.eye(7), 5, lambda *stage: told.append(stage))
+    assert told == [("selection", done, 3) for done in (1, 2, 3)]
+
 
 LINE = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [13.0], [5.9]])
 """Centroids on a line; 0 and 3 are native in most tests."""
@@ -215,3 +315,62 @@ def test_margins_are_summarised() -> None:
         "share below 1e-3": 3 / 900,
         "share below 1e-2": 4 / 900,
     }
+
+
+TEXTS = {
+    "C0": ["What is the cost of a pool?", "pool cost", "cost of a fence"],
+    "C1": ["where is the Tumor", "tumor cost", "cells of a tumor"],
+    "others": ["fence", "cells in a pool"],
+}
+
+
+def test_terms_are_weighed_by_equation_4() -> None:
+    words = {
+        group: [
+            word
+            for text in texts
+            for word in text.lower().replace("?", "").split()
+            if word not in STOP_WORDS and len(word) > 1
+        ]
+        for group, texts in TEXTS.items()
+    }
+    everywhere = Counter(word for group in words.values() for word in group)
+    mean = sum(map(len, words.values())) / 3
+    for group, terms in top_terms(TEXTS).items():
+        weights = {
+            word: count * math.log(1 + mean / everywhere[word])
+            for word, count in Counter(words[group]).items()
+        }
+        assert set(terms) == set(weights)
+        assert [weights[term] for term in terms] == sorted(weights.values(), reverse=True)
+    assert top_terms(TEXTS)["C1"] == ("tumor", "cells", "cost")
+    assert top_terms(TEXTS, count=1) == {"C0": ("cost",), "C1": ("tumor",), "others": ("cells",)}
+
+
+def test_examples_are_the_clearest_queries_of_the_native_cluster() -> None:
+    labels = np.array([0, 1, 0, 2, 0, 1, 0], np.int32)
+    margins = np.array([0.5, 0.1, 0.9, 1.0, 0.5, 0.2, 0.1])
+    examples = [most_central("abcdefg", margins, np.flatnonzero(labels == c), 3) for c in (0, 1)]
+    assert examples == [("c", "a", "e"), ("f", "b")]
+
+
+@pytest.mark.parametrize(
+    ("texts", "terms"),
+    [
+        # Question words and single letters are left out.
+        (
+            {"C0": ["What is a b12 vitamin", "how does X-ray WORK", "who, when? where"]},
+            {"C0": ("b12", "ray", "vitamin", "work")},
+        ),
+        # Equal weights are in alphabetical order.
+        (
+            {"C0": ["pear apple plum"], "C1": ["zebra ant"]},
+            {"C0": ("apple", "pear", "plum"), "C1": ("ant", "zebra")},
+        ),
+        ({"C0": ["ÉCOLE école 東京"]}, {"C0": ("école", "東京")}),
+        ({"C0": [], "C1": ["the"]}, {"C0": (), "C1": ()}),
+        ({}, {}),
+    ],
+)
+def test_what_is_a_term(texts: dict[str, list[str]], terms: dict[str, tuple[str, ...]]) -> None:
+    assert top_terms(texts) == terms

@@ -1,7 +1,12 @@
+"""Data sets that are changed: texts put back, files linked, and what stands beside them."""
+
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -12,13 +17,16 @@ from typer.testing import CliRunner
 from msshift_bench.cli import hydrate as command
 from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import Dataset, load_dataset
-from msshift_bench.data.manifest import read_manifest
+from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders import write
+from msshift_bench.dataset_builders.audit import add_split_leakage
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.dataset_builders.write import Amendment, hydrate_dataset
-from msshift_bench.errors import DataError, IntegrityError, NotFoundError
+from msshift_bench.errors import DataError, IntegrityError, NotFoundError, UsageError
 from msshift_bench.records import Query
 from tests.conftest import Build
 from tests.support.file_bytes import file_bytes
@@ -166,3 +174,83 @@ def test_what_was_imported_without_texts_cannot_get_them(tmp_path: Path) -> None
     card = (tmp_path / "msshift" / "README.md").read_text()
     assert "was imported without the texts" in card
     assert "msshift hydrate" not in card
+
+
+SMALL = "mini:300"
+SMALLER = open_collection(SMALL)
+
+AMENDING: dict[str, Callable[[Path], Manifest]] = {
+    "hydrate": lambda folder: hydrate_dataset(folder, SMALLER),
+    "triples": lambda folder: add_triples(folder, SMALLER, count=1, depth=5),
+    "leakage": lambda folder: add_split_leakage(folder),
+}
+
+
+@pytest.mark.parametrize("what", AMENDING)
+def test_what_stands_beside_a_data_set_becomes_no_part_of_it(
+    build_copy: Build, tmp_path: Path, what: str
+) -> None:
+    folder = build_copy(SMALL, "length", texts=what != "hydrate")
+    (folder / "own").mkdir()
+    (folder / "own" / "own.run").write_text("q Q0 d 1 1 own\n")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "own.run").touch()
+    (folder / "runs").symlink_to("../runs")
+    manifest = AMENDING[what](folder)
+    assert manifest == read_manifest(folder)
+    assert sorted(manifest.files) == ["README.md", "croissant.json"]
+    found = [(finding.code, finding.source) for finding in verify_dataset(folder)[1]]
+    assert ("extra-file", str(folder / "own" / "own.run")) in found
+    assert (folder / "own" / "own.run").read_text() == "q Q0 d 1 1 own\n"
+    assert [path.name for path in (folder / "runs").iterdir()] == ["own.run"]
+    (folder / "own" / "own.run").unlink()
+    with pytest.raises(UsageError, match=r"also holds (runs, which no|training tri)"):
+        build_dataset(SMALLER, ["length"], folder)
+
+
+@pytest.mark.parametrize("what", AMENDING)
+def test_a_data_set_of_links_becomes_one_of_files(
+    build_copy: Build, tmp_path: Path, what: str
+) -> None:
+    """huggingface_hub's cache keeps a download as links to its blobs."""
+    folder = build_copy(SMALL, "length", texts=what != "hydrate")
+    kept = tmp_path / "blobs"
+    kept.mkdir()
+    for number, file in enumerate(sorted(folder.rglob("*.*"))):
+        file.rename(kept / str(number))
+        file.symlink_to(f"{'../' * len(file.relative_to(tmp_path).parents[1:])}blobs/{number}")
+    before = file_bytes(kept)
+    assert AMENDING[what](folder) == read_manifest(folder)
+    assert verify_dataset(folder)[1] == []
+    assert file_bytes(kept) == before
+
+
+def test_a_data_set_on_another_disk_gets_triples(
+    build_copy: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build_copy(SMALL, "length")
+    link = os.link
+
+    def refuse(source: str, target: Path) -> None:
+        if ".triples" in str(source):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, str(target))
+        link(source, target)
+
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "msshift").symlink_to(folder)
+    monkeypatch.setattr(os, "link", refuse)
+    add_triples(tmp_path / "here" / "msshift", SMALLER, count=1, depth=5)
+    assert verify_dataset(folder)[1] == []
+    assert list((tmp_path / "here").iterdir()) == [tmp_path / "here" / "msshift"]
+
+
+def test_counts_of_an_earlier_build_are_not_put_into_a_later_one(build_copy: Build) -> None:
+    folder = build_copy(SMALL, "length")
+
+    def rebuild(stage: str, done: int, total: int) -> None:
+        if "length-long" in stage and read_manifest(folder).parameters["seed"] == 0:
+            build_dataset(SMALLER, ["length"], folder, seed=1)
+
+    with pytest.raises(UsageError, match="was built anew while its test queries were compared"):
+        add_split_leakage(folder, progress=rebuild)
+    assert "near_duplicates" not in read_manifest(folder).shifts["length"]
