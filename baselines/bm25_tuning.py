@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from msshift_bench.baselines.lexical import Bm25Words
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.baselines.system import Run
-from msshift_bench.dataset_builders.keyed_draws import sample
+from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.errors import DataError
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25, Ranking

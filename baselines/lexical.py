@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.system import Run, System
-from msshift_bench.dataset_builders.named_index import named_index, shared_address
+from msshift_bench.dataset_builders.negatives import named_index, shared_address
 from msshift_bench.engine import engine_in_use
 from msshift_bench.plumbing import batches
 from msshift_bench.records import Passage

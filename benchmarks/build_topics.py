@@ -117,7 +117,7 @@ def child(name: str, path: str) -> None:
 
 def selections() -> dict[str, float]:
     """Seconds to select 5 of 100, for the cases that bounds find easy and hard."""
-    from msshift_bench.dataset_builders.clustering import select_farthest
+    from msshift_bench.dataset_builders.clusters import select_farthest
 
     rng = np.random.default_rng(2022)
     clustered = rng.standard_normal((10, COLUMNS))[np.arange(100) % 10]

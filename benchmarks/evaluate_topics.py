@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from msshift_bench.dataset_builders.cut import Cut, cut_table
-from msshift_bench.dataset_builders.writer import write_dataset
+from msshift_bench.dataset_builders.write import write_dataset
 from msshift_bench.records import Grouping, Row
 from msshift_bench.runs import run_path
 from msshift_bench.shifts import get_shift

@@ -1,19 +1,20 @@
-"""The audit of the official release: count what is odd in its files.
+"""Audits: count what is odd in the official release, and what a built data set leaks.
 
 The oddities of the release (queries without text, queries in two groups, rules that differ from the
 paper's text) change what a figure means. The audit counts them and judges nothing: a release with
-other oddities gives other figures.
+other oddities gives other figures. `add_split_leakage` counts the test queries of a built data set
+that have near-duplicates in training, and writes the counts into its manifest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.data import sha256_of
+from msshift_bench.data import Dataset, Manifest, SplitRows, open_dataset, sha256_of
 from msshift_bench.dataset_builders.groups import matching_groups, word_count
 from msshift_bench.dataset_builders.release import (
     LENGTH_CUT,
@@ -25,12 +26,16 @@ from msshift_bench.dataset_builders.release import (
     spellings,
     training_rows,
 )
-from msshift_bench.errors import CollectionError, FindingLog
+from msshift_bench.dataset_builders.write import amend_dataset
+from msshift_bench.encoders import OWN, TERMS
+from msshift_bench.errors import CollectionError, FindingLog, MissingError, UsageError
+from msshift_bench.leakage import TIERS, find_leakage
 from msshift_bench.output import Table, plain, report_head
+from msshift_bench.plumbing import Progress, in_line, silent
 from msshift_bench.records import OTHERS
-from msshift_bench.shifts import get_shift
+from msshift_bench.shifts import SHIFTS, get_shift
 
-__all__ = ["DEV_SMALL", "Audit", "LengthRule", "SetFacts", "WordRules", "audit_release"]
+__all__ = ["DEV_SMALL", "Audit", "add_split_leakage", "audit_release"]
 
 DEV_SMALL = 6980
 """Number of queries of MS MARCO's dev-small, from which the test sets of `length` are made."""
@@ -40,75 +45,22 @@ Overlaps = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class SetFacts:
-    """Counts of one test set.
-
-    Attributes:
-        queries: queries with text, the denominator of every mean.
-        qrels_queries: queries in the qrels.
-        orphans: ids in the qrels that have no text, sorted.
-        without_relevant: queries with text and no relevant passage.
-        several_relevant: queries with text and more than one relevant passage.
-        empty_texts: queries whose text is white space.
-        repeated_texts: queries whose text an earlier query of the set has, too.
-    """
-
-    queries: int
-    qrels_queries: int
-    orphans: tuple[str, ...]
-    without_relevant: int
-    several_relevant: int
-    empty_texts: int
-    repeated_texts: int
-
-
-@dataclass(frozen=True, slots=True)
-class WordRules:
-    """How the rules for question words label the test queries of one group.
-
-    Attributes:
-        queries: all queries of the group.
-        substring: those that hold one of the group's words, even if inside another word.
-        word: those that hold one as a word.
-        only_inside: those that hold one only inside another word.
-        no_word: those that hold no group's word as a word.
-        first_substring: those whose first question word is the group's, by the rule ``substring``.
-        first_word: the same by the rule ``word``, which ``rebuilt`` follows.
-    """
-
-    queries: int
-    substring: int
-    word: int
-    only_inside: int
-    no_word: int
-    first_substring: int
-    first_word: int
-
-
-@dataclass(frozen=True, slots=True)
-class LengthRule:
-    """Test queries of one group that two ways of counting words put on the other side.
-
-    Attributes:
-        queries: all queries of the group.
-        wrong_by_spaces: those misplaced by ``len(text.split(" "))``, which the release follows.
-        wrong_by_words: those misplaced by ``len(text.split())``.
-    """
-
-    queries: int
-    wrong_by_spaces: int
-    wrong_by_words: int
-
-
-@dataclass(frozen=True, slots=True)
 class Audit:
     """The figures of an audit, and the tables that show them.
 
     Attributes:
-        test_sets: config -> its counts.
+        test_sets: config -> its counts: ``queries`` with text, the denominator of every mean;
+            ``qrels_queries``; ``orphans``, the ids in the qrels that have no text, sorted; queries
+            ``without_relevant``, with ``several_relevant`` passages, with ``empty_texts``, and
+            with ``repeated_texts``, which an earlier query has, too.
         errata: oddity -> number of queries that have it.
-        wh_words: group -> how the rules label its queries.
-        length: group -> how the rules label its queries.
+        wh_words: group -> of its ``queries``, how many hold one of its words as a ``substring``, as
+            a ``word``, or ``only_inside`` another word; how many hold ``no_word`` of any group; and
+            whose first question word is the group's by the rule ``substring``
+            (``first_substring``) or ``word`` (``first_word``), which ``rebuilt`` follows.
+        length: group -> of its ``queries``, how many ``len(text.split(" "))``, which the release
+            follows, puts on the other side (``wrong_by_spaces``), and ``len(text.split())``
+            (``wrong_by_words``).
         by_id: the query ids that each two test sets share.
         by_text: the texts they share, lower-cased and with single spaces; on the diagonal the
             texts of the set.
@@ -118,10 +70,10 @@ class Audit:
         files: path -> SHA-256 of what was audited.
     """
 
-    test_sets: Mapping[str, SetFacts]
+    test_sets: Mapping[str, Mapping[str, Any]]
     errata: Mapping[str, int]
-    wh_words: Mapping[str, WordRules]
-    length: Mapping[str, LengthRule]
+    wh_words: Mapping[str, Mapping[str, int]]
+    length: Mapping[str, Mapping[str, int]]
     by_id: Overlaps
     by_text: Overlaps
     trained_on: Overlaps | None
@@ -136,12 +88,12 @@ class Audit:
             Table.plain(
                 "Question words: what the rules find in the queries of each group",
                 _WORD_HEADER,
-                ((group, *astuple(facts)) for group, facts in self.wh_words.items()),
+                ((group, *facts.values()) for group, facts in self.wh_words.items()),
             ),
             Table.plain(
                 f"Length: short is fewer than {LENGTH_CUT} words",
                 ("group", "queries", 'wrong by split(" ")', "wrong by split()"),
-                ((group, *astuple(facts)) for group, facts in self.length.items()),
+                ((group, *facts.values()) for group, facts in self.length.items()),
             ),
             _matrix("Query ids that test sets share", self.by_id),
             _matrix(
@@ -193,8 +145,8 @@ _WORD_HEADER = (
 )
 
 
-def _set_row(config: str, facts: SetFacts) -> tuple[object, ...]:
-    queries, qrels_queries, orphans, *rest = astuple(facts)
+def _set_row(config: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
+    queries, qrels_queries, orphans, *rest = facts.values()
     listed = f"{len(orphans)}: {', '.join(orphans)}" if orphans else "0"
     return config, queries, qrels_queries, listed, *rest
 
@@ -237,18 +189,18 @@ def _normalised(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _set_facts(test_set: OfficialTestSet) -> SetFacts:
+def _set_facts(test_set: OfficialTestSet) -> dict[str, Any]:
     texts = test_set.queries.values()
     relevant = [len(test_set.relevant.get(query_id, ())) for query_id in test_set.queries]
-    return SetFacts(
-        queries=len(test_set.queries),
-        qrels_queries=len(test_set.relevant),
-        orphans=test_set.orphans,
-        without_relevant=relevant.count(0),
-        several_relevant=sum(count > 1 for count in relevant),
-        empty_texts=sum(not text.strip() for text in texts),
-        repeated_texts=len(texts) - len(set(texts)),
-    )
+    return {
+        "queries": len(test_set.queries),
+        "qrels_queries": len(test_set.relevant),
+        "orphans": test_set.orphans,
+        "without_relevant": relevant.count(0),
+        "several_relevant": sum(count > 1 for count in relevant),
+        "empty_texts": sum(not text.strip() for text in texts),
+        "repeated_texts": len(texts) - len(set(texts)),
+    }
 
 
 def _errata(sets: Sequence[OfficialTestSet]) -> dict[str, int]:
@@ -280,34 +232,34 @@ def _errata(sets: Sequence[OfficialTestSet]) -> dict[str, int]:
     }
 
 
-def _word_rules(test_set: OfficialTestSet) -> WordRules:
+def _word_rules(test_set: OfficialTestSet) -> dict[str, int]:
     group = test_set.group
     words, substrings = (
         [matching_groups(text, rule) for text in test_set.queries.values()]
         for rule in ("word", "substring")
     )
-    return WordRules(
-        queries=len(words),
-        substring=sum(group in matching for matching in substrings),
-        word=sum(group in matching for matching in words),
-        only_inside=sum(
+    return {
+        "queries": len(words),
+        "substring": sum(group in matching for matching in substrings),
+        "word": sum(group in matching for matching in words),
+        "only_inside": sum(
             group in inside and group not in whole
             for inside, whole in zip(substrings, words, strict=True)
         ),
-        no_word=sum(not matching for matching in words),
-        first_substring=sum(matching[:1] == (group,) for matching in substrings),
-        first_word=sum(matching[:1] == (group,) for matching in words),
-    )
+        "no_word": sum(not matching for matching in words),
+        "first_substring": sum(matching[:1] == (group,) for matching in substrings),
+        "first_word": sum(matching[:1] == (group,) for matching in words),
+    }
 
 
-def _length_rule(test_set: OfficialTestSet) -> LengthRule:
+def _length_rule(test_set: OfficialTestSet) -> dict[str, int]:
     is_short = test_set.group == "short"
     texts = test_set.queries.values()
-    return LengthRule(
-        queries=len(texts),
-        wrong_by_spaces=sum((word_count(text) < LENGTH_CUT) != is_short for text in texts),
-        wrong_by_words=sum((len(text.split()) < LENGTH_CUT) != is_short for text in texts),
-    )
+    return {
+        "queries": len(texts),
+        "wrong_by_spaces": sum((word_count(text) < LENGTH_CUT) != is_short for text in texts),
+        "wrong_by_words": sum((len(text.split()) < LENGTH_CUT) != is_short for text in texts),
+    }
 
 
 def _overlaps(members: Mapping[str, set[str]]) -> Overlaps:
@@ -339,3 +291,80 @@ def _trained_on(texts: Mapping[str, set[str]], sets: Sequence[OfficialTestSet]) 
         config: {s.config: sum(text in trained for text in s.queries.values()) for s in sets}
         for config, trained in texts.items()
     }
+
+
+def add_split_leakage(
+    data: Dataset | str | Path,
+    *,
+    encoder: str = TERMS,
+    pooling: str = OWN,
+    threshold: float | None = None,
+    progress: Progress = silent,
+) -> Manifest:
+    """Count each experiment's test queries that its training queries leak, in card and manifest.
+
+    The manifest gets ``near_duplicates`` for every shift: the encoder, the threshold, and per
+    experiment the tiers that compare texts with the test queries that each finds. The splits stay
+    as they are; the data set is replaced as a whole.
+
+    Args:
+        data: the built data set; see `open_dataset`.
+        encoder: as `find_leakage` takes it.
+        pooling: likewise.
+        threshold: likewise.
+        progress: called with ``(stage, done, total)``.
+
+    Returns:
+        The new manifest.
+
+    Raises:
+        NotFoundError: if there is no built data set, or no such encoder.
+        MissingError: if it holds ids only.
+        UsageError: if it has no training queries, another process is writing it, or has built it
+            anew meanwhile.
+    """
+    dataset = open_dataset(data)
+    if not dataset.manifest.texts:
+        raise MissingError(
+            f"{dataset.folder} holds ids only, no texts of queries; "
+            f"'msshift import {dataset.folder}' puts them back"
+        )
+    counted: dict[str, dict[str, Any]] = {}
+    for name in dataset.manifest.shifts:
+        for config, group in SHIFTS[name].configs.items():
+            if "train" not in dataset.manifest.configs[config]:
+                continue
+            found = find_leakage(
+                *(_texts(dataset.rows(config, split)) for split in ("train", "test")),
+                encoder=encoder,
+                pooling=pooling,
+                threshold=threshold,
+                progress=in_line(progress, config),
+            )
+            facts = counted.setdefault(
+                name,
+                {
+                    "encoder": found.facts["encoder"],
+                    "threshold": found.facts["threshold"],
+                    "test_queries": {},
+                },
+            )
+            # What words were counted in differs between experiments.
+            facts["encoder"].pop("counted_in", None)
+            facts["test_queries"][group] = {
+                tier: found.count(tier).topics for tier in TIERS[:-1]
+            } | {"any": found.count(*TIERS[:-1]).topics}
+    if not counted:
+        raise UsageError(f"{dataset.folder} has no training queries, so that nothing can leak")
+    with amend_dataset(dataset, work="its test queries were compared") as amendment:
+        shifts = {
+            name: {**facts, **({"near_duplicates": counted[name]} if name in counted else {})}
+            for name, facts in amendment.manifest.shifts.items()
+        }
+        amendment.manifest = replace(amendment.manifest, shifts=shifts)
+    return amendment.manifest
+
+
+def _texts(rows: SplitRows) -> dict[str, str]:
+    columns = (rows.table[name].to_pylist() for name in ("query_id", "text"))
+    return dict(zip(*columns, strict=True))

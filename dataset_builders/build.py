@@ -7,26 +7,33 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Collection as Sized
-from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from msshift_bench.data import Collection, Manifest, open_collection
 from msshift_bench.dataset_builders.cut import (
     VALIDATION_SIZE,
-    Cut,
     TrainSize,
+    check_seed,
     cut_shift,
     ids_and_texts,
     queries_table,
     sample_validation,
     shrink,
 )
-from msshift_bench.dataset_builders.keyed_draws import check_seed
 from msshift_bench.dataset_builders.provenance import decide_licence
-from msshift_bench.dataset_builders.writer import check_dataset_target, write_dataset
-from msshift_bench.errors import CollectionError, FindingLog, UnknownNameError, UsageError
-from msshift_bench.plumbing import Progress, check_folder, numbered_lines, silent
+from msshift_bench.dataset_builders.write import check_dataset_target, write_dataset
+from msshift_bench.errors import (
+    CollectionError,
+    FindingLog,
+    MissingError,
+    UnknownNameError,
+    UsageError,
+)
+from msshift_bench.plumbing import Progress, check_folder, counted, numbered_lines, silent
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, get_shift
 
 __all__ = ["build_dataset", "buildable_shifts", "default_shifts"]
@@ -74,8 +81,9 @@ def build_dataset(
     """Cut a collection's queries by each shift and write the data set.
 
     Args:
-        collection: the source of queries and qrels, or what `open_collection` takes; its passages
-            are not read.
+        collection: the source of queries and qrels, or what `open_collection` takes. Its passages
+            are checked, and the relevant ones that it lacks counted: the manifest's collection
+            says so under ``passages``. Those of ir_datasets are not read.
         shifts: the shifts to build, e.g. ``["length", "wh-words"]``; of those that come in sizes
             the name with one, ``restrain-14k``, or without, and the sizes among the options.
         folder: the folder to write.
@@ -113,8 +121,10 @@ def build_dataset(
             that no shift takes, a folder that must not be replaced, or a licence other than the
             collection's own.
         NotFoundError: if there is no file of test queries.
-        CollectionError: if the queries, the qrels or the file of test queries are malformed.
+        CollectionError: if passages, queries, qrels or the file of test queries are malformed.
         DataError: if a group is too small.
+        MissingError: if there is no such encoder, or none at hand; it names the shifts that need
+            none.
     """
     options = options or {}
     if not shifts:
@@ -156,46 +166,39 @@ def build_dataset(
     queries = ids_and_texts(table)
     given = _given_tests(test_queries, chosen, test_size, collection, frozenset(queries.ids))
     validation = sample_validation(queries.ids, size=validation_size, seed=seed, reserved=given)
-
+    passages = _passage_facts(collection, table, progress or silent)
     common = {
         "collection": collection,
         "seed": seed,
         "set_aside": validation | given,
         "progress": progress or silent,
     }
-
-    def cut(shift: Shift) -> Cut:
-        builder, extra = _builder(shift, options.get(shift.name, {}))
-        taken = inspect.signature(builder).parameters
-        grouping = builder(queries, **{k: v for k, v in common.items() if k in taken}, **extra)
-        size = shift.test_size if test_size is None else test_size
-        return cut_shift(
+    cuts = []
+    for shift in chosen:
+        grouping = _group(shift, options.get(shift.name, {}), common, chosen, queries)
+        cut = cut_shift(
             grouping,
             table,
             validation,
-            test_size=size,
+            test_size=shift.test_size if test_size is None else test_size,
             train_size=train_size,
             tests=given if given and shift.takes_tests else None,
             reserved=given,
             seed=seed,
         )
-
-    def resample(shift: Shift) -> tuple[Cut, ...]:
-        builder, extra = _builder(shift, {**options[shift.name], "sizes": sizes[shift.name]})
-        taken = inspect.signature(builder).parameters
-        used = {k: v for k, v in common.items() if k in taken}
-        of_sizes: tuple[Cut, ...] = builder(table, validation, **used, **extra)
-        return of_sizes
-
-    cuts = [*map(cut, chosen), *chain.from_iterable(resample(SIZED[name]) for name in sizes)]
+        cuts.append(cut)
+    for name, of_size in sizes.items():
+        own = {**options[name], "sizes": of_size}
+        cuts += _group(SIZED[name], own, common, chosen, table, validation)
     return write_dataset(
         Path(folder),
-        [shrink(one, seed=seed) for one in cuts] if nano else cuts,
+        [shrink(cut, seed=seed) for cut in cuts] if nano else cuts,
         edition="rebuilt",
         collection={
             **collection.provenance(),
             "licence": decided,
             "queries_without_relevant_passage": len(collection.queries) - len(queries),
+            **({"passages": passages} if passages else {}),
         },
         parameters={
             "seed": seed,
@@ -212,6 +215,25 @@ def build_dataset(
         overwrite=overwrite,
         workers=workers,
     )
+
+
+def _passage_facts(collection: Collection, queries: pa.Table, progress: Progress) -> dict[str, int]:
+    """Check the passages, and count those relevant to a query, and the ones that are not there.
+
+    A judgement of a passage that the collection lacks can be met by no system, and silently lowers
+    every figure. Those of ir_datasets are left alone: it checks what it downloads.
+
+    Raises:
+        CollectionError: if passages are malformed.
+    """
+    if collection.layout == "ir_datasets":
+        return {}
+    absent = set(pc.list_flatten(queries["relevant_doc_ids"]).unique().to_pylist())
+    relevant, rows = len(absent), 0
+    for passage in counted(collection.passages(), progress, "passages"):
+        rows += 1
+        absent.discard(passage.doc_id)
+    return {"rows": rows, "relevant": relevant, "relevant_absent": len(absent)}
 
 
 def _given_tests(
@@ -325,15 +347,40 @@ def _buildable(name: str) -> Shift:
     return shift
 
 
-def _builder(shift: Shift, options: Mapping[str, object]) -> tuple[Builder, Mapping[str, object]]:
-    """Return a shift's builder, and the options that are its own."""
+def _group(
+    shift: Shift,
+    options: Mapping[str, object],
+    common: Mapping[str, object],
+    chosen: Sequence[Shift],
+    *queries: object,
+) -> Any:
+    """Return what a shift's builder returns of some queries.
+
+    Args:
+        shift: the shift.
+        options: the options that are its own.
+        common: what builders may take besides.
+        chosen: all shifts that are being built.
+        queries: what the builder takes first.
+    """
     module, function = shift.builder.split(":")
     builder: Builder = getattr(importlib.import_module(module), function)
-    accepted = [name for name in inspect.signature(builder).parameters if name not in _COMMON]
+    parameters = inspect.signature(builder).parameters
+    accepted = [name for name in parameters if name not in _COMMON]
     for name in options:
         if name not in accepted:
             raise UnknownNameError(f"option of the shift {shift.name}", name, accepted)
-    return builder, {name: value for name, value in options.items() if value is not None}
+    keywords = {**common, **{name: value for name, value in options.items() if value is not None}}
+    try:
+        return builder(*queries, **{k: v for k, v in keywords.items() if k in parameters})
+    except MissingError as error:
+        others = [other.name for other in chosen if not other.takes_encoder]
+        if not (shift.takes_encoder and others):
+            raise
+        raise MissingError(
+            f"{error}. Nothing was built; {', '.join(others)} need no encoder: "
+            f"'msshift build {' '.join(others)}'"
+        ) from error
 
 
 def _describe(query_ids: Sized[str]) -> dict[str, object]:

@@ -6,6 +6,8 @@ the order in which a file lists them.
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 from collections import Counter
 from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from msshift_bench.data import Collection, QueryColumns
-from msshift_bench.dataset_builders.keyed_draws import sample
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import OTHERS, PLACES, SPLITS, UNUSED, Grouping, Row
 from msshift_bench.search import sorted_words
@@ -29,10 +30,12 @@ __all__ = [
     "WHOLE_SPLIT",
     "Cut",
     "TrainSize",
+    "check_seed",
     "cut_shift",
     "cut_table",
     "ids_and_texts",
     "queries_table",
+    "sample",
     "sample_validation",
     "shrink",
 ]
@@ -71,13 +74,11 @@ class Cut:
             ``relevances``, sorted by query_id. All rows belong to a group of the shift, but those
             of ``validation`` may be `OTHERS`, and the test set of a shift that comes in sizes has
             its own name.
-        splits: those that have files, be they without rows; an imported shift may lack one.
         sizes: the requested sizes, e.g. the test queries per group; JSON values.
     """
 
     grouping: Grouping
     table: pa.Table
-    splits: tuple[str, ...] = PLACES
     sizes: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -107,18 +108,18 @@ class Cut:
                 "test": pc.scalar(True) if by_size else in_group,
             }
             for split in SPLITS:
-                if split in self.splits:
-                    yield config, split, rows_of[split] & (pc.field("split") == split)
+                yield config, split, rows_of[split] & (pc.field("split") == split)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the number of rows: group -> place -> rows.
 
-        The test set of a shift that comes in sizes counts for each of its training sets.
+        The test set and the validation queries of a shift that comes in sizes count for each of its
+        training sets.
         """
         rows = Counter(self.values("group", "split"))
         if self.shift.by_size:
-            tested = sum(rows[name, "test"] for name in self.shift.tested)
-            rows.update({(group, "test"): tested for group in self.shift.groups})
+            for name, place in ((*self.shift.tested, "test"), (OTHERS, "validation")):
+                rows.update({(group, place): rows[name, place] for group in self.shift.groups})
         return {
             group: {place: rows[group, place] for place in PLACES} for group in self.shift.groups
         }
@@ -144,6 +145,33 @@ class Cut:
         else:
             leaks = Counter(group for words, group in tests if trained_in[words] - {group})
         return {group: leaks[group] for group in self.shift.groups}
+
+
+def check_seed(seed: int) -> None:
+    """Check that keyed hashes can take a seed: their keys hold 64 bytes, with the purpose.
+
+    Raises:
+        UsageError: if it needs more than 64 bits.
+    """
+    if not -(2**63) <= seed < 2**64:
+        raise UsageError(f"seed {seed} is beyond 64 bits; give a smaller one")
+
+
+def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> frozenset[str]:
+    """Choose the `count` ids with the smallest keyed hashes.
+
+    Args:
+        query_ids: the ids to choose from, in any order.
+        count: how many to choose; all, if there are fewer.
+        seed: the build's seed.
+        purpose: the sample's purpose; samples for different purposes are independent.
+    """
+    key = f"{seed}/{purpose}".encode()
+    keyed = (
+        (hashlib.blake2b(query_id.encode(), digest_size=16, key=key).digest(), query_id)
+        for query_id in query_ids
+    )
+    return frozenset(query_id for _, query_id in heapq.nsmallest(count, keyed))
 
 
 def queries_table(collection: Collection) -> pa.Table:
@@ -276,7 +304,6 @@ def cut_shift(
     return Cut(
         grouping,
         table.filter(pc.is_valid(splits)),
-        PLACES,
         {
             "train_size": shift.train_size if train_size is None else train_size,
             **({"test_size": test_size} if tests is None else {"test_queries": len(tests)}),

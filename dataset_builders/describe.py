@@ -97,7 +97,7 @@ training size. Results do not compare with those on equal training sets.
 """
 
 _IDS_ONLY = """\
-This copy holds ids only. `msshift hydrate FOLDER --collection C` puts the queries' texts back from
+This copy holds ids only. `msshift import FOLDER --collection C` puts the queries' texts back from
 your own copy of the collection, and checks that they are the ones it was built from.
 """
 
@@ -171,17 +171,13 @@ def render_card(manifest: Manifest, folder: Path) -> str:
     parts += [*(f"- {line}" for line in explain_detectable(manifest.shifts, "`detects`")), ""]
     entries = "\n".join(cited(manifest.shifts).values())
     parts += [
-        *_responsible_use(manifest),
+        "## Origin, uses and limits",
+        "",
+        *(f"- **{TITLES[field]}**: {text}" for field, text in responsible_use(manifest).items()),
+        "",
         _LICENCE.format(terms=licence_terms(manifest), entries=entries),
     ]
     return "\n".join(parts)
-
-
-def _responsible_use(manifest: Manifest) -> Sequence[str]:
-    """Return the section on where the data come from, and what they are good for."""
-    texts = responsible_use(manifest)
-    lines = [f"- **{TITLES[field]}**: {text}" for field, text in texts.items()]
-    return ["## Origin, uses and limits", "", *lines, ""]
 
 
 def _official_validation(manifest: Manifest) -> Sequence[str]:
@@ -203,9 +199,14 @@ def _official_validation(manifest: Manifest) -> Sequence[str]:
 
 
 def _front_matter(manifest: Manifest) -> Sequence[str]:
+    licence = licence_of(manifest)
+    licensed = [f"license: {licence}"]
+    if licence not in (*LICENCES, UNKNOWN):
+        name = json.dumps(licence, ensure_ascii=False)
+        licensed = ["license: other", f"license_name: {name}"]
     lines = [
         "---",
-        *_licence_lines(licence_of(manifest)),
+        *licensed,
         "language: [en]",
         "task_categories: [text-retrieval]",
         "pretty_name: MS-Shift",
@@ -219,9 +220,11 @@ def _front_matter(manifest: Manifest) -> Sequence[str]:
             lines += [f"  - split: {split}", f"    path: {path}"]
     lines.append("dataset_info:")
     for config, splits in manifest.configs.items():
+        digests = ", ".join(f"{split} {entry.digest}" for split, entry in splits.items())
+        what = f"MS-Shift {manifest.data_version}, {manifest.edition}: {digests}"
         lines += [
             f"- config_name: {config}",
-            f"  description: {json.dumps(_description(manifest, splits))}",
+            f"  description: {json.dumps(what)}",
             "  features:",
         ]
         for column, kind in _columns(config, texts=manifest.texts).items():
@@ -234,17 +237,6 @@ def _front_matter(manifest: Manifest) -> Sequence[str]:
         lines.append(f"  download_size: {size}")
         lines.append(f"  dataset_size: {sum(entry.arrow_bytes for entry in splits.values())}")
     return [*lines, "---"]
-
-
-def _licence_lines(licence: str) -> list[str]:
-    if licence in (*LICENCES, UNKNOWN):
-        return [f"license: {licence}"]
-    return ["license: other", f"license_name: {json.dumps(licence, ensure_ascii=False)}"]
-
-
-def _description(manifest: Manifest, splits: Mapping[str, SplitEntry]) -> str:
-    digests = ", ".join(f"{split} {entry.digest}" for split, entry in splits.items())
-    return f"MS-Shift {manifest.data_version}, {manifest.edition}: {digests}"
 
 
 def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:

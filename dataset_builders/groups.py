@@ -1,6 +1,7 @@
-"""The shifts whose groups follow from a query's text: its length, and its question word.
+"""The shifts whose groups follow from the texts: length, question word, rarest term.
 
-Source: MS-Shift (ECIR 2023), section 3.1, "Short and Long Queries" and "WH-Words Queries".
+Source: MS-Shift (ECIR 2023), section 3.1, "Short and Long Queries" and "WH-Words Queries". No paper
+introduced rare terms; docs/new-shift.md shows how they were added.
 """
 
 from __future__ import annotations
@@ -8,19 +9,35 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from collections import Counter
 
 from msshift_bench.data import QueryColumns
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.records import OTHERS, Grouping
-from msshift_bench.shifts import get_shift
+from msshift_bench.search import content_words
+from msshift_bench.shifts import SHIFTS, SIZED, Shift
 
 __all__ = [
     "WH_WORDS",
     "group_by_length",
+    "group_by_rarest_term",
     "group_by_wh_word",
     "matching_groups",
+    "shift_of_rule",
     "word_count",
 ]
+
+
+def shift_of_rule(name: str, rule: str) -> Shift:
+    """Return the shift called `name`, if it has the rule.
+
+    Raises:
+        UnknownNameError: if it has not.
+    """
+    shift = SHIFTS.get(name) or SIZED[name]
+    if rule not in shift.rules:
+        raise UnknownNameError(f"{name} rule", rule, shift.rules)
+    return shift
 
 
 def word_count(text: str) -> int:
@@ -43,9 +60,7 @@ def group_by_length(queries: QueryColumns, rule: str = "split-space") -> Groupin
     Raises:
         UnknownNameError: if there is no such rule.
     """
-    shift = get_shift("length")
-    if rule not in shift.rules:
-        raise UnknownNameError("length rule", rule, shift.rules)
+    shift = shift_of_rule("length", rule)
     counts = {query_id: word_count(text) for query_id, text in queries}
     cut = math.ceil(statistics.median(counts.values())) if counts else 0
     labels = {query_id: "short" if count < cut else "long" for query_id, count in counts.items()}
@@ -80,8 +95,7 @@ def matching_groups(text: str, rule: str = "word") -> tuple[str, ...]:
     Raises:
         UnknownNameError: if there is no such rule.
     """
-    if rule not in _PATTERNS:
-        raise UnknownNameError("wh-words rule", rule, _PATTERNS)
+    shift_of_rule("wh-words", rule)
     matches = _PATTERNS[rule].finditer(text.lower())
     return tuple(dict.fromkeys(_GROUP_OF[match[match.re.groups]] for match in matches))
 
@@ -100,4 +114,37 @@ def group_by_wh_word(queries: QueryColumns, rule: str = "word") -> Grouping:
         query_id: next(iter(matching_groups(text, rule)), OTHERS) for query_id, text in queries
     }
     words = {group: list(words) for group, words in WH_WORDS.items()}
-    return Grouping(get_shift("wh-words").name, labels, rule, {"words": words})
+    return Grouping("wh-words", labels, rule, {"words": words})
+
+
+def group_by_rarest_term(
+    queries: QueryColumns, rule: str = "median", *, set_aside: frozenset[str] = frozenset()
+) -> Grouping:
+    """Put a query into ``rare`` if few other queries hold its rarest content word, else ``seen``.
+
+    A word counts once for each other query that may be trained on. A query without content words
+    (`search.content_words`) is in no group.
+
+    Args:
+        queries: the queries to group. The cut is the median of their counts, rounded up, and at
+            least 1: ``rare`` queries lie below it.
+        rule: ``median`` is the only one.
+        set_aside: queries that are never trained on, so that their words do not count.
+
+    Raises:
+        UnknownNameError: if there is no such rule.
+    """
+    shift = shift_of_rule("rare-terms", rule)
+    words = {query_id: set(content_words(text)) for query_id, text in queries}
+    held = Counter(
+        word for query_id, own in words.items() if query_id not in set_aside for word in own
+    )
+    counts = {
+        query_id: min(held[word] for word in own) - (query_id not in set_aside)
+        for query_id, own in words.items()
+        if own
+    }
+    cut = max(1, math.ceil(statistics.median(counts.values()))) if counts else 1
+    labels = dict.fromkeys(words, OTHERS)
+    labels.update((q, "rare" if count < cut else "seen") for q, count in counts.items())
+    return Grouping(shift.name, labels, rule, {"cut": cut})

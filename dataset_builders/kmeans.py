@@ -3,13 +3,18 @@
 Two k-means libraries, or one with two thread counts, disagree on some labels because 32-bit sums
 depend on their order. Here no rounding that depends on an order decides anything:
 
-- Labels: 64-bit distances decide them; see `nearest`.
+- Labels: a 32-bit matrix product *proposes* the nearest centroid of a row: it settles the row only
+  if the two best are further apart than its rounding error can be; see `_Proposals`. All other
+  rows are *decided* by 64-bit distances, summed in an order that the code spells out; see
+  `squared_distances`. As the bound covers the error of those, too, every label is the one that
+  64-bit distances alone would give.
 - Centroids: rows are added as whole numbers of a fine grid (`_Sums`). Such sums are exact, so that
   they depend neither on their order nor on rows that were added and taken away before.
 - Draws: sampled rows and drawn numbers are keyed BLAKE2b hashes of the seed and the keys.
 
 Sources: Lloyd (1982), "Least squares quantization in PCM"; Arthur and Vassilvitskii (2007),
-"k-means++: the advantages of careful seeding".
+"k-means++: the advantages of careful seeding"; Higham (2002), "Accuracy and stability of numerical
+algorithms", section 3.1.
 """
 
 from __future__ import annotations
@@ -19,29 +24,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints, Vectors
-from msshift_bench.dataset_builders.nearest import (
-    Labels,
-    Tracker,
-    assign,
-    margins_of,
-    measure,
-    squared_distances,
-    two_nearest,
-)
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import Progress, in_parallel, silent, slices
 
-__all__ = ["Clusters", "assign", "kmeans"]
+__all__ = ["Clusters", "assign", "kmeans", "measure", "nearest_centroids", "squared_distances"]
+
+Labels: TypeAlias = NDArray[np.int32]
 
 _SAMPLE_PER_CLUSTER = 64
-_BLOCK = 1024
+_SAMPLED = 1024
 """Rows of the sample that a thread weighs at a time."""
 _PART = 128
-"""Rows per sum, few enough to stay in the processor's cache."""
+"""Rows per sum, and pairs per 64-bit computation, few enough to stay in the processor's cache."""
+_BLOCK = 4096
+"""Rows per matrix product."""
+_LARGEST_NORM = 1e18
+"""Squares and products of longer vectors could leave the range of 32-bit floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +107,16 @@ def kmeans(
     norms, peaks = measure(vectors)
     centroids = _first_centroids(vectors, keys, k, seed)
     sums = _Sums(vectors, peaks, k)
-    tracker = Tracker(vectors, norms, centroids)
+    labels = np.full(len(vectors), -1, np.int32)
     moves = 0
     while moves < iterations:
-        rows, old = tracker.follow(centroids)
-        if rows.size == 0:
+        before, labels = labels, nearest_centroids(vectors, norms, centroids)
+        moved = np.flatnonzero(labels != before)
+        if moved.size == 0:
             break
-        sums.move(rows, old, tracker.labels[rows])
+        sums.move(moved, before[moved], labels[moved])
         centroids = sums.centroids(centroids)
-        centroids = _fill_empty(vectors, centroids, tracker.labels)
+        centroids = _fill_empty(vectors, centroids, labels)
         moves += 1
         progress("k-means", moves, iterations)
     if moves < iterations:
@@ -233,7 +238,7 @@ def _first_centroids(vectors: Vectors, keys: Sequence[str], k: int, seed: int) -
         # the product may round up to the sum itself
         row = min(int(place), int(np.flatnonzero(weights)[-1]))
         centroids[turn] = sampled[row]
-        in_parallel(weigh, slices(len(rows), _BLOCK))
+        in_parallel(weigh, slices(len(rows), _SAMPLED))
     return centroids
 
 
@@ -264,3 +269,209 @@ def _check_keys(keys: Sequence[str], rows: int) -> None:
                 f"k-means: keys must ascend, but {following!r} (row {place + 1}) follows {key!r}; "
                 "sort the rows by key, each key once"
             )
+
+
+def assign(vectors: Vectors, centroids: Floats) -> tuple[Labels, Floats]:
+    """Give each row its nearest centroid; ties go to the lower index.
+
+    Args:
+        vectors: shape (n, d), finite; may be a memory map, it is read in blocks.
+        centroids: shape (k, d), finite, k at least 2.
+
+    Returns:
+        The labels, shape (n,), and the margins, shape (n,): 1 - d1 / d2 with the Euclidean
+        distances to the nearest and the second nearest centroid. 0 is a tie, 1 is on the centroid.
+        As a ratio it does not depend on the scale of the encoder.
+
+    Raises:
+        UsageError: if the shapes or types do not fit together.
+        DataError: if a value is not finite, or beyond 1e18.
+    """
+    norms, _ = measure(vectors)
+    if centroids.ndim != 2 or len(centroids) < 2 or centroids.shape[1] != vectors.shape[1]:
+        raise UsageError(
+            f"centroids have shape {centroids.shape}; expected at least 2 of {vectors.shape[1]} "
+            "columns, like the vectors"
+        )
+    if not np.linalg.norm(centroids, axis=1).max() < _LARGEST_NORM:
+        raise DataError(f"a centroid holds a value that is not finite or beyond {_LARGEST_NORM:g}")
+    labels, nearest, second = two_nearest(vectors, norms, centroids)
+    return labels, margins_of(nearest, second)
+
+
+def squared_distances(
+    vectors: NDArray[np.floating[Any]],
+    rows: Ints,
+    centroids: Floats,
+    clusters: NDArray[np.integer[Any]],
+) -> Floats:
+    """Return the squared distance of each pair of a row and a cluster, in 64 bits.
+
+    Every operation is one correctly rounded addition or product of 64-bit floats, in a fixed
+    order: the bits are the same on every processor.
+    """
+    result = np.empty(len(rows))
+    for pairs in slices(len(rows), _PART):
+        difference = vectors[rows[pairs]] - centroids[clusters[pairs]]
+        difference *= difference
+        result[pairs] = _sum_by_halves(difference)
+    return result
+
+
+def _sum_by_halves(values: Floats) -> Floats:
+    """Sum each row by adding its upper half to its lower half until one is left; overwrites."""
+    width = values.shape[1]
+    while width > 1:
+        half = width // 2
+        values[:, :half] += values[:, width - half : width]
+        width -= half
+    return values[:, 0]
+
+
+class _Proposals:
+    """Centroids, prepared for 32-bit proposals, and how far those may be wrong.
+
+    With a fixed centre m and c' = c - m, the squared distance of x and c is
+
+        |x - m|^2 - 2 (x.c' - h),    h = (|c|^2 - |m|^2) / 2,
+
+    so that the nearest centroid has the largest score x.c' - h. With u = 2^-24 and
+    g = (d + 4) u / (1 - (d + 4) u), summed in any order and with or without fused multiplication,
+    a computed score differs from the exact one by at most
+
+        E = g |x| max|c'| + 3 u max|h| + e (|x| + max|c|)^2 + t
+
+    where the first term covers the rounding of c' to 32 bits and the product (Higham, equation
+    3.5), the second the rounding of h and its subtraction; e = (d + 8) 2^-52 covers h itself and
+    the 64-bit distances by which the other rows are decided, and t = (d + 2) 2^-126 underflow.
+    Scores more than 2 E apart are in the order that 64-bit distances give.
+
+    The closer m is to the centroids, the smaller E.
+    """
+
+    def __init__(self, centroids: Floats, centre: Floats) -> None:
+        d = centroids.shape[1]
+        squares = (centroids * centroids).sum(axis=1)
+        shifted = centroids - centre
+        halves = (squares - (centre * centre).sum()) / 2
+        self._longest = math.sqrt(squares.max())
+        self._double = (d + 8) * 2.0**-52
+        self._factors = np.ascontiguousarray(shifted.T, dtype=np.float32)
+        self._halves = halves.astype(np.float32)
+        rounding = (d + 4) * 2.0**-24
+        self._per_norm = rounding / (1 - rounding) * np.linalg.norm(shifted, axis=1).max()
+        self._constant = 3 * 2.0**-24 * np.abs(halves).max() + (d + 2) * 2.0**-126
+
+    def scores(self, block: Vectors, norms: Floats) -> tuple[Vectors, Floats]:
+        """Return the scores, shape (m, k), and 2 E for each row."""
+        scores = block @ self._factors
+        scores -= self._halves
+        error = self._per_norm * norms + self._double * (norms + self._longest) ** 2
+        # 1% makes up for the rounding of the norms, and of this
+        return scores, 2.02 * (error + self._constant)
+
+
+def nearest_centroids(vectors: Vectors, norms: Floats, centroids: Floats) -> Labels:
+    """Return the nearest centroid of each row; ties go to the lower index.
+
+    It computes no 64-bit distance for rows that the proposals settle; `two_nearest` does.
+    """
+    table = _Proposals(centroids, centroids.mean(axis=0))
+    labels = np.empty(len(vectors), np.int32)
+
+    def look(rows: slice) -> None:
+        block = vectors[rows]
+        scores, slack = table.scores(block, norms[rows])
+        best, first, second = _two_largest(scores)
+        # "not larger" rather than "smaller": scores that overflowed leave a row undecided, too
+        close = np.flatnonzero(~(first - second - slack > 0))
+        contenders = _at_least(scores[close], first[close] - slack[close])
+        best[close], _, _ = _decide(block[close], contenders, centroids)
+        labels[rows] = best
+
+    in_parallel(look, slices(len(vectors), _BLOCK))
+    return labels
+
+
+def two_nearest(
+    vectors: Vectors, norms: Floats, centroids: Floats
+) -> tuple[Labels, Floats, Floats]:
+    """Return the nearest centroid of each row, and the two smallest squared distances."""
+    table = _Proposals(centroids, centroids.mean(axis=0))
+    labels = np.empty(len(vectors), np.int32)
+    distances = np.empty((2, len(vectors)))
+
+    def look(rows: slice) -> None:
+        block = vectors[rows]
+        scores, slack = table.scores(block, norms[rows])
+        _, _, second = _two_largest(scores)
+        contenders = _at_least(scores, second - slack)
+        labels[rows], *distances[:, rows] = _decide(block, contenders, centroids)
+
+    in_parallel(look, slices(len(vectors), _BLOCK))
+    return labels, distances[0], distances[1]
+
+
+def _two_largest(scores: Vectors) -> tuple[Ints, Floats, Floats]:
+    """Return where each row is largest, its largest value and its second largest."""
+    rows = np.arange(len(scores))
+    best = scores.argmax(axis=1)
+    first = scores[rows, best]
+    scores[rows, best] = -np.inf
+    second = scores.max(axis=1)
+    scores[rows, best] = first
+    return best, first.astype(np.float64), second.astype(np.float64)
+
+
+def _at_least(scores: Vectors, threshold: Floats) -> NDArray[np.bool_]:
+    below = np.nextafter(threshold.astype(np.float32), np.float32(-np.inf))
+    return ~(scores < below[:, np.newaxis])
+
+
+def _decide(
+    block: Vectors, contenders: NDArray[np.bool_], centroids: Floats
+) -> tuple[Ints, Floats, Floats]:
+    """Return each row's nearest contender, and the two smallest squared distances.
+
+    Every row has two contenders at least.
+    """
+    rows, clusters = np.nonzero(contenders)
+    squared = squared_distances(block, rows, centroids, clusters)
+    order = np.lexsort((clusters, squared, rows))
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    return clusters[order[starts]], squared[order[starts]], squared[order[starts + 1]]
+
+
+def margins_of(nearest: Floats, second: Floats) -> Floats:
+    """Return the margins that belong to the two smallest squared distances; see `assign`."""
+    ratio = np.ones_like(nearest)
+    np.divide(np.sqrt(nearest), np.sqrt(second), out=ratio, where=second > 0)
+    return 1 - ratio
+
+
+def measure(vectors: Vectors) -> tuple[Floats, Vectors]:
+    """Return the length of each row and the largest magnitude in each column.
+
+    Raises:
+        UsageError: if it is not a matrix of 32-bit floats.
+        DataError: if a value is not finite, or beyond 1e18.
+    """
+    if vectors.ndim != 2 or vectors.dtype != np.float32:
+        raise UsageError(
+            "vectors must be a matrix of 32-bit floats, not of shape "
+            f"{vectors.shape} and type {vectors.dtype}"
+        )
+    norms = np.empty(len(vectors))
+    peaks = np.zeros(vectors.shape[1], np.float32)
+    for rows in slices(len(vectors), _BLOCK):
+        block = vectors[rows]
+        with np.errstate(over="ignore", invalid="ignore"):  # errors are reported below
+            norms[rows] = np.linalg.norm(block, axis=1)
+            np.maximum(peaks, np.abs(block).max(axis=0), out=peaks)
+    wrong = np.flatnonzero(~(norms < _LARGEST_NORM))
+    if wrong.size:
+        raise DataError(
+            f"{wrong.size} of {len(vectors)} vectors hold a value that is not finite or beyond "
+            f"{_LARGEST_NORM:g}; the first is row {wrong[0]}"
+        )
+    return norms, peaks

@@ -19,14 +19,15 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.data import DATA_VERSION, Collection
-from msshift_bench.dataset_builders.named_index import named_index, shared_address
+from msshift_bench.arrays import Ints
+from msshift_bench.data import DATA_VERSION, Collection, ContentDigest, open_collection
 from msshift_bench.engine import KeptArray, engine_in_use
-from msshift_bench.errors import DataError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import Progress, batches, counted, map_in_threads, silent
 from msshift_bench.records import Passage, Row
 from msshift_bench.search import (
@@ -41,15 +42,19 @@ from msshift_bench.search import (
 
 __all__ = [
     "BLOCK_QUERIES",
-    "NegativeSampler",
     "mine_negatives",
+    "named_index",
     "random_negatives",
     "ranked_negatives",
     "sample_negatives",
+    "shared_address",
 ]
 
 BLOCK_QUERIES = 2_000
 """Training queries whose negatives are kept together."""
+
+Chooser = Callable[[Sequence[Row]], npt.NDArray[Any]]
+"""A function that returns the doc_ids of the negatives of some queries: ``(queries, count)``."""
 
 
 def sample_negatives(
@@ -73,9 +78,19 @@ def sample_negatives(
     if count == 0:
         yield from (() for _ in rows)
         return
-    sampler = NegativeSampler(index, count=count, depth=depth, seed=seed)
-    for chosen in map_in_threads(sampler.choose, batches(rows, BATCH)):
-        yield from map(tuple, index.ids.ids[chosen].tolist())
+    choose = _chooser(index, count, depth, seed)
+    for chosen in map_in_threads(choose, batches(rows, BATCH)):
+        yield from map(tuple, chosen.tolist())
+
+
+def _chooser(index: Bm25, count: int, depth: int, seed: int) -> Chooser:
+    rule = _Rule(index.ids, count=count, seed=seed)
+
+    def choose(rows: Sequence[Row]) -> npt.NDArray[Any]:
+        candidates = index.select([row.text for row in rows], depth=depth)
+        return index.ids.ids[rule.apply(rows, candidates)]
+
+    return choose
 
 
 def ranked_negatives(
@@ -133,9 +148,129 @@ def random_negatives(
     """
     key = f"{seed}/random negatives".encode()
     for row in rows:
-        relevant = [place for place in ids.rows(row.relevant_doc_ids) if place is not None]
-        drawn = _draw(ids, [], relevant, row.query_id, count, key)
+        drawn = _draw(ids, [], _relevant(ids, [row])[0], row.query_id, count, key)
         yield tuple(ids.ids[drawn].tolist())
+
+
+class _Rule:
+    """The rule, with the hash of every passage.
+
+    Args:
+        ids: the doc_ids of the collection.
+        count: negatives per query, at least 1.
+        seed: the seed of the random choice.
+    """
+
+    def __init__(self, ids: PassageIds, *, count: int, seed: int) -> None:
+        self._ids = ids
+        self._count = count
+        self._key = f"{seed}/negatives".encode()
+        self._hashes = _hashes(ids.ids)
+
+    def apply(self, queries: Sequence[Row], candidates: Ints) -> Ints:
+        """Choose the negatives of some queries.
+
+        Args:
+            queries: the queries.
+            candidates: rows of the collection, of shape ``(queries, candidates)``; -1 for none.
+
+        Returns:
+            Rows of the collection, of shape ``(queries, count)``; by keyed hash, ascending.
+        """
+        relevant = _relevant(self._ids, queries)
+        allowed = candidates >= 0
+        for place, barred in enumerate(relevant):
+            for row in barred:
+                allowed[place] &= candidates[place] != row
+        query_hashes = _hashes((query.query_id for query in queries), self._key)
+        keys = _mix(self._hashes[candidates] ^ query_hashes[:, None])
+        keys[~allowed] = _LARGEST
+        if candidates.shape[1] > self._count:
+            # A sort of all candidates would take several times longer.
+            last = np.partition(keys, self._count - 1, axis=1)[:, self._count - 1]
+            allowed &= keys <= last[:, None]
+        places, columns = np.nonzero(allowed)
+        rows = candidates[places, columns]
+        order = np.lexsort((self._ids.order[rows], keys[places, columns], places))
+        rows = rows[order]  # lexsort leaves the places as they are: they are sorted already
+        ranks = np.arange(len(rows)) - np.searchsorted(places, places)
+        first = ranks < self._count  # all, unless two hashes are equal
+        chosen = np.full((len(queries), self._count), -1)
+        chosen[places[first], ranks[first]] = rows[first]
+        for place in np.flatnonzero(chosen[:, -1] < 0).tolist():
+            drawn: list[int] = chosen[place][chosen[place] >= 0].tolist()
+            query_id = queries[place].query_id
+            chosen[place] = _draw(
+                self._ids, drawn, relevant[place], query_id, self._count, self._key
+            )
+        return chosen
+
+
+def _relevant(ids: PassageIds, queries: Sequence[Row]) -> list[list[int]]:
+    """Return the rows of the passages relevant to each query."""
+    doc_ids = [doc_id for query in queries for doc_id in query.relevant_doc_ids]
+    places = iter(ids.rows(doc_ids))
+    return [
+        [place for place in islice(places, len(query.relevant_doc_ids)) if place is not None]
+        for query in queries
+    ]
+
+
+def _draw(
+    ids: PassageIds,
+    drawn: Sequence[int],
+    relevant: Sequence[int],
+    query_id: str,
+    count: int,
+    key: bytes,
+) -> list[int]:
+    """Fill up a query's negatives with other passages of the collection, none of them relevant."""
+    drawn = list(drawn)
+    taken = {*drawn, *relevant}
+    if len(ids) - len(taken) < count - len(drawn):
+        raise DataError(
+            f"{len(ids)} passages are too few to give query {query_id!r} {count} negatives"
+        )
+    turn = 0
+    while len(drawn) < count:
+        text = f"{query_id}\0{turn}".encode()
+        digest = hashlib.blake2b(text, digest_size=16, key=key).digest()
+        passage = int(ids.sorted[int.from_bytes(digest, "little") % len(ids)])
+        if passage not in taken:
+            drawn.append(passage)
+            taken.add(passage)
+        turn += 1
+    return drawn
+
+
+_LARGEST = np.iinfo(np.uint64).max
+
+
+def _hashes(names: Iterable[str], key: bytes = b"") -> npt.NDArray[np.uint64]:
+    """Return the 64-bit BLAKE2b of each name, little-endian."""
+    digests = (hashlib.blake2b(name.encode(), digest_size=8, key=key).digest() for name in names)
+    return np.frombuffer(b"".join(digests), "<u8")
+
+
+def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Apply the finaliser of SplitMix64, a bijection that spreads every bit."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Training queries that get negatives, and what decides which."""
+
+    passages: str
+    parameters: Bm25Parameters
+    stemmed_by: str
+    count: int
+    seed: int
+    queries: Sequence[tuple[str, str, Sequence[str]]]
+    chooser: Callable[[], Chooser] = field(compare=False)
+    version: str = DATA_VERSION
 
 
 def mine_negatives(
@@ -183,14 +318,14 @@ def mine_negatives(
         return counted(collection.passages(), progress, stage)
 
     @cache
-    def sampler_here() -> NegativeSampler:
+    def chooser_here() -> Chooser:
         index = kept_index(stream, lambda: passages, parameters)
-        return NegativeSampler(index, count=count, depth=depth, seed=seed)
+        return _chooser(index, count, depth, seed)
 
-    sampler: Callable[[], NegativeSampler] = sampler_here
+    chooser: Callable[[], Chooser] = chooser_here
     if engine.address is not None:
         address = shared_address(collection)
-        sampler = partial(_named_sampler, address, passages, parameters, stemmed_by, count, seed)
+        chooser = partial(_named_chooser, address, passages, parameters, stemmed_by, count, seed)
     blocks = (
         _Block(
             passages=passages,
@@ -199,7 +334,7 @@ def mine_negatives(
             count=count,
             seed=seed,
             queries=[(row.query_id, row.text, row.relevant_doc_ids) for row in part],
-            sampler=sampler,
+            chooser=chooser,
         )
         for part in batches(rows, block_queries)
     )
@@ -210,167 +345,75 @@ def mine_negatives(
     return negatives
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Training queries that get negatives, and what decides which."""
-
-    passages: str
-    parameters: Bm25Parameters
-    stemmed_by: str
-    count: int
-    seed: int
-    queries: Sequence[tuple[str, str, Sequence[str]]]
-    sampler: Callable[[], NegativeSampler] = field(compare=False)
-    version: str = DATA_VERSION
-
-
 def _negatives(block: _Block) -> npt.NDArray[np.bytes_]:
     """Return the doc_ids of a block's negatives; see `mine_negatives`."""
-    sampler = block.sampler()
+    choose = block.chooser()
     rows = [
         Row.judged(query_id, text, "", dict.fromkeys(relevant, 1))
         for query_id, text, relevant in block.queries
     ]
-    chosen = list(map_in_threads(sampler.choose, batches(rows, BATCH)))
-    return np.char.encode(sampler.ids.ids[np.concatenate(chosen)], "utf-8")
+    chosen = list(map_in_threads(choose, batches(rows, BATCH)))
+    return np.char.encode(np.concatenate(chosen), "utf-8")
 
 
 @lru_cache(maxsize=1)
-def _named_sampler(
+def _named_chooser(
     address: str, passages: str, parameters: Bm25Parameters, stemmed_by: str, count: int, seed: int
-) -> NegativeSampler:
+) -> Chooser:
     index = named_index(address, passages, parameters, stemmed_by)
-    return NegativeSampler(index, count=count, depth=parameters.depth, seed=seed)
+    return _chooser(index, count, parameters.depth, seed)
 
 
-class NegativeSampler:
-    """The rule on what BM25 ranks high.
+def shared_address(collection: Collection) -> str:
+    """Return by what other processes find a collection.
 
-    Args:
-        index: the index of the collection.
-        count: negatives per query, at least 1.
-        depth: how far down the ranking candidates are taken from.
-        seed: the seed of the random choice.
-
-    Attributes:
-        ids: the doc_ids of the collection.
+    Raises:
+        UsageError: if they would not find it.
     """
-
-    def __init__(self, index: Bm25, *, count: int, depth: int, seed: int) -> None:
-        self.ids = index.ids
-        self._index = index
-        self._depth = depth
-        self._rule = _Rule(index.ids, count=count, seed=seed)
-
-    def choose(self, queries: Sequence[Row]) -> npt.NDArray[np.int64]:
-        """Choose the negatives of some queries, best `bm25.BATCH` at a time; see `_Rule.apply`."""
-        texts = [query.text for query in queries]
-        return self._rule.apply(queries, self._index.select(texts, depth=self._depth))
-
-
-class _Rule:
-    """The rule, with the hash of every passage.
-
-    Args:
-        ids: the doc_ids of the collection.
-        count: negatives per query, at least 1.
-        seed: the seed of the random choice.
-    """
-
-    def __init__(self, ids: PassageIds, *, count: int, seed: int) -> None:
-        self._ids = ids
-        self._count = count
-        self._key = f"{seed}/negatives".encode()
-        self._hashes = _hashes(ids.ids)
-
-    def apply(
-        self, queries: Sequence[Row], candidates: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
-        """Choose the negatives of some queries.
-
-        Args:
-            queries: the queries.
-            candidates: rows of the collection, of shape ``(queries, candidates)``; -1 for none.
-
-        Returns:
-            Rows of the collection, of shape ``(queries, count)``; by keyed hash, ascending.
-        """
-        relevant = self._relevant(queries)
-        allowed = candidates >= 0
-        for place, barred in enumerate(relevant):
-            for row in barred:
-                allowed[place] &= candidates[place] != row
-        query_hashes = _hashes((query.query_id for query in queries), self._key)
-        keys = _mix(self._hashes[candidates] ^ query_hashes[:, None])
-        keys[~allowed] = _LARGEST
-        if candidates.shape[1] > self._count:
-            # A sort of all candidates would take several times longer.
-            last = np.partition(keys, self._count - 1, axis=1)[:, self._count - 1]
-            allowed &= keys <= last[:, None]
-        places, columns = np.nonzero(allowed)
-        rows = candidates[places, columns]
-        order = np.lexsort((self._ids.order[rows], keys[places, columns], places))
-        rows = rows[order]  # lexsort leaves the places as they are: they are sorted already
-        ranks = np.arange(len(rows)) - np.searchsorted(places, places)
-        kept = ranks < self._count  # all, unless two hashes are equal
-        chosen = np.full((len(queries), self._count), -1)
-        chosen[places[kept], ranks[kept]] = rows[kept]
-        for place in np.flatnonzero(chosen[:, -1] < 0).tolist():
-            drawn: list[int] = chosen[place][chosen[place] >= 0].tolist()
-            query_id = queries[place].query_id
-            chosen[place] = _draw(
-                self._ids, drawn, relevant[place], query_id, self._count, self._key
-            )
-        return chosen
-
-    def _relevant(self, queries: Sequence[Row]) -> list[list[int]]:
-        """Return the rows of the passages relevant to each query."""
-        doc_ids = [doc_id for query in queries for doc_id in query.relevant_doc_ids]
-        places = iter(self._ids.rows(doc_ids))
-        return [
-            [place for place in islice(places, len(query.relevant_doc_ids)) if place is not None]
-            for query in queries
-        ]
-
-
-def _draw(
-    ids: PassageIds,
-    drawn: Sequence[int],
-    relevant: Sequence[int],
-    query_id: str,
-    count: int,
-    key: bytes,
-) -> list[int]:
-    """Fill up a query's negatives with other passages of the collection, none of them relevant."""
-    drawn = list(drawn)
-    taken = {*drawn, *relevant}
-    if len(ids) - len(taken) < count - len(drawn):
-        raise DataError(
-            f"{len(ids)} passages are too few to give query {query_id!r} {count} negatives"
+    if collection.address is None:
+        raise UsageError(
+            "the machines of a cluster cannot read a collection that has no path and no name: "
+            "leave --ray out"
         )
-    turn = 0
-    while len(drawn) < count:
-        text = f"{query_id}\0{turn}".encode()
-        digest = hashlib.blake2b(text, digest_size=16, key=key).digest()
-        passage = int(ids.sorted[int.from_bytes(digest, "little") % len(ids)])
-        if passage not in taken:
-            drawn.append(passage)
-            taken.add(passage)
-        turn += 1
-    return drawn
+    return collection.address
 
 
-_LARGEST = np.iinfo(np.uint64).max
+# A process opens an index once for all its tasks.
+@lru_cache(maxsize=1)
+def named_index(address: str, passages: str, parameters: Bm25Parameters, stemmed_by: str) -> Bm25:
+    """Return BM25's index of a collection that another process has named; for tasks.
 
+    Args:
+        address: what `shared_address` returned.
+        passages: the digest of its passages.
+        parameters: the parameters of the ranking.
+        stemmed_by: what `stemmer_version` returned where the tasks come from.
 
-def _hashes(names: Iterable[str], key: bytes = b"") -> npt.NDArray[np.uint64]:
-    """Return the 64-bit BLAKE2b of each name, little-endian."""
-    digests = (hashlib.blake2b(name.encode(), digest_size=8, key=key).digest() for name in names)
-    return np.frombuffer(b"".join(digests), "<u8")
+    Raises:
+        NotFoundError: if this machine does not find the collection.
+        UsageError: if it finds other passages there, or has another version of the stemmer.
+    """
+    installed = stemmer_version(parameters.stemmer)
+    if installed != stemmed_by:
+        raise UsageError(
+            f"this machine has {installed}, and the tasks come from one with {stemmed_by}: install "
+            "the same version on all machines"
+        )
+    collection = open_collection(address)
+    digests = [passages]
 
+    def stream(stage: str) -> Iterator[Passage]:
+        del stage
+        digest = ContentDigest()
+        for passage in collection.passages():
+            digest.add(passage)
+            yield passage
+        digests[:] = [digest.hexdigest()]
 
-def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Apply the finaliser of SplitMix64, a bijection that spreads every bit."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    index = kept_index(stream, lambda: digests[0], parameters)
+    if digests != [passages]:
+        raise UsageError(
+            f"the collection {address} has other passages on this machine: copy the same files to "
+            "all machines"
+        )
+    return index

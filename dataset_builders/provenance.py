@@ -60,10 +60,11 @@ LICENCES: Mapping[str, str] = MappingProxyType(
 )
 """Id of a licence, as in the Hub's cards -> the address of its text."""
 
-_OURS = "apache-2.0"
-
 MS_SHIFT = "cc-by-nc-sa-4.0"
 """The licence of the released labels, and of data sets made from MS MARCO's queries."""
+
+_KNOWN = {GENERATED: "apache-2.0", MS_MARCO: MS_SHIFT}
+"""Origin -> the licence that it settles."""
 
 _FROM_MS_MARCO = re.compile(r"(?:^|/)(?:neu|ms?)marco(?:[-/]|$)")
 """Finds MS MARCO's data, and translations of it, among the ids of ir_datasets."""
@@ -86,7 +87,7 @@ def decide_licence(collection: Mapping[str, Any], licence: str | None = None) ->
         UsageError: if the collection is known to have another licence, or the terms are not one
             line of text.
     """
-    known = _known(collection)
+    known = _KNOWN.get(origin_of(collection))
     if licence is None:
         return known or UNKNOWN
     text = licence.strip()
@@ -113,7 +114,7 @@ def licence_of(manifest: Manifest) -> str:
 def licence_terms(manifest: Manifest) -> str:
     """Return the sentences of a card on the licence."""
     licence, name = licence_of(manifest), manifest.collection["name"]
-    origin = _origin_of(manifest)
+    origin = origin_of(manifest.collection, manifest.edition)
     if origin == MS_MARCO:
         return (
             "MS MARCO is for non-commercial research; passages are not redistributed here. "
@@ -137,26 +138,13 @@ def licence_terms(manifest: Manifest) -> str:
     )
 
 
-def _origin_of(manifest: Manifest) -> str:
+def origin_of(collection: Mapping[str, Any], edition: str = "rebuilt") -> str:
     """Return where the queries of a data set come from: `MS_MARCO`, `GENERATED` or `OTHER`."""
-    if _is_ms_marco(manifest.collection) or manifest.edition != "rebuilt":
+    layout, name = collection.get("layout"), str(collection["name"])
+    from_ms_marco = layout == "ir_datasets" and _FROM_MS_MARCO.search(name)
+    if from_ms_marco or edition != "rebuilt":
         return MS_MARCO
-    return GENERATED if _is_generated(manifest.collection) else OTHER
-
-
-def _known(collection: Mapping[str, Any]) -> str | None:
-    if _is_generated(collection):
-        return _OURS
-    return MS_SHIFT if _is_ms_marco(collection) else None
-
-
-def _is_generated(collection: Mapping[str, Any]) -> bool:
-    return bool(collection.get("layout") == "generated")
-
-
-def _is_ms_marco(collection: Mapping[str, Any]) -> bool:
-    name = str(collection["name"])
-    return collection.get("layout") == "ir_datasets" and bool(_FROM_MS_MARCO.search(name))
+    return GENERATED if layout == "generated" else OTHER
 
 
 TITLES: Mapping[str, str] = {
@@ -243,7 +231,7 @@ def responsible_use(manifest: Manifest) -> dict[str, str]:
     Args:
         manifest: the manifest; what is said depends on the collection that it names.
     """
-    by_origin = _BY_ORIGIN.get(_origin_of(manifest), _OTHER)
+    by_origin = _BY_ORIGIN.get(origin_of(manifest.collection, manifest.edition), _OTHER)
     name = str(manifest.collection["name"])
     texts = {**_ANY, **{field: text.format(name=name) for field, text in by_origin.items()}}
     if manifest.edition != "rebuilt":

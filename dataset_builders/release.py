@@ -1,53 +1,58 @@
-"""The official edition: a checkout of the release of 2022, read strictly and kept as it is.
+"""The official edition: released files, read strictly and imported as they are.
 
-The release (`RELEASE_URL`; MS-Shift, ECIR 2023, footnote 3) holds ten test sets, each a file of
-queries and a file of qrels. It has no validation queries; see `importing`.
+The release of 2022 (`RELEASE_URL`; MS-Shift, ECIR 2023, footnote 3) holds ten test sets, each a
+file of queries and a file of qrels. Its training queries are one file,
+``TRAIN/queries_clustering.tsv``: 398,792 of MS MARCO's with a header line, the cluster of each in
+every shift, and whether it is trained on there. It has texts and no ids, so that they are joined to
+MS MARCO by their text. Source: the README of the release, and the notebook beside it, which shows
+the first and the last rows. ReSTTest's release is read by `zhan`.
 
-Its training queries are one file, ``TRAIN/queries_clustering.tsv``: 398,792 of MS MARCO's with a
-header line, the cluster of each in every shift, and whether it is trained on there. It has texts
-and no ids, so that they are joined to MS MARCO by their text. Source: the README of the release,
-and the notebook beside it, which shows the first and the last rows.
+The papers stop training early by 1,600 validation queries that no shift touches (MS-Shift, section
+4); the files of 2022 do not say which. We sample ours by keyed hash from the joined training
+queries that no test set and no training set of the release holds.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection as Sized
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from msshift_bench.data import Collection, sha256_of
-from msshift_bench.dataset_builders.cut import Cut, cut_table
+import pyarrow as pa
+
+from msshift_bench.data import Collection, Manifest, open_collection, sha256_of
+from msshift_bench.dataset_builders.cut import VALIDATION_SIZE, Cut, cut_table, sample, shrink
 from msshift_bench.dataset_builders.groups import word_count
+from msshift_bench.dataset_builders.provenance import MS_SHIFT
+from msshift_bench.dataset_builders.write import write_dataset
+from msshift_bench.dataset_builders.zhan import RULE, read_resttest
 from msshift_bench.errors import (
     CollectionError,
     DataError,
     FindingLog,
     NotFoundError,
+    UnknownNameError,
     UsageError,
     quoted,
 )
 from msshift_bench.plumbing import MAX_RELEVANCE, tsv_rows
 from msshift_bench.records import OTHERS, Grouping, Row
-from msshift_bench.shifts import get_shift
+from msshift_bench.shifts import DATASET_NAME, get_shift
 
 __all__ = [
-    "JoinedQuery",
     "LENGTH_CUT",
     "OFFICIAL_SHIFTS",
     "OfficialRelease",
     "OfficialTestSet",
-    "OfficialTraining",
     "RELEASE_URL",
-    "RULE",
     "TRAINING_COLUMNS",
     "TRAINING_FILE",
     "TrainingRow",
+    "import_official",
     "read_official",
     "read_test_sets",
-    "read_training",
     "release_files",
     "spellings",
     "training_rows",
@@ -55,9 +60,6 @@ __all__ = [
 
 RELEASE_URL = "https://github.com/naver/ms-marco-shift"
 """The release's address."""
-
-RULE = "official-2022"
-"""The rule of an imported grouping: the labels of the release's authors."""
 
 OFFICIAL_SHIFTS = ("topics", "wh-words", "length")
 """The shifts that the release holds."""
@@ -109,28 +111,17 @@ class TrainingRow(NamedTuple):
     """One line of the training file.
 
     Attributes:
-        text: the query's text, as it stands in the line.
+        text: the query's text, as it stands in the line, or where joined, in the collection.
         groups: shift -> group, or `OTHERS`.
         trained: the shifts in which the query is trained on.
+        relevant: once it is joined to a query of the collection, doc_id -> relevance of the
+            passages judged relevant to that.
     """
 
     text: str
     groups: Mapping[str, str]
     trained: frozenset[str]
-
-
-class JoinedQuery(NamedTuple):
-    """A query of the collection that a row joined, trained on or not.
-
-    Attributes:
-        text: the query's text.
-        groups: shift -> group, or `OTHERS`.
-        relevant: doc_id -> relevance of the passages judged relevant to it.
-    """
-
-    text: str
-    groups: Mapping[str, str]
-    relevant: Mapping[str, int]
+    relevant: Mapping[str, int] = {}
 
 
 def training_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, TrainingRow]]:
@@ -174,118 +165,6 @@ def spellings(text: str) -> tuple[str, ...]:
     return (text,)
 
 
-def read_training(
-    path: Path, collection: Collection, tested: Mapping[str, Sized[str]]
-) -> OfficialTraining:
-    """Read the training file and give its queries ids and relevant passages.
-
-    A row joins every query of the collection that has exactly its text and a relevant passage; if
-    there are several, each takes part with its own qrels. If rows repeat a text, the first counts.
-    A shift does not train on its own test queries.
-
-    Args:
-        path: the file.
-        collection: MS MARCO's training queries and qrels, in the raw text variant: ir_datasets
-            repairs double-encoded characters, and rows that hold some do not join repaired texts.
-        tested: shift -> the ids of its test queries.
-
-    Raises:
-        CollectionError: if the file, the queries or the qrels are malformed.
-        DataError: if no row joins.
-    """
-    training = OfficialTraining(collection, tested)
-    findings = FindingLog()
-    for line, row in training_rows(path, findings):
-        training.take(line, row)
-    findings.stop_if_any(CollectionError, f"{path} is malformed:")
-    if not training.joined:
-        raise DataError(
-            f"none of the {training.read} queries of {path} is a query of {collection.name} with a "
-            "relevant passage; give the collection that holds MS MARCO's training queries"
-        )
-    return training
-
-
-class OfficialTraining:
-    """The training queries, which take their ids and relevant passages from a collection.
-
-    Attributes:
-        read: the rows taken of the training file.
-        matched: those that joined a query.
-        joined: query_id -> every query that a row joined.
-        rows: shift -> training rows.
-        test_queries: shift -> ids of test queries that the file would train on.
-        odd: oddity -> the lines that have it.
-    """
-
-    def __init__(self, collection: Collection, tested: Mapping[str, Sized[str]]) -> None:
-        self.read = self.matched = 0
-        self.joined: dict[str, JoinedQuery] = {}
-        self.rows: dict[str, list[Row]] = {shift: [] for shift in _CLUSTERS}
-        self.test_queries: dict[str, list[str]] = {shift: [] for shift in _CLUSTERS}
-        self.odd: dict[str, list[int]] = {what: [] for what in _ODD}
-        self._tested = tested
-        self._collection = collection
-        self._relevant = collection.qrels.graded()
-        self._ids: dict[str, list[str]] = {}
-        for query_id, text in collection.queries:
-            ids = self._ids.setdefault(text, [])
-            if query_id in self._relevant:
-                ids.append(query_id)
-        self._seen: dict[str, TrainingRow] = {}
-
-    def report(self) -> dict[str, object]:
-        """Return how many rows joined, and which did not; JSON values only."""
-        return {
-            "rows": self.read,
-            "joined": self.matched,
-            "collection": self._collection.name,
-            "text": self._collection.text_variant,
-            **{
-                what: {"rows": len(lines), "first_lines": lines[:_LISTED]}
-                for what, lines in self.odd.items()
-            },
-            "test_queries": {shift: sorted(ids) for shift, ids in self.test_queries.items()},
-        }
-
-    def take(self, line: int, row: TrainingRow) -> None:
-        """Join a row of the training file."""
-        self.read += 1
-        text = next((s for s in spellings(row.text) if s in self._ids), row.text)
-        earlier = self._seen.setdefault(text, row)
-        if earlier is not row:
-            self.odd["repeated"].append(line)
-            if earlier[1:] != row[1:]:
-                self.odd["contradictory"].append(line)
-            return
-        if (word_count(text) < LENGTH_CUT) != (row.groups["length"] == "short"):
-            self.odd["other_length"].append(line)
-        if any(row.groups[shift] == OTHERS for shift in row.trained):
-            self.odd["trained_on_others"].append(line)
-        query_ids = self._ids.get(text)
-        if not query_ids:
-            what = "unknown_text" if query_ids is None else "without_relevant_passage"
-            self.odd[what].append(line)
-            return
-        self.matched += 1
-        if len(query_ids) > 1:
-            self.odd["several_query_ids"].append(line)
-        for query_id in query_ids:
-            self.joined[query_id] = JoinedQuery(text, row.groups, self._relevant[query_id])
-        for shift in row.trained:
-            group = row.groups[shift]
-            if group != OTHERS:
-                self._train(shift, group, text, query_ids)
-
-    def _train(self, shift: str, group: str, text: str, query_ids: Sequence[str]) -> None:
-        for query_id in query_ids:
-            if query_id in self._tested[shift]:
-                self.test_queries[shift].append(query_id)
-            else:
-                row = Row.judged(query_id, text, group, self._relevant[query_id])
-                self.rows[shift].append(row)
-
-
 @dataclass(frozen=True, slots=True)
 class OfficialTestSet:
     """One test set as its two files hold it.
@@ -316,21 +195,21 @@ class OfficialTestSet:
 
 @dataclass(frozen=True, slots=True)
 class OfficialRelease:
-    """An imported release.
+    """A release that has been read.
 
     Attributes:
         shifts: the shifts, cut as released, ready to be written. A query may stand in the test
             sets of two groups of question words: the table then holds it once for each.
         report: the manifest's facts on the import; JSON values only.
         texts: whether the rows hold the queries' texts; else they are empty.
-        joined: query_id -> every training query that was found in the collection, trained on or
-            not; see `read_training`.
+        joined: query_id -> its row, for every training query that was found in the collection,
+            trained on or not.
     """
 
     shifts: tuple[Cut, ...]
     report: Mapping[str, object]
     texts: bool = True
-    joined: Mapping[str, JoinedQuery] = field(default_factory=dict)
+    joined: Mapping[str, TrainingRow] = field(default_factory=dict)
 
 
 def release_files(folder: Path) -> dict[str, Path]:
@@ -435,16 +314,20 @@ def _read_qrel(path: Path, findings: FindingLog) -> dict[str, dict[str, int]]:
     return relevant
 
 
-def read_official(folder: Path, *, collection: Collection | None = None) -> OfficialRelease:
-    """Import a checkout of the release.
+def read_official(folder: Path, collection: Collection | None = None) -> OfficialRelease:
+    """Read a checkout of the release of 2022.
 
     The test sets are taken as they are, without the queries that have qrels but no text. The
-    training queries are imported if the checkout holds their file.
+    training queries are imported if the checkout holds their file. A row of it joins every query of
+    the collection that has exactly its text and a relevant passage; if there are several, each
+    takes part with its own qrels. If rows repeat a text, the first counts. A shift does not train
+    on its own test queries.
 
     Args:
         folder: the checkout, which holds ``EVAL`` and perhaps ``TRAIN``.
-        collection: MS MARCO's training queries and qrels, to which the release's training queries
-            are joined; not read if the checkout holds none.
+        collection: MS MARCO's training queries and qrels, in the raw text variant: ir_datasets
+            repairs double-encoded characters, and rows that hold some do not join repaired texts.
+            Not read if the checkout holds no training queries.
 
     Raises:
         NotFoundError: if the folder is no checkout of the release.
@@ -456,23 +339,46 @@ def read_official(folder: Path, *, collection: Collection | None = None) -> Offi
     files = release_files(folder)
     sets = read_test_sets(folder)
     _check_usable(sets, folder)
-    training = None
+    cuts: list[Cut] = []
+    joined: dict[str, TrainingRow] = {}
+    training: dict[str, object] | None = None
     if TRAINING_FILE in files:
         if collection is None:
             raise UsageError(
                 f"{files[TRAINING_FILE]} knows its queries by their text alone; give the "
                 "collection that has their ids and qrels, e.g. msmarco-passage/train"
             )
-        tested = {
-            shift: {q for s in sets if s.shift == shift for q in s.queries}
-            for shift in OFFICIAL_SHIFTS
+        joined, training = _read_training(files[TRAINING_FILE], collection)
+    left_out = {}
+    for shift in OFFICIAL_SHIFTS:
+        of_shift = [test_set for test_set in sets if test_set.shift == shift]
+        tested = {query_id for test_set in of_shift for query_id in test_set.queries}
+        trained = {
+            query_id: row
+            for query_id, row in joined.items()
+            if shift in row.trained and row.groups[shift] != OTHERS
         }
-        training = read_training(files[TRAINING_FILE], collection, tested)
+        left_out[shift] = sorted(tested.intersection(trained))
+        rows = (
+            {}
+            if training is None
+            else {
+                "train": [
+                    Row.judged(query_id, row.text, row.groups[shift], row.relevant)
+                    for query_id, row in trained.items()
+                    if query_id not in tested
+                ]
+            }
+        )
+        rows["test"] = sorted(
+            Row.judged(query_id, text, test_set.group, test_set.relevant[query_id])
+            for test_set in of_shift
+            for query_id, text in test_set.queries.items()
+        )
+        grouping = Grouping(shift, {}, RULE, {"upstream": RELEASE_URL})
+        cuts.append(Cut(grouping, cut_table(rows)))
     return OfficialRelease(
-        shifts=tuple(
-            _cut(shift, [s for s in sets if s.shift == shift], training)
-            for shift in OFFICIAL_SHIFTS
-        ),
+        shifts=tuple(cuts),
         report={
             "upstream": RELEASE_URL,
             "test_sets": {
@@ -480,10 +386,10 @@ def read_official(folder: Path, *, collection: Collection | None = None) -> Offi
                 for s in sets
             },
             "orphans": {s.group: list(s.orphans) for s in sets if s.orphans},
-            "training": None if training is None else training.report(),
+            "training": None if training is None else {**training, "test_queries": left_out},
             "files": {name: sha256_of(path) for name, path in files.items()},
         },
-        joined={} if training is None else training.joined,
+        joined=joined,
     )
 
 
@@ -500,12 +406,238 @@ def _check_usable(sets: Iterable[OfficialTestSet], folder: Path) -> None:
     findings.stop_if_any(CollectionError, f"the test sets in {folder} cannot be scored:")
 
 
-def _cut(shift: str, sets: Sequence[OfficialTestSet], training: OfficialTraining | None) -> Cut:
-    test = sorted(
-        Row.judged(query_id, text, test_set.group, test_set.relevant[query_id])
-        for test_set in sets
-        for query_id, text in test_set.queries.items()
+def _read_training(
+    path: Path, collection: Collection
+) -> tuple[dict[str, TrainingRow], dict[str, object]]:
+    """Join the training file to a collection; see `read_official`.
+
+    Returns:
+        The queries that a row joined, and how many rows did, and which did not: JSON values.
+    """
+    relevant = collection.qrels.graded()
+    ids: dict[str, list[str]] = {}
+    for query_id, text in collection.queries:
+        ids.setdefault(text, []).extend([query_id] if query_id in relevant else [])
+    joined: dict[str, TrainingRow] = {}
+    odd: dict[str, list[int]] = {what: [] for what in _ODD}
+    seen: dict[str, TrainingRow] = {}
+    count = matched = 0
+    findings = FindingLog()
+    for line, row in training_rows(path, findings):
+        count += 1
+        text = next((s for s in spellings(row.text) if s in ids), row.text)
+        earlier = seen.setdefault(text, row)
+        if earlier is not row:
+            odd["repeated"].append(line)
+            if earlier[1:] != row[1:]:
+                odd["contradictory"].append(line)
+            continue
+        if (word_count(text) < LENGTH_CUT) != (row.groups["length"] == "short"):
+            odd["other_length"].append(line)
+        if any(row.groups[shift] == OTHERS for shift in row.trained):
+            odd["trained_on_others"].append(line)
+        if not ids.get(text):
+            odd["without_relevant_passage" if text in ids else "unknown_text"].append(line)
+            continue
+        matched += 1
+        if len(ids[text]) > 1:
+            odd["several_query_ids"].append(line)
+        for query_id in ids[text]:
+            joined[query_id] = row._replace(text=text, relevant=relevant[query_id])
+    findings.stop_if_any(CollectionError, f"{path} is malformed:")
+    if not joined:
+        raise DataError(
+            f"none of the {count} queries of {path} is a query of {collection.name} with a "
+            "relevant passage; give the collection that holds MS MARCO's training queries"
+        )
+    report = {
+        "rows": count,
+        "joined": matched,
+        "collection": collection.name,
+        "text": collection.text_variant,
+        **{
+            what: {"rows": len(lines), "first_lines": lines[:_LISTED]}
+            for what, lines in odd.items()
+        },
+    }
+    return joined, report
+
+
+_SEED = 0
+"""The seed of the validation queries."""
+
+_MS_MARCO = {"name": "msmarco-passage", "layout": "ir_datasets", "text": "raw"}
+"""The collection that the released ids refer to, if none is given."""
+
+
+def import_official(
+    sources: Sequence[str | Path],
+    folder: str | Path = DATASET_NAME,
+    *,
+    collection: Collection | str | Path | None = None,
+    shifts: Sequence[str] = (),
+    nano: bool = False,
+    texts: bool = True,
+    overwrite: bool = False,
+    workers: int = 1,
+) -> Manifest:
+    """Write the released test sets, and the training sets if they are at hand, as they are.
+
+    The releases name no validation queries. If training queries are imported, some that nothing
+    else uses become validation queries; see `_add_validation`. The manifest's parameters say
+    how many.
+
+    Args:
+        sources: checkouts of the MS-Shift release (with ``EVAL``) and of ReSTTest (with
+            ``resttest_files``).
+        folder: the folder to write.
+        collection: MS MARCO's queries, or what `open_collection` takes: for the texts of ReSTTest,
+            whose release has none, and for the training file of MS-Shift, which has no ids.
+        shifts: only these; all that the sources hold, if empty.
+        nano: write a small part of every split; see `cut.shrink`.
+        texts: whether rows hold the queries' texts.
+        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
+            part of it, or the data set of another collection.
+        workers: threads that write files.
+
+    Returns:
+        The manifest of what was written.
+
+    Raises:
+        NotFoundError: if a source is neither release.
+        UnknownNameError: for a shift that no source holds.
+        UsageError: if a collection is needed and not given, two sources hold the same shift, or
+            the folder must not be replaced.
+        DataError: if a file fails a check, or the collection holds no query of the releases.
+    """
+    if collection is not None:
+        collection = open_collection(collection)
+    releases = [_read(Path(source).expanduser(), collection) for source in sources]
+    validated, validation = _add_validation(releases)
+    if collection is not None:
+        _check_theirs(collection, validated)
+    cuts = {}
+    for cut in validated:
+        if cut.shift.name in cuts:
+            raise UsageError(f"two sources hold the shift {cut.shift.name}")
+        cuts[cut.shift.name] = cut
+    for name in shifts:
+        if name not in cuts:
+            raise UnknownNameError("shift in these sources", name, cuts)
+    chosen = [cut for name, cut in cuts.items() if not shifts or name in shifts]
+    chosen_names = {cut.shift.name for cut in chosen}
+    if texts and not all(
+        release.texts
+        for release in releases
+        if any(cut.shift.name in chosen_names for cut in release.shifts)
+    ):
+        raise UsageError(
+            "resttest is released without texts; give the collection that holds its queries, "
+            "or leave all texts out with --ids-only"
+        )
+    return write_dataset(
+        Path(folder),
+        [shrink(cut, seed=0) if nano else cut for cut in chosen],
+        edition=RULE,
+        collection={
+            **(_MS_MARCO if collection is None else collection.provenance()),
+            "licence": MS_SHIFT,
+        },
+        parameters={
+            "nano": nano,
+            "validation": dict(validation),
+            "releases": [dict(release.report) for release in releases],
+        },
+        texts=texts,
+        overwrite=overwrite,
+        workers=workers,
     )
-    rows = {"test": test} if training is None else {"train": training.rows[shift], "test": test}
-    grouping = Grouping(shift, {}, RULE, {"upstream": RELEASE_URL})
-    return Cut(grouping, cut_table(rows), tuple(rows))
+
+
+def _add_validation(
+    releases: Sequence[OfficialRelease],
+) -> tuple[Sequence[Cut], Mapping[str, object]]:
+    """Give all shifts that have training queries the same validation queries.
+
+    A query that has the id or the text of a training or test query of any shift is left out. The
+    sample does not depend on which shifts are written.
+
+    Args:
+        releases: all releases that are imported together.
+
+    Returns:
+        The shifts, in the order in which they were given, and the manifest's facts on the
+        validation queries: ``queries``, their number, and, if it is 0, ``why``. If no query is left
+        to sample from, no shift has the split ``validation``.
+    """
+    cuts = [cut for release in releases for cut in release.shifts]
+    joined = {id_: row for release in releases for id_, row in release.joined.items()}
+    if not joined:
+        return cuts, {"queries": 0, "why": "no training queries were joined to a collection"}
+    used_ids, used_texts = (
+        {value for cut in cuts for value in cut.table[name].to_pylist()}
+        for name in ("query_id", "text")
+    )
+    free = [
+        query_id
+        for query_id, row in joined.items()
+        if query_id not in used_ids and row.text not in used_texts
+    ]
+    if not free:
+        why = "every joined query is trained on or tested with in some shift"
+        return cuts, {"queries": 0, "why": why}
+    sampled = sample(free, VALIDATION_SIZE, seed=_SEED, purpose="validation")
+    chosen = [(query_id, joined[query_id]) for query_id in sorted(sampled)]
+
+    def validated(cut: Cut) -> Cut:
+        name = cut.shift.name
+        rows = [
+            Row.judged(query_id, row.text, row.groups.get(name, OTHERS), row.relevant)
+            for query_id, row in chosen
+        ]
+        table = pa.concat_tables([cut.table, cut_table({"validation": rows})]).sort_by("query_id")
+        return replace(cut, table=table)
+
+    facts = {"queries": len(chosen), "sampled_from": len(free), "seed": _SEED}
+    cuts = [
+        validated(cut) if release.joined else cut for release in releases for cut in release.shifts
+    ]
+    return cuts, facts
+
+
+def _check_theirs(collection: Collection, cuts: Sequence[Cut]) -> None:
+    """Check that a collection holds a query of the releases, since the manifest names it as theirs.
+
+    A release of test queries is read without it, so that nothing else would notice another one.
+    """
+    texts = dict(collection.queries)
+    rows = (row for cut in cuts for row in cut.values("query_id", "text"))
+    if not any(texts.get(query_id) == text for query_id, text in rows):
+        raise DataError(
+            f"{collection.name} holds none of the released queries; give the collection that they "
+            "are from, MS MARCO's, or leave --collection and MSSHIFT_COLLECTION out (in Python, "
+            "collection)"
+        )
+
+
+def _read_resttest(folder: Path, collection: Collection | None) -> OfficialRelease:
+    cut, report = read_resttest(folder, collection)
+    return OfficialRelease((cut,), report, texts=collection is not None)
+
+
+_READERS: Mapping[str, Callable[[Path, Collection | None], OfficialRelease]] = {
+    "EVAL": read_official,
+    "resttest_files": _read_resttest,
+}
+"""The folder by which a checkout is recognised -> the function that reads it."""
+
+
+def _read(source: Path, collection: Collection | None) -> OfficialRelease:
+    for name, reader in _READERS.items():
+        if (source / name).is_dir():
+            return reader(source, collection)
+    raise NotFoundError(
+        f"{source} is no release that can be imported: it holds neither "
+        f"{' nor '.join(_READERS)}; give a checkout of MS-Shift's or of ReSTTest's files "
+        "(typing errors of CharacterBERT-DR: 'msshift import')"
+    )

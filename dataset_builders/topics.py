@@ -1,47 +1,76 @@
 """The shifts whose groups are clusters of query embeddings: `topics` and, built, `resttest`.
 
 Topics lie far apart. Source: MS-Shift (ECIR 2023), section 3.1, "Query Topics". The three steps
-are functions of their own: `kmeans.kmeans` makes clusters, `clustering.select_farthest` chooses the
-five that lie farthest apart, and `clustering.grow` joins their neighbours to them.
+are functions of their own: `kmeans.kmeans` makes clusters, `clusters.select_farthest` chooses the
+five that lie farthest apart, and `clusters.grow` joins their neighbours to them.
 
 Buckets hold every query, whether for training or for test. Source: Zhan et al., Evaluating
 Interpolation and Extrapolation Performance of Neural Retrieval Models (CIKM 2022), section 4.1.3.
 The paper publishes neither its encoder nor its parameters, so that these buckets are others than
-the released ones; see `zhan`, which imports those.
+the released ones; see `zhan`, which reads those.
+
+Published topics are checked in three ways. `replay_topics` computes nothing in floating point, so
+it gives the same rows on every machine. `verify_topics` embeds the queries again and assigns them
+to the published centroids: noise may move a query only if two centroids are almost equally near.
+`retrain_topics` repeats everything. It gives the same clusters if the embeddings are the same
+bytes; if they are not, every iteration of k-means amplifies the noise, and nothing is promised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import Collection, Dataset, QueryColumns, sha256_of
-from msshift_bench.dataset_builders.clustering import Clustering, cluster_queries, margins_summary
-from msshift_bench.dataset_builders.kmeans import kmeans
-from msshift_bench.dataset_builders.top_terms import example_queries, most_central, top_terms
+from msshift_bench.data import (
+    Collection,
+    Dataset,
+    Manifest,
+    QueryColumns,
+    open_dataset,
+    sha256_of,
+)
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.clusters import (
+    Clustering,
+    cluster_queries,
+    margins_summary,
+    most_central,
+    top_terms,
+)
+from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table, sample_validation
+from msshift_bench.dataset_builders.groups import shift_of_rule
+from msshift_bench.dataset_builders.kmeans import assign, kmeans
 from msshift_bench.encoders import Embeddings, EncoderSpec, choose_encoder, embed_queries
-from msshift_bench.errors import DataError, IntegrityError, UnknownNameError
+from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Grouping
-from msshift_bench.shifts import get_shift
+from msshift_bench.shifts import SHIFTS, holds_triples
 
 __all__ = [
+    "AGREEMENT",
     "ASSIGNMENTS",
     "BUCKETS",
     "Buckets",
     "CENTRES",
     "CENTROIDS",
+    "MARGIN",
     "PublishedTopics",
+    "Retrained",
+    "Verified",
     "embed_for_groups",
     "group_by_bucket",
     "group_by_topic",
+    "replay_topics",
+    "retrain_topics",
+    "verify_topics",
 ]
-
 
 ASSIGNMENTS = "topics-clusters/assignments.parquet"
 CENTROIDS = "topics-clusters/centroids.parquet"
@@ -150,7 +179,7 @@ def group_by_topic(
         progress: called with ``(stage, done, total)``.
         encoder: see `embed_for_groups`.
         pooling: see `embed_for_groups`.
-        topic_size: queries per topic, about; see `clustering.TOPIC_SCALE_RULE`.
+        topic_size: queries per topic, about; see `clusters.TOPIC_SCALE_RULE`.
         published: use these clusters, and embed nothing.
 
     Raises:
@@ -158,9 +187,7 @@ def group_by_topic(
         NotFoundError: if there is no such encoder.
         DataError: if the queries are too few, or are not those of the published clusters.
     """
-    shift = get_shift("topics")
-    if rule not in shift.rules:
-        raise UnknownNameError("topics rule", rule, shift.rules)
+    shift = shift_of_rule("topics", rule)
     if published is None:
         embeddings = embed_for_groups(
             queries,
@@ -201,7 +228,14 @@ def group_by_topic(
         {name: parameters[name] for name in ("embedding", "clustering")},
         found={
             "terms": {group: terms[group] for group in shift.groups},
-            "examples": example_queries(clustering),
+            "examples": {
+                f"C{number}": most_central(
+                    clustering.query_ids,
+                    clustering.margins,
+                    np.flatnonzero(clustering.labels == native),
+                )
+                for number, (native, *_) in enumerate(clustering.groups)
+            },
             "margins": margins_summary(clustering.margins),
         },
         tables={ASSIGNMENTS: assignments, CENTROIDS: centroids},
@@ -215,7 +249,7 @@ class Buckets:
     Attributes:
         query_ids: ascending.
         labels: shape (n,): the bucket of each query, from 0 on.
-        margins: shape (n,), from 0 to 1; see `nearest.assign`.
+        margins: shape (n,), from 0 to 1; see `kmeans.assign`.
         centroids: shape (k, d).
         parameters: what made them, for a manifest; JSON values.
     """
@@ -302,9 +336,7 @@ def group_by_bucket(
         DataError: if fewer than five of the vectors are distinct, or the queries are not those of
             the published buckets.
     """
-    shift = get_shift("resttest")
-    if rule not in shift.rules:
-        raise UnknownNameError("resttest rule", rule, shift.rules)
+    shift = shift_of_rule("resttest", rule)
     groups = tuple(shift.groups)
     if published is None:
         embeddings = embed_for_groups(
@@ -364,3 +396,266 @@ def group_by_bucket(
         },
         tables=buckets.to_tables(groups),
     )
+
+
+AGREEMENT = 0.9999
+"""The share of queries that `verify_topics` must find in their published clusters."""
+
+MARGIN = 1e-3
+"""The greatest margin at which it may find a query in another one."""
+
+
+def replay_topics(
+    published: Dataset | str | Path,
+    collection: Collection,
+    folder: str | Path,
+    *,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> tuple[Manifest, list[str]]:
+    """Build a published data set again, its topics from the published clusters.
+
+    Args:
+        published: the data set.
+        collection: the collection that it was built from.
+        folder: the folder to write.
+        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
+            part of it, or the data set of another collection.
+        progress: called with ``(stage, done, total)``.
+
+    Returns:
+        The manifest of the new data set, and the splits (``config/split``) whose rows differ from
+        the published ones: none, if the collection is the same.
+
+    Raises:
+        DataError: if it publishes no clusters, or the collection holds other queries.
+        UsageError: if it was imported, not built, is a small part of a build with given test
+            queries, or holds training sets for test queries of their own.
+    """
+    dataset = open_dataset(published)
+    manifest = dataset.manifest
+    if manifest.edition != "rebuilt":
+        raise UsageError(
+            f"{dataset.folder} was imported ({manifest.edition}), so it cannot be replayed"
+        )
+    if sized := [name for name in manifest.shifts if SHIFTS[name].by_size]:
+        raise UsageError(
+            f"{dataset.folder} also holds {', '.join(sized)}, whose test queries lie in folders of "
+            "their own, so that it cannot be built again from the collection alone; build it with "
+            "the same options instead"
+        )
+    options: dict[str, dict[str, object]] = {
+        name: {"rule": facts["rule"]} for name, facts in manifest.shifts.items()
+    }
+    if BUCKETS in manifest.files:
+        options["resttest"]["published"] = Buckets.read(dataset)
+    options["topics"]["published"] = PublishedTopics.read(dataset)
+    rebuilt = build_dataset(
+        collection,
+        tuple(manifest.shifts),
+        folder,
+        options=options,
+        train_size=manifest.parameters.get("train_size"),
+        test_size=manifest.parameters.get("test_size"),
+        test_queries=_given_tests(dataset),
+        validation_size=manifest.parameters["validation_size"],
+        seed=manifest.parameters["seed"],
+        nano=manifest.parameters["nano"],
+        texts=manifest.texts,
+        licence=manifest.collection.get("licence"),
+        overwrite=overwrite,
+        progress=progress,
+    )
+    differing = [
+        f"{config}/{split}"
+        for config, splits in manifest.configs.items()
+        for split, entry in splits.items()
+        if not holds_triples(config) and entry.digest != rebuilt.configs[config][split].digest
+    ]
+    return rebuilt, differing
+
+
+def _given_tests(dataset: Dataset) -> frozenset[str] | None:
+    """Return the test queries that a build was given, from its test splits.
+
+    Raises:
+        UsageError: if it kept only a part of them.
+    """
+    manifest = dataset.manifest
+    if "test_queries" not in manifest.parameters:
+        return None
+    if manifest.parameters["nano"]:
+        raise UsageError(
+            f"{dataset.folder} holds a small part of the test queries that it was built with "
+            "(--nano), so its topics cannot be made again; build it with their file"
+        )
+    takers = [name for name in manifest.shifts if SHIFTS[name].takes_tests]
+    return frozenset(
+        row.query_id
+        for name in takers
+        for config in SHIFTS[name].configs
+        for row in dataset.rows(config, "test")
+    )
+
+
+def _set_aside(dataset: Dataset, query_ids: Sequence[str]) -> frozenset[str]:
+    """Return the queries that the topics of a build did not count; see `cluster_queries`."""
+    given = _given_tests(dataset) or frozenset()
+    return given | sample_validation(
+        query_ids,
+        size=dataset.manifest.parameters["validation_size"],
+        seed=dataset.manifest.parameters["seed"],
+        reserved=given,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The result of embedding the queries of published topics again.
+
+    Attributes:
+        queries: the number of queries.
+        same_bytes: whether the embeddings equal those of the build, byte by byte.
+        same_encoder: whether the encoder is the build's.
+        disagreements: query_id -> margin between its two nearest published centroids, for the
+            queries that lie nearest to another centroid than the one they were assigned to.
+    """
+
+    queries: int
+    same_bytes: bool
+    same_encoder: bool
+    disagreements: Mapping[str, float]
+
+    @property
+    def agreement(self) -> float:
+        """The share of queries in their published clusters."""
+        return 1 - len(self.disagreements) / self.queries
+
+    @property
+    def passed(self) -> bool:
+        """Whether all differences are within the noise; see `AGREEMENT` and `MARGIN`."""
+        return self.agreement >= AGREEMENT and all(
+            margin < MARGIN for margin in self.disagreements.values()
+        )
+
+
+def verify_topics(
+    published: Dataset | str | Path,
+    collection: Collection,
+    *,
+    encoder: str | None = None,
+    progress: Progress = silent,
+) -> Verified:
+    """Embed the queries again and check that they fall into their published clusters.
+
+    Args:
+        published: the data set.
+        collection: the collection that it was built from.
+        encoder: the encoder's folder or Hub id, if it is not the name in the manifest.
+        progress: called with ``(stage, done, total)``.
+
+    Raises:
+        DataError: if it publishes no clusters, or the collection holds other queries.
+        NotFoundError: if there is no such encoder.
+    """
+    topics, embeddings = _embed_again(open_dataset(published), collection, encoder, progress)
+    labels, margins = assign(embeddings.vectors, topics.clustering.centroids)
+    elsewhere = np.flatnonzero(labels != topics.clustering.labels)
+    return Verified(
+        queries=len(embeddings.query_ids),
+        same_bytes=embeddings.sha256 == topics.parameters["embedding"]["sha256"],
+        same_encoder=_same_encoder(embeddings, topics),
+        disagreements={embeddings.query_ids[row]: float(margins[row]) for row in elsewhere},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Retrained:
+    """The result of making published topics again from the texts.
+
+    Attributes:
+        same_bytes: whether the embeddings equal those of the build, byte by byte.
+        same_encoder: whether the encoder is the build's.
+        identical: whether every query is in its published cluster.
+        regrouped: share of the queries whose topic changes, when each new topic is named after
+            the published topic with which it shares most queries.
+    """
+
+    same_bytes: bool
+    same_encoder: bool
+    identical: bool
+    regrouped: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the promise holds: the same bytes give the same clusters."""
+        return self.identical or not self.same_bytes
+
+
+def retrain_topics(
+    published: Dataset | str | Path,
+    collection: Collection,
+    *,
+    encoder: str | None = None,
+    progress: Progress = silent,
+) -> Retrained:
+    """Embed and cluster the queries again, and compare with the published topics.
+
+    It takes the arguments of `verify_topics` and raises the same errors.
+
+    Raises:
+        UsageError: if the data set is a small part of a build with given test queries.
+    """
+    dataset = open_dataset(published)
+    topics, embeddings = _embed_again(dataset, collection, encoder, progress)
+    settings = topics.parameters["clustering"]
+    again = cluster_queries(
+        embeddings.query_ids,
+        embeddings.vectors,
+        k=settings["k"],
+        iterations=settings["iterations"],
+        seed=settings["seed"],
+        target=settings["target"],
+        set_aside=_set_aside(dataset, embeddings.query_ids),
+        progress=progress,
+    )
+    old, new = topics.clustering.labels_by_query(), again.labels_by_query()
+    shared = Counter((new[query_id], old[query_id]) for query_id in old)
+    kept: dict[str, int] = {}
+    taken: set[str] = set()
+    for (mine, theirs), count in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
+        if mine not in kept and theirs not in taken:
+            kept[mine] = count
+            taken.add(theirs)
+    return Retrained(
+        same_bytes=embeddings.sha256 == topics.parameters["embedding"]["sha256"],
+        same_encoder=_same_encoder(embeddings, topics),
+        identical=bool(np.array_equal(again.labels, topics.clustering.labels)),
+        regrouped=1 - sum(kept.values()) / len(old),
+    )
+
+
+def _embed_again(
+    dataset: Dataset, collection: Collection, encoder: str | None, progress: Progress
+) -> tuple[PublishedTopics, Embeddings]:
+    topics = PublishedTopics.read(dataset)
+    queries = ids_and_texts(queries_table(collection))
+    if topics.clustering.query_ids != tuple(sorted(queries.ids)):
+        raise DataError(
+            f"{dataset.folder} groups {len(topics.clustering.query_ids)} queries, and "
+            f"{collection.name} holds {len(queries)} others; give the collection it was built from"
+        )
+    settings: Mapping[str, Any] = topics.parameters["embedding"]
+    embeddings = embed_for_groups(
+        queries,
+        collection,
+        encoder=encoder or settings["encoder"],
+        pooling=settings.get("pooling"),
+        progress=progress,
+    )
+    return topics, embeddings
+
+
+def _same_encoder(embeddings: Embeddings, topics: PublishedTopics) -> bool:
+    settings: Mapping[str, Any] = topics.parameters["embedding"]
+    return bool(embeddings.facts["encoder_sha256"] == settings["encoder_sha256"])

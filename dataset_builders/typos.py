@@ -16,17 +16,19 @@ DL 2019 and 2020.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from msshift_bench.data import Variant, read_queries
-from msshift_bench.dataset_builders.keyed_draws import KeyedDraws
 from msshift_bench.errors import (
     CollectionError,
     DataError,
@@ -42,6 +44,7 @@ __all__ = [
     "EDITS",
     "EDIT_KINDS",
     "Edit",
+    "KeyedDraws",
     "LETTERS",
     "NEIGHBOURS",
     "SHORTEST",
@@ -92,6 +95,33 @@ NEIGHBOURS: Mapping[str, str] = MappingProxyType(
 
 # Apostrophes and the like belong to a word, unless they begin it.
 _WORD = re.compile(r"(?<![\w'*@-])[-'_*@]*((?:(?![-'_*@])\w)[\w'*@-]*)")
+
+
+class KeyedDraws:
+    """A stream of draws that a key decides.
+
+    Args:
+        key: e.g. the seed, the purpose and a query's id; other keys give independent draws.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key.encode()
+        self._drawn = 0
+
+    def below(self, end: int) -> int:
+        """Return a whole number from 0 to `end` - 1; all are equally likely, but for 1 in 2**50.
+
+        Args:
+            end: at least 1, and at most 2**14.
+        """
+        number = self._drawn.to_bytes(8, "big")
+        self._drawn += 1
+        drawn = hashlib.blake2b(number + self._key, digest_size=8).digest()
+        return int.from_bytes(drawn, "big") % end
+
+    def choose(self, items: Sequence[str]) -> str:
+        """Return one of the items, of which there is at least one."""
+        return items[self.below(len(items))]
 
 
 class Word(NamedTuple):
@@ -305,25 +335,19 @@ def _values(edits: Iterable[Edit], statistic: str) -> Iterable[str]:
 def _test(statistic: str, first: Counter[str], second: Counter[str]) -> ComparedEdits:
     from scipy.special import chdtrc
 
-    rows: list[tuple[int, int]] = []
-    rare = [0, 0]
-    for value in sorted({*first, *second}):
-        if first[value] + second[value] < _FEWEST:
-            rare = [rare[0] + first[value], rare[1] + second[value]]
-        else:
-            rows.append((first[value], second[value]))
-    if sum(rare):
-        rows.append((rare[0], rare[1]))
-    totals = [sum(row[side] for row in rows) for side in (0, 1)]
-    every = sum(totals)
-    chi_squared = 0.0
-    for row in rows:
-        for side in (0, 1):
-            expected = sum(row) * totals[side] / every if every else 0.0
-            if expected:
-                chi_squared += (row[side] - expected) ** 2 / expected
-    df = len(rows) - 1
-    p = float(chdtrc(df, chi_squared)) if df > 0 and all(totals) else 1.0
+    values = sorted({*first, *second})
+    counts = np.array([[side[value] for value in values] for side in (first, second)])
+    counts = counts.reshape(2, len(values))
+    rare = counts.sum(axis=0) < _FEWEST
+    cells = counts[:, ~rare]
+    if rare.any():
+        cells = np.column_stack([cells, counts[:, rare].sum(axis=1)])
+    totals = cells.sum(axis=1, keepdims=True)
+    expected = totals * cells.sum(axis=0) / max(1, cells.sum())
+    differing = expected > 0
+    chi_squared = float(((cells - expected)[differing] ** 2 / expected[differing]).sum())
+    df = cells.shape[1] - 1
+    p = float(chdtrc(df, chi_squared)) if df > 0 and totals.all() else 1.0
     return ComparedEdits(statistic, dict(first), dict(second), chi_squared, max(df, 0), p)
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -32,19 +33,20 @@ import pyarrow.compute as pc
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.data import Collection, QrelColumns, QueryColumns, read_test_folder, sha256_of
 from msshift_bench.dataset_builders.cut import Cut, cut_table
-from msshift_bench.dataset_builders.nearest import squared_distances
-from msshift_bench.dataset_builders.release import RULE, OfficialRelease
+from msshift_bench.dataset_builders.groups import shift_of_rule
+from msshift_bench.dataset_builders.kmeans import squared_distances
 from msshift_bench.dataset_builders.topics import embed_for_groups
-from msshift_bench.errors import DataError, FindingLog, NotFoundError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.plumbing import Progress, in_parallel, silent, slices
-from msshift_bench.records import OTHERS, PLACES, Grouping, Qrel, Row
+from msshift_bench.records import OTHERS, Grouping, Qrel, Row
 from msshift_bench.runs import read_qrels
-from msshift_bench.shifts import SIZED, get_shift
+from msshift_bench.shifts import EDITIONS, get_shift
 from msshift_bench.similarity import product_error, unit_rows
 
 __all__ = [
     "Nearness",
     "RESTTEST_URL",
+    "RULE",
     "order_by_nearness",
     "read_resttest",
     "resample_training",
@@ -53,20 +55,25 @@ __all__ = [
 RESTTEST_URL = "https://github.com/jingtaozhan/extrapolate-eval"
 """The address of the buckets' release."""
 
+RULE = EDITIONS[1]
+"""The rule of an imported grouping: the labels of the release's authors."""
+
 Judged = Mapping[str, frozenset[Qrel]]
 
 
-def read_resttest(folder: Path, collection: Collection | None = None) -> OfficialRelease:
+def read_resttest(
+    folder: Path, collection: Collection | None = None
+) -> tuple[Cut, dict[str, object]]:
     """Import the five buckets as the test sets of the shift ``resttest``.
 
     Args:
         folder: a checkout, which holds ``resttest_files``.
         collection: the source of the queries' texts, e.g. ``msmarco-passage/dev/small``. Without
-            it the texts are empty, and the result says so.
+            it the texts are empty.
 
     Returns:
         The shift with the split ``test``; group ``1`` holds the queries that a model trained on
-        buckets 2 to 5 extrapolates to.
+        buckets 2 to 5 extrapolates to. And the manifest's facts on the import: JSON values.
 
     Raises:
         NotFoundError: if the folder is no checkout, or a bucket's file is missing.
@@ -102,19 +109,15 @@ def read_resttest(folder: Path, collection: Collection | None = None) -> Officia
         for query_id, group in labels.items()
     )
     grouping = Grouping(shift.name, {}, RULE, {"upstream": RESTTEST_URL})
-    return OfficialRelease(
-        shifts=(Cut(grouping, cut_table({"test": rows}), ("test",)),),
-        report={
-            "upstream": RESTTEST_URL,
-            "test_sets": {
-                f"{shift.name}-{group}": {"queries": len(judged)}
-                for group, judged in relevant.items()
-            },
-            "collection": None if collection is None else collection.name,
-            "files": {name: sha256_of(files[name]) for name in sorted(files)},
+    report: dict[str, object] = {
+        "upstream": RESTTEST_URL,
+        "test_sets": {
+            f"{shift.name}-{group}": {"queries": len(judged)} for group, judged in relevant.items()
         },
-        texts=collection is not None,
-    )
+        "collection": None if collection is None else collection.name,
+        "files": {name: sha256_of(files[name]) for name in sorted(files)},
+    }
+    return Cut(grouping, cut_table({"test": rows})), report
 
 
 def _names(group: str) -> tuple[str, str]:
@@ -220,23 +223,17 @@ def order_by_nearness(train: Vectors, test: Vectors, *, progress: Progress = sil
     nearest = np.full(count, np.inf)
     progress("compare", 0, count * len(test))
     for tests in slices(len(test), _TESTS):
-        for places in _nearer(train, centres[tests], ranks):
-            rows, squared = places.rows, places.squared
-            nearer = places.ranks < ranks[rows]
-            nearer |= (places.ranks == ranks[rows]) & (squared < nearest[rows])
-            ranks[rows[nearer]] = places.ranks[nearer]
+        for rows, found, squared in _nearer(train, centres[tests], ranks):
+            nearer = found < ranks[rows]
+            nearer |= (found == ranks[rows]) & (squared < nearest[rows])
+            ranks[rows[nearer]] = found[nearer]
             nearest[rows[nearer]] = squared[nearer]
         progress("compare", min(tests.stop, len(test)) * count, count * len(test))
     return Nearness(np.lexsort((np.arange(count), nearest, ranks)), ranks, 1 - nearest / 2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """The ranks of some training queries for one test query, and their squared distances to it."""
-
-    rows: Ints
-    ranks: Ints
-    squared: Floats
+_Places: TypeAlias = tuple[Ints, Ints, Floats]
+"""Some training queries, their ranks for one test query, and their squared distances to it."""
 
 
 def _nearer(train: Vectors, centres: Floats, known: Ints) -> list[_Places]:
@@ -292,7 +289,7 @@ def _ranks(train: Vectors, centre: Floats, scores: Vectors, known: Ints, error: 
         before = len(values) - np.searchsorted(values, scores[about], side="right")
         ranks += sign * before
     chosen = np.searchsorted(about, rows)
-    return _Places(rows, ranks[chosen], squared[chosen])
+    return rows, ranks[chosen], squared[chosen]
 
 
 def _squared(train: Vectors, centre: Floats) -> Floats:
@@ -345,17 +342,19 @@ def resample_training(
         UsageError: if a size cannot be reached; the message says how many can.
         DataError: if test queries are among the training queries, or stand in two test sets.
     """
-    family = SIZED["restrain"]
-    if rule not in family.rules:
-        raise UnknownNameError("restrain rule", rule, family.rules)
+    family = shift_of_rule("restrain", rule)
     tests = _read_tests(test_sets)
     query_ids = queries["query_id"].to_pylist()
     rows = zip(query_ids, queries["text"].to_pylist(), strict=True)
     trainable = [(query_id, text) for query_id, text in rows if query_id not in set_aside]
     ids = [query_id for query_id, _ in trainable]
     _check_apart(query_ids, tests, collection)
-    for size in sizes:
-        _check_reachable(size, len(ids))
+    if 2 * max(sizes) > len(ids):
+        raise UsageError(
+            f"restrain: two sets of {max(sizes):,} training queries without a common one need "
+            f"{2 * max(sizes):,}, and {len(ids):,} have a relevant passage and do not validate; "
+            f"ask for at most {len(ids) // 2:,}"
+        )
     embeddings = embed_for_groups(
         _together(trainable, tests),
         collection,
@@ -389,7 +388,7 @@ def resample_training(
         table = queries.add_column(2, "group", groups).add_column(3, "split", splits)
         table = pa.concat_tables([table.filter(pc.is_valid(groups)), tested]).sort_by("query_id")
         requested = {"train_size": size, "test_queries": len(tests), "candidates": len(ids)}
-        cuts.append(Cut(grouping, table, PLACES, requested))
+        cuts.append(Cut(grouping, table, requested))
     return tuple(cuts)
 
 
@@ -430,15 +429,6 @@ def _check_apart(ids: Sequence[str], tests: Sequence[Row], collection: Collectio
             f"{len(shared)} of the {len(tests)} test queries are queries with a relevant passage "
             f"of {collection.name}, which could be trained on: {_few(shared, 3)}; take their "
             "judgements out of the collection's qrels (--qrels FILE)"
-        )
-
-
-def _check_reachable(size: int, candidates: int) -> None:
-    if 2 * size > candidates:
-        raise UsageError(
-            f"restrain: two sets of {size:,} training queries without a common one need "
-            f"{2 * size:,}, and {candidates:,} have a relevant passage and do not validate; ask "
-            f"for at most {candidates // 2:,}"
         )
 
 

@@ -55,15 +55,15 @@ if TYPE_CHECKING:
     from msshift_bench.data import open_dataset as open_dataset
     from msshift_bench.data import push_dataset as push_dataset
     from msshift_bench.data import verify_dataset as verify_dataset
-    from msshift_bench.dataset_builders.build import build_dataset as build_dataset
-    from msshift_bench.dataset_builders.hydrate import hydrate_dataset as hydrate_dataset
-    from msshift_bench.dataset_builders.importing import import_official as import_official
-    from msshift_bench.dataset_builders.split_leakage import (
+    from msshift_bench.dataset_builders.audit import (
         add_split_leakage as add_split_leakage,
     )
-    from msshift_bench.dataset_builders.triple_builder import add_triples as add_triples
+    from msshift_bench.dataset_builders.build import build_dataset as build_dataset
+    from msshift_bench.dataset_builders.release import import_official as import_official
+    from msshift_bench.dataset_builders.triples import add_triples as add_triples
     from msshift_bench.dataset_builders.typos import import_variants as import_variants
     from msshift_bench.dataset_builders.typos import make_variants as make_variants
+    from msshift_bench.dataset_builders.write import hydrate_dataset as hydrate_dataset
     from msshift_bench.doctor import examine as examine
     from msshift_bench.errors import MsShiftError as MsShiftError
     from msshift_bench.evaluation import Result as Result
@@ -99,8 +99,8 @@ if TYPE_CHECKING:
     from msshift_bench.stats import detectable_rel_loss as detectable_rel_loss
 
 _HOME_OF = {
-    "add_split_leakage": "dataset_builders.split_leakage",
-    "add_triples": "dataset_builders.triple_builder",
+    "add_split_leakage": "dataset_builders.audit",
+    "add_triples": "dataset_builders.triples",
     "analyse_report": "analysis",
     "analyse_run_sets": "analysis",
     "Annotations": "annotation",
@@ -122,8 +122,8 @@ _HOME_OF = {
     "FoundLeakage": "leakage",
     "group_similarity": "similarity",
     "GroupSimilarity": "similarity",
-    "hydrate_dataset": "dataset_builders.hydrate",
-    "import_official": "dataset_builders.importing",
+    "hydrate_dataset": "dataset_builders.write",
+    "import_official": "dataset_builders.release",
     "import_variants": "dataset_builders.typos",
     "IndicatorOptions": "similarity",
     "INDICATORS": "similarity",

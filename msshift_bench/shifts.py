@@ -231,7 +231,7 @@ _TABLE = (
         test_size=3500,
         train_size=100_000,
         rules=("median",),
-        builder="msshift_bench.dataset_builders.rare_terms:group_by_rarest_term",
+        builder="msshift_bench.dataset_builders.groups:group_by_rarest_term",
         source="",
     ),
     # Zhan et al. (CIKM 2022), section 4. The paper does not name its buckets: these lines are ours,

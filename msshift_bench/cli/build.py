@@ -176,6 +176,13 @@ def build(
             workers=workers,
             progress=progress,
         )
+    passages = manifest.collection.get("passages", {"relevant_absent": 0})
+    if passages["relevant_absent"]:
+        note(
+            f"{passages['relevant_absent']:,} of {passages['relevant']:,} relevant passages "
+            f"are not in {manifest.collection['name']}: no system can find them, which lowers "
+            "every figure (--qrels names another file of judgements)"
+        )
     if as_json:
         print_json(asdict(manifest))
     else:

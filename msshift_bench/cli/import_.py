@@ -82,7 +82,7 @@ def import_(
     Example: `msshift import CharacterBERT-DR --out published.tsv`
     """
     from msshift_bench.data import holds_manifest
-    from msshift_bench.dataset_builders.importing import import_official
+    from msshift_bench.dataset_builders.release import import_official
     from msshift_bench.dataset_builders.typos import holds_variants
 
     always = {"sources", "table_format", "out"}
@@ -136,7 +136,7 @@ def _collection(name: str | None, qrels: str | None) -> Collection | None:
 
 def _add_texts(folder: Path, collection: str | None, qrels: str | None, table_format: str) -> None:
     from msshift_bench.data import open_dataset, open_source
-    from msshift_bench.dataset_builders.hydrate import hydrate_dataset
+    from msshift_bench.dataset_builders.write import hydrate_dataset
 
     dataset = open_dataset(folder)
     path, manifest = dataset.folder, dataset.manifest

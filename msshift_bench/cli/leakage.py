@@ -147,7 +147,7 @@ def find(
 
 def _find_in_splits(data: str, table_format: str, search: dict[str, Any]) -> None:
     from msshift_bench.data import locate
-    from msshift_bench.dataset_builders.split_leakage import add_split_leakage
+    from msshift_bench.dataset_builders.audit import add_split_leakage
     from msshift_bench.output import Table
     from msshift_bench.plumbing import check_folder, progress_bars
 

@@ -28,6 +28,14 @@ def triples(
         int, typer.Option(min=1, help="Draw negatives from this many first passages of BM25.")
     ] = 1000,
     seed: Annotated[int, typer.Option(help="The seed of the random choice.")] = 0,
+    every_pair: Annotated[
+        bool,
+        typer.Option(
+            "--every-pair",
+            help="Give a query with more relevant passages than negatives a triple for each of "
+            "them, its negatives in turn, instead of leaving some out.",
+        ),
+    ] = False,
     ray: options.Ray = None,
     store: options.Store = None,
     as_json: options.AsJson = False,
@@ -42,10 +50,10 @@ def triples(
     from dataclasses import asdict
 
     from msshift_bench.data import open_dataset, open_source
-    from msshift_bench.dataset_builders.triple_builder import add_triples
+    from msshift_bench.dataset_builders.triples import add_triples
     from msshift_bench.engine import Engine, using_engine
     from msshift_bench.output import Table
-    from msshift_bench.shifts import holds_triples
+    from msshift_bench.shifts import TRIPLES, holds_triples
 
     dataset = open_dataset(folder)
     source = open_source(dataset, collection, qrels)
@@ -58,6 +66,7 @@ def triples(
             count=negatives,
             depth=depth,
             seed=seed,
+            every_pair=every_pair,
             progress=progress,
         )
     entries = {c: splits["train"] for c, splits in manifest.configs.items() if holds_triples(c)}
@@ -69,6 +78,14 @@ def triples(
             for config, entry in entries.items()
         ]
         print_table(Table.plain("Training triples", ("config", "triples", "files", "digest"), rows))
+    for facts in manifest.shifts.values():
+        for config, pairs in facts.get("triples", {}).get("pairs", {}).items():
+            if pairs["left_out"]:
+                note(
+                    f"{config}{TRIPLES} leaves out {pairs['left_out']:,} of {pairs['all']:,} pairs "
+                    "of a query and a relevant passage, of queries with more of them than "
+                    "negatives; --every-pair keeps all"
+                )
     note(f"wrote {dataset.folder}")
 
 

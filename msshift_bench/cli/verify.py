@@ -97,7 +97,7 @@ def _verify_files(dataset: Dataset, as_json: bool) -> None:
 
 
 def _replay(dataset: Dataset, collection: Collection, out: Path) -> None:
-    from msshift_bench.dataset_builders.topic_checks import replay_topics
+    from msshift_bench.dataset_builders.topics import replay_topics
 
     with progress_bars() as progress:
         manifest, differing = replay_topics(dataset, collection, out, progress=progress)
@@ -110,7 +110,7 @@ def _replay(dataset: Dataset, collection: Collection, out: Path) -> None:
 
 
 def _embed(dataset: Dataset, collection: Collection, encoder: str | None, as_json: bool) -> None:
-    from msshift_bench.dataset_builders.topic_checks import verify_topics
+    from msshift_bench.dataset_builders.topics import verify_topics
 
     with progress_bars() as progress:
         verified = verify_topics(dataset, collection, encoder=encoder, progress=progress)
@@ -129,7 +129,7 @@ def _embed(dataset: Dataset, collection: Collection, encoder: str | None, as_jso
 
 
 def _retrain(dataset: Dataset, collection: Collection, encoder: str | None, as_json: bool) -> None:
-    from msshift_bench.dataset_builders.topic_checks import retrain_topics
+    from msshift_bench.dataset_builders.topics import retrain_topics
 
     with progress_bars() as progress:
         retrained = retrain_topics(dataset, collection, encoder=encoder, progress=progress)

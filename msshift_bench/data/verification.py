@@ -16,6 +16,7 @@ from msshift_bench.data.manifest import (
     content_digest,
 )
 from msshift_bench.errors import Finding
+from msshift_bench.records import OTHERS
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples
 
 __all__ = ["verify_dataset"]
@@ -138,6 +139,7 @@ def _count(
     if shift.by_size:
         for group in shift.groups:
             counts[group, "test"] = sum(counts[tested, "test"] for tested in shift.tested)
+            counts[group, "validation"] = counts[OTHERS, "validation"]
     return {group: {split: counts[group, split] for split in stated[group]} for group in stated}
 
 

@@ -203,8 +203,8 @@ def _download(name: str, *, own: bool) -> Path:
         raise NotFoundError(
             f"no encoder {name!r}: there is no such folder, and the Hugging Face Hub could not "
             f"give it ({str(error).strip().partition(chr(10))[0]}); check the name, download it "
-            f"where there is a network and give its folder, or choose {TERMS!r}, which needs no "
-            f"model"
+            f"where there is a network and give its folder, or take the one that needs no model: "
+            f"--encoder {TERMS} (in Python, encoder={TERMS!r})"
         ) from error
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from msshift_bench.arrays import Vectors
 from msshift_bench.data import Dataset, QueryColumns
-from msshift_bench.dataset_builders.keyed_draws import sample
-from msshift_bench.dataset_builders.top_terms import top_terms
+from msshift_bench.dataset_builders.clusters import top_terms
+from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.output import INK, PALE_INK, SHADES, looks_of
 from msshift_bench.records import OTHERS, Row

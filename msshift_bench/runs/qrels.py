@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -19,6 +20,8 @@ from msshift_bench.records import Qrel
 from msshift_bench.runs.ids import hashes_of, id_column
 
 __all__ = ["Judgements", "RelevantDocuments", "read_qrels"]
+
+_logger = logging.getLogger(__name__)
 
 
 class RelevantDocuments(NamedTuple):
@@ -179,13 +182,14 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
     """Read a qrels file: TREC's four columns, or three (query_id, doc_id, relevance).
 
     Fields are separated by tabs or spaces; BEIR's header line, and lines that begin with ``#``,
-    are skipped; the file may be compressed with gzip, bzip2, xz or zstd, and it may be a pipe.
+    are skipped; the file may be compressed with gzip, bzip2, xz or zstd, and it may be a pipe. A
+    line that repeats a judgement says nothing new: it is left out, and a logged warning counts it.
 
     Args:
         path: the file.
 
     Returns:
-        The judgements in the order of the file.
+        The judgements in the order of the file, each once.
 
     Raises:
         NotFoundError: if there is no such file.
@@ -193,18 +197,24 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
     """
     name, findings = str(path), FindingLog()
     qrels: list[Qrel] = []
-    first_lines: dict[tuple[str, str], int] = {}
+    first_lines: dict[tuple[str, str], tuple[int, int]] = {}
+    repeated = 0
     for number, qrel in qrels_rows(Path(path), findings):
-        first = first_lines.setdefault(qrel[:2], number)
-        if first != number:
+        first, relevance = first_lines.setdefault(qrel[:2], (number, qrel.relevance))
+        if first == number:
+            qrels.append(qrel)
+        elif relevance == qrel.relevance:
+            repeated += 1
+        else:
             message = (
                 f"document {qrel.doc_id!r} of query {qrel.query_id!r} "
-                f"is judged already in line {first}"
+                f"is judged already in line {first}, with another relevance"
             )
             fix = "keep one judgement per query and document"
             findings.add("duplicate-judgement", message, name, number, fix)
-        qrels.append(qrel)
     if not (qrels or len(findings)):
         findings.add("empty-file", "the file holds no judgement", name)
     findings.stop_if_any(CollectionError, f"{name}: these qrels cannot be used")
+    if repeated:
+        _logger.warning("%s: %d lines repeat a judgement; each counts once", name, repeated)
     return qrels

@@ -25,7 +25,7 @@ from msshift_bench.baselines.training_data import (
 )
 from msshift_bench.data import Triple, load_triples, open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.search import PassageIds
 from msshift_bench.shifts import get_shift

@@ -14,7 +14,7 @@ from msshift_bench.data import QueryColumns
 from msshift_bench.data import dataset as data_module
 from msshift_bench.data import manifest as manifest_module
 from msshift_bench.data.digests import ContentDigest
-from msshift_bench.dataset_builders import sealing
+from msshift_bench.dataset_builders import write
 from tests.conftest import Build
 
 AMENDED = 2
@@ -61,7 +61,7 @@ def test_a_command_opens_its_data_set_once(
 
     of = ContentDigest.of
     monkeypatch.setattr(data_module, "read_manifest", read_manifest)
-    monkeypatch.setattr(sealing, "read_manifest", read_manifest)
+    monkeypatch.setattr(write, "read_manifest", read_manifest)
     monkeypatch.setattr(ContentDigest, "of", digest)
     places = {"DATA": data, "RUNS": tmp_path / "runs", "OUT": tmp_path / "out"}
     done = CliRunner().invoke(app, [str(places.get(word, word)) for word in line.split()])

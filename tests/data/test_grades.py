@@ -24,9 +24,9 @@ from msshift_bench.data import (
     verify_dataset,
 )
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.hydrate import hydrate_dataset
-from msshift_bench.dataset_builders.importing import import_official
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Settings, evaluate_run_sets, score_runs
 from msshift_bench.runs import read_qrels

@@ -1,18 +1,22 @@
-"""The audit counts what a release holds: small ones, whose oddities are known."""
+"""Audits: what a release holds, whose oddities are known, and what a built data set leaks."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from msshift_bench.cli.audit import register
+from msshift_bench import find_leakage, load_dataset
+from msshift_bench.cli import app
+from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.audit import Audit, audit_release
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.release import TRAINING_COLUMNS
 from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError
+from tests.conftest import Build, Command, WriteFolder
 
 # File name -> query_id -> text. Group 1 repeats a text of group 0 in other letters.
 SETS = {
@@ -60,14 +64,31 @@ def add_training(release: Path, *lines: str) -> None:
     (release / "TRAIN" / "queries_clustering.tsv").write_text(text)
 
 
-def test_test_sets(audit: Audit) -> None:
-    c0 = audit.test_sets["topics-C0"]
-    assert (c0.queries, c0.qrels_queries, c0.orphans) == (3, 5, ("100", "54"))
-    assert audit.test_sets["topics-C1"].several_relevant == 1
-    assert audit.test_sets["topics-C2"].empty_texts == 1
-    assert audit.test_sets["topics-C3"].repeated_texts == 1
-    assert audit.test_sets["topics-C4"].without_relevant == 1
+FIGURES = {
+    ("test_sets", "topics-C0"): (3, 5, ("100", "54"), 0, 0, 0, 0),
+    ("test_sets", "topics-C1"): (2, 2, (), 0, 1, 0, 0),
+    ("test_sets", "topics-C2"): (1, 1, (), 0, 0, 1, 0),
+    ("test_sets", "topics-C3"): (2, 2, (), 0, 0, 0, 1),
+    ("test_sets", "topics-C4"): (1, 1, (), 1, 0, 0, 0),
+    # queries, substring, word, only inside ("whatever"), no word, first by substring and by word
+    ("wh_words", "wha"): (3, 3, 2, 1, 1, 2, 1),
+    ("wh_words", "how"): (3, 3, 1, 2, 1, 2, 1),  # "which show" has a word of another group
+    ("wh_words", "who"): (2, 2, 2, 0, 0, 2, 2),
+    # "a  b c d e" has six words by single spaces and five by white space.
+    ("length", "short"): (2, 1, 0),
+    ("length", "long"): (2, 0, 1),
+}
+
+
+def test_counts(audit: Audit) -> None:
+    for (table, row), expected in FIGURES.items():
+        assert tuple(getattr(audit, table)[row].values()) == expected, row
     assert list(audit.test_sets)[-2:] == ["length-short", "length-long"]
+    shared = (audit.by_id["topics-C0"], audit.by_text["topics-C0"])
+    assert [counts["topics-C1"] for counts in shared] == [1, 2]
+    assert [counts["topics-C0"] for counts in shared] == [3, 2]
+    assert audit.by_text["topics-C1"]["topics-C0"] == 2
+    assert len(audit.by_id) == len(audit.by_id["length-long"]) == 10
 
 
 def test_errata(audit: Audit) -> None:
@@ -88,32 +109,6 @@ def test_errata(audit: Audit) -> None:
         "in both wha and who",
         "in both how and who",
     ]
-
-
-def test_the_rules_for_question_words(audit: Audit) -> None:
-    wha, how, who = (audit.wh_words[group] for group in ("wha", "how", "who"))
-    assert (wha.queries, wha.substring, wha.word) == (3, 3, 2)
-    assert (wha.only_inside, wha.no_word) == (1, 1)  # whatever
-    assert (wha.first_substring, wha.first_word) == (2, 1)
-    assert (how.queries, how.substring, how.word) == (3, 3, 1)
-    assert (how.only_inside, how.no_word) == (2, 1)  # "which show" has a word of another group
-    assert (how.first_substring, how.first_word) == (2, 1)
-    assert (who.queries, who.word, who.first_word) == (2, 2, 2)
-
-
-def test_the_rule_for_length(audit: Audit) -> None:
-    # "a  b c d e" has six words by single spaces and five by white space.
-    short, long = audit.length["short"], audit.length["long"]
-    assert (short.queries, short.wrong_by_spaces, short.wrong_by_words) == (2, 1, 0)
-    assert (long.queries, long.wrong_by_spaces, long.wrong_by_words) == (2, 0, 1)
-
-
-def test_overlaps_between_test_sets(audit: Audit) -> None:
-    assert audit.by_id["topics-C0"]["topics-C1"] == 1
-    assert audit.by_text["topics-C0"]["topics-C1"] == audit.by_text["topics-C1"]["topics-C0"] == 2
-    assert audit.by_id["topics-C0"]["topics-C0"] == 3
-    assert audit.by_text["topics-C0"]["topics-C0"] == 2
-    assert len(audit.by_id) == len(audit.by_id["length-long"]) == 10
 
 
 def test_training_queries_that_are_test_queries(release: Path) -> None:
@@ -154,9 +149,8 @@ def test_what_cannot_be_audited(release: Path) -> None:
 
 
 def run(*arguments: str | Path) -> str:
-    app = typer.Typer()
-    register(app)
-    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    line = ["import", *map(str, arguments), "--check"]
+    result = CliRunner().invoke(app, line, catch_exceptions=False)
     assert result.exit_code == 0
     return result.stdout
 
@@ -168,10 +162,68 @@ def test_the_command_prints_text_markdown_and_json(release: Path, audit: Audit) 
         assert f"**{table.title}**" in markdown
     assert "| topics-C0 | 3 | 5 | 2: 100, 54 | 0 | 0 | 0 | 0 |" in markdown
     assert "no TRAIN/queries_clustering.tsv" in text
-    found = json.loads(run(release, "--json"))
-    assert found == json.loads(run(release, "--format", "json")) == audit.to_json()
+    found = json.loads(run(release, "--format", "json"))
+    assert found == audit.to_json()
     assert found["test_sets"]["topics-C0"]["orphans"] == ["100", "54"]
     assert found["trained_on"] is None
     assert len(found["files"]) == 20
     with pytest.raises(UnknownNameError, match="format 'word'"):
         run(release, "--format", "word")
+
+
+def test_card_and_manifest_say_it(build_once: Build) -> None:
+    folder: Path = build_once("mini:300", "length")
+    facts = json.loads((folder / "manifest.json").read_text())["shifts"]["length"]
+    assert facts["same_words"] == {"short": 0, "long": 0}
+    assert (
+        "in the experiment that holds their group out: short 0, long 0."
+        in (folder / "README.md").read_text()
+    )
+
+
+def test_near_duplicates_are_added_to_card_and_manifest(
+    tsv_folder: WriteFolder, tmp_path: Path, msshift: Command
+) -> None:
+    short = [f"cheap flights {place}" for place in "abcdefgh"]
+    texts = [*short, *(f"how much do {text} cost on a monday" for text in short)]
+    # Each long query has its double among the short ones: one word less.
+    texts += [f"very {text} rome in the spring time" for text in short]
+    lines = "".join(f"q{place}\t{text}\n" for place, text in enumerate(texts))
+    judged = "".join(f"q{place} 0 d1 1\n" for place in range(len(texts)))
+    folder = tmp_path / "msshift"
+    build_dataset(
+        open_collection(tsv_folder(queries=lines, qrels=judged)),
+        ["length"],
+        folder,
+        test_size=3,
+        validation_size=0,
+    )
+    before = json.loads((folder / "manifest.json").read_text())
+    done = msshift("leakage", "find", "--threshold", "0.2", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)["length"]
+    assert facts["threshold"] == 0.2
+    assert facts["encoder"]["encoder"] == "terms"
+    after = json.loads((folder / "manifest.json").read_text())
+    assert after["shifts"]["length"].pop("near_duplicates") == facts
+    assert after["shifts"] == before["shifts"]
+    assert after["content_digest"] == before["content_digest"]
+    for group, counts in facts["test_queries"].items():
+        found = find_leakage(
+            load_dataset(folder, f"length-{group}", split="train"),
+            load_dataset(folder, f"length-{group}", split="test"),
+            threshold=0.2,
+        )
+        assert counts["any"] == found.count().topics > 0
+    assert "(a cosine of at least 0.2 under `terms`): short " in (folder / "README.md").read_text()
+    assert msshift("verify", "msshift").returncode == 0
+
+
+def test_the_data_set_that_the_variable_names_is_the_one_that_is_looked_at(
+    msshift: Command, build_once: Build, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(build_once("mini:300", "length"), tmp_path / "elsewhere")
+    (tmp_path / "msshift").touch()  # no folder, and none of this command's business
+    done = msshift("leakage", "find", "--format", "json", MSSHIFT_HOME=str(folder))
+    assert done.returncode == 0, done.stderr
+    assert list(json.loads(done.stdout)) == ["length"]

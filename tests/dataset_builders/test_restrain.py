@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from unittest import mock
 
@@ -20,13 +21,14 @@ from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import zhan
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import NANO_SIZES
-from msshift_bench.dataset_builders.nearest import squared_distances
-from msshift_bench.dataset_builders.topic_checks import replay_topics
+from msshift_bench.dataset_builders.kmeans import squared_distances
+from msshift_bench.dataset_builders.topics import replay_topics
 from msshift_bench.dataset_builders.zhan import order_by_nearness
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.evaluation import evaluate_run_sets
 from msshift_bench.similarity import unit_rows
 from tests.conftest import Command
+from tests.support.cut_rows import ids_of
 
 MINI = open_collection("mini:300")
 IDS = MINI.queries.ids
@@ -54,16 +56,12 @@ def built(test_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ids(folder: Path, config: str, split: str) -> set[str]:
-    return {row.query_id for row in load_dataset(folder, config, split=split)}
-
-
 def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> None:
     manifest = read_manifest(built)
     assert list(manifest.shifts) == ["length", "restrain-20", "restrain-60"]
     for size in (20, 60):
         near, far = (
-            ids(built, f"restrain-{size}-{group}", "train")
+            ids_of(built, f"restrain-{size}-{group}", "train")
             for group in ("interpolation", "extrapolation")
         )
         assert len(near) == len(far) == size
@@ -71,20 +69,21 @@ def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> Non
         # Each test query is a training query under another id.
         assert set(TESTED) <= near
         tests = [
-            ids(built, f"restrain-{size}-{g}", "test") for g in ("interpolation", "extrapolation")
+            ids_of(built, f"restrain-{size}-{g}", "test")
+            for g in ("interpolation", "extrapolation")
         ]
         assert tests[0] == tests[1] == {f"t{query_id}" for query_id in TESTED}
-        assert not (near | far) & ids(built, f"restrain-{size}-interpolation", "validation")
+        assert not (near | far) & ids_of(built, f"restrain-{size}-interpolation", "validation")
         facts = manifest.shifts[f"restrain-{size}"]
         assert facts["balanced"] is True
         assert facts["rows"]["extrapolation"]["test"] == 6
         nearness = facts["found"]["cosine with a test query"]
         assert nearness["interpolation"]["largest"] == 1.0
         assert nearness["extrapolation"]["largest"] < nearness["interpolation"]["mean"]
-    assert ids(built, "restrain-20-interpolation", "train") < ids(
+    assert ids_of(built, "restrain-20-interpolation", "train") < ids_of(
         built, "restrain-60-interpolation", "train"
     )
-    assert ids(built, "restrain-20-extrapolation", "train") < ids(
+    assert ids_of(built, "restrain-20-extrapolation", "train") < ids_of(
         built, "restrain-60-extrapolation", "train"
     )
     assert {
@@ -191,50 +190,39 @@ def test_a_vector_of_zeros_is_near_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shift_options", "error", "message"),
+    ("folders", "options", "error", "message"),
     [
-        ({"sizes": [20]}, UsageError, "--test-set FOLDER --size N"),
-        ({"sizes": [0]}, UsageError, "ask for 1 or more"),
-        ({"sizes": [300]}, UsageError, r"and 428 have a relevant passage.*at most 214"),
-        ({"sizes": [20], "rule": "nearst"}, UnknownNameError, "unknown restrain rule 'nearst'"),
-        ({"sizes": [20], "unjudged": True}, DataError, "no test query has a relevant passage"),
-        ({"sizes": [20], "twice": True}, DataError, "stands in another test set, too"),
-        (
-            {"sizes": [20], "same": True},
-            DataError,
-            "6 of the 6 test queries are queries with a relevant",
-        ),
+        ([], {}, UsageError, "--test-set FOLDER --size N"),
+        (["dl"], {"sizes": [0]}, UsageError, "ask for 1 or more"),
+        (["dl"], {"sizes": [300]}, UsageError, "and 428 have a relevant passage.*at most 214"),
+        (["dl"], {"rule": "nearst"}, UnknownNameError, "unknown restrain rule 'nearst'"),
+        (["unjudged"], {}, DataError, "no test query has a relevant passage"),
+        (["dl", "dl"], {}, DataError, "stands in another test set, too"),
+        (["same"], {}, DataError, "6 of the 6 test queries are queries with a relevant"),
     ],
 )
 def test_bad_requests(
     test_set: Path,
     tmp_path: Path,
-    shift_options: dict[str, object],
+    folders: list[str],
+    options: dict[str, object],
     error: type[Exception],
     message: str,
 ) -> None:
-    folders = [test_set]
-    if shift_options.pop("same", False):
-        for name in ("queries.tsv", "qrels.tsv"):
-            text = (test_set / name).read_text()
-            (tmp_path / name).write_text(
-                "".join(line[1:] for line in text.splitlines(keepends=True))
-            )
-        folders = [tmp_path]
-    if shift_options.pop("unjudged", False):
-        (tmp_path / "queries.tsv").write_bytes((test_set / "queries.tsv").read_bytes())
-        (tmp_path / "qrels.tsv").write_text(f"t{TESTED[0]} 0 nothing 0\n")
-        folders = [tmp_path]
-    if shift_options.pop("twice", False):
-        folders *= 2
-    options = {"restrain": {**shift_options, "test_sets": folders}}
-    if "--test-set" in message:
-        del options["restrain"]["test_sets"]
+    texts = {name: (test_set / name).read_text() for name in ("queries.tsv", "qrels.tsv")}
+    bare = {name: re.sub("(?m)^t", "", text) for name, text in texts.items()}
+    unjudged = {**texts, "qrels.tsv": f"t{TESTED[0]} 0 nothing 0\n"}
+    for folder, files in (("dl", texts), ("same", bare), ("unjudged", unjudged)):
+        (tmp_path / folder).mkdir()
+        for name, text in files.items():
+            (tmp_path / folder / name).write_text(text)
+    test_sets = [tmp_path / folder for folder in folders]
+    asked = {"restrain": {"sizes": [20], "test_sets": test_sets, **options}}
     with pytest.raises(error, match=message):
-        build_dataset(MINI, ["restrain"], tmp_path / "x", options=options)
+        build_dataset(MINI, ["restrain"], tmp_path / "x", options=asked)
     for wrong in ({"texts": False}, {"train_size": 5}):
         with pytest.raises(UsageError):
-            build_dataset(MINI, ["restrain"], tmp_path / "x", options=options, **wrong)  # type: ignore[arg-type]
+            build_dataset(MINI, ["restrain"], tmp_path / "x", options=asked, **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "x").exists()
 
 

@@ -40,9 +40,8 @@ def checkout(tmp_path: Path) -> Checkout:
 def test_buckets_are_groups(checkout: Checkout, tsv_folder: WriteFolder) -> None:
     queries = "".join(f"{number}\tquery {number}\n" for number in (5, 4, 3, 2, 1, 10, 77))
     collection = open_collection(tsv_folder(queries=queries, qrels="1 0 d1 1\n"))
-    release = read_resttest(checkout(), collection)
-    (cut,) = release.shifts
-    assert cut.splits == ("test",)
+    cut, report = read_resttest(checkout(), collection)
+    assert set(cut.table["split"].to_pylist()) == {"test"}
     assert cut_rows(cut, "test") == [
         Row("1", "query 1", "1", ("d1",), (1,)),
         Row("10", "query 10", "2", ("d10", "d9"), (1, 1)),
@@ -56,15 +55,13 @@ def test_buckets_are_groups(checkout: Checkout, tsv_folder: WriteFolder) -> None
         "4": 1,
         "5": 1,
     }
-    assert release.texts
-    assert release.report["collection"] == "toy"
+    assert report["collection"] == "toy"
 
 
 def test_without_a_collection_there_are_no_texts(checkout: Checkout) -> None:
-    release = read_resttest(checkout())
-    assert not release.texts
-    assert {row.text for row in cut_rows(release.shifts[0], "test")} == {""}
-    assert release.report["collection"] is None
+    cut, report = read_resttest(checkout())
+    assert {row.text for row in cut_rows(cut, "test")} == {""}
+    assert report["collection"] is None
 
 
 def test_a_collection_that_lacks_queries(checkout: Checkout, tsv_folder: WriteFolder) -> None:

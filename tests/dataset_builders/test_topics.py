@@ -1,4 +1,4 @@
-"""Topics: what they are made of, and what published ones are good for."""
+"""Topics and buckets: what they are made of, and what published ones are good for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.data.collection import open_collection
+from msshift_bench.data import QueryColumns, open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest, write_manifest
-from msshift_bench.dataset_builders import topic_checks, topics
-from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.clustering import Clustering
+from msshift_bench.dataset_builders import topics
+from msshift_bench.dataset_builders.build import build_dataset, default_shifts
+from msshift_bench.dataset_builders.clusters import Clustering
 from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table
+from msshift_bench.dataset_builders.topics import Buckets, group_by_bucket, replay_topics
 from msshift_bench.encoders.embeddings import Embeddings
 from msshift_bench.errors import (
     DataError,
@@ -27,7 +28,8 @@ from msshift_bench.errors import (
 )
 from msshift_bench.mini import generator as mini
 from msshift_bench.records import OTHERS
-from tests.conftest import Build
+from msshift_bench.shifts import SHIFTS
+from tests.conftest import Build, Command
 
 MINI = open_collection("mini")
 SMALL = open_collection("mini:500")
@@ -66,14 +68,10 @@ def test_what_a_topic_is_can_be_read(built: Path) -> None:
     assert 0 < found["margins"]["median"] < 1
 
 
-def test_a_topic_holds_about_as_many_queries_as_asked_for() -> None:
+def test_topics_are_as_large_as_asked_for_and_unknown_options_are_named(tmp_path: Path) -> None:
     queries = ids_and_texts(queries_table(SMALL))
     sizes = Counter(topics.group_by_topic(queries, collection=SMALL, topic_size=60).labels.values())
     assert all(60 <= sizes[f"C{number}"] < 120 for number in range(5))
-
-
-def test_unknown_rules_and_encoders_are_named(tmp_path: Path) -> None:
-    queries = ids_and_texts(queries_table(SMALL))
     with pytest.raises(UnknownNameError, match="k-means"):
         topics.group_by_topic(queries, "kmeans", collection=SMALL)
     with pytest.raises(NotFoundError, match="nowhere"):
@@ -87,7 +85,7 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics, "embed_for_groups", None)
-    _, differing = topic_checks.replay_topics(built, MINI, tmp_path / "again")
+    _, differing = topics.replay_topics(built, MINI, tmp_path / "again")
     assert differing == []
     for path in sorted(built.rglob("*")):
         if path.is_file():
@@ -95,56 +93,52 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
 
 
 @pytest.mark.slow
-def test_a_replay_names_what_differs(built: Path, tmp_path: Path, tsv_texts: Path) -> None:
-    _, differing = topic_checks.replay_topics(built, open_collection(tsv_texts), tmp_path / "again")
+def test_a_replay_names_what_differs(built: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "changed"
+    folder.mkdir()
+    # The text of one query of a topic changes.
+    changed = min(row.query_id for row in load_dataset(built, "topics-C0", split="test"))
+    lines = [f"{q.query_id}\t{q.text}{'?' * (q.query_id == changed)}\n" for q in MINI.queries]
+    (folder / "queries.tsv").write_text("".join(lines))
+    judged = (f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in MINI.qrels)
+    (folder / "qrels.tsv").write_text("".join(judged))
+    (folder / "collection.tsv").write_text("d\ttext\n")
+    _, differing = topics.replay_topics(built, open_collection(folder), tmp_path / "again")
     assert "topics/queries" in differing
 
 
-@pytest.fixture
-def tsv_texts(tmp_path: Path) -> Path:
-    """Return the mini collection as a folder, the text of one query of topic C0 changed."""
-    folder = tmp_path / "changed"
-    folder.mkdir()
-    labels = topics.group_by_topic(ids_and_texts(queries_table(MINI)), collection=MINI).labels
-    changed = min(query_id for query_id, label in labels.items() if label == "C0")
-    lines = [f"{q.query_id}\t{q.text}{'?' * (q.query_id == changed)}" for q in MINI.queries]
-    (folder / "queries.tsv").write_text("\n".join(lines) + "\n")
-    (folder / "qrels.tsv").write_text(
-        "".join(f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in MINI.qrels)
-    )
-    (folder / "collection.tsv").write_text("d\ttext\n")
-    return folder
+@pytest.mark.slow
+def test_changed_clusters_are_not_read(build_copy: Build) -> None:
+    copy = build_copy("mini", "topics")
+    known = topics.PublishedTopics.read(open_dataset(copy))
+    assert isinstance(known.clustering, Clustering)
+    assert known.clustering.query_ids == tuple(sorted(MINI.queries.ids))
+    path = copy / topics.CENTROIDS
+    table = pq.read_table(path)
+    path.unlink()
+    pq.write_table(table.slice(1), path)
+    with pytest.raises(IntegrityError, match="has changed since it was built"):
+        topics.verify_topics(copy, MINI)
 
 
 @pytest.mark.slow
 def test_other_queries_cannot_be_replayed_or_verified(built: Path, tmp_path: Path) -> None:
-    for level in (topic_checks.verify_topics, topic_checks.retrain_topics):
+    for level in (topics.verify_topics, topics.retrain_topics):
         with pytest.raises(DataError, match=r"mini:500 .*give the collection"):
             level(built, SMALL)
     with pytest.raises(DataError, match="give the collection they were made from"):
-        topic_checks.replay_topics(built, SMALL, tmp_path / "x")
+        topics.replay_topics(built, SMALL, tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
 def test_a_data_set_without_clusters_says_so(tmp_path: Path) -> None:
     build_dataset(SMALL, ["length"], tmp_path / "lengths")
     with pytest.raises(DataError, match="publishes no clusters"):
-        topic_checks.verify_topics(tmp_path / "lengths", SMALL)
+        topics.verify_topics(tmp_path / "lengths", SMALL)
     manifest = read_manifest(tmp_path / "lengths")
     write_manifest(tmp_path / "lengths", replace(manifest, edition="official-2022"))
     with pytest.raises(UsageError, match="was imported"):
-        topic_checks.replay_topics(tmp_path / "lengths", SMALL, tmp_path / "x")
-
-
-@pytest.mark.slow
-def test_changed_clusters_are_not_read(build_copy: Build) -> None:
-    copy = build_copy("mini", "topics")
-    path = copy / topics.CENTROIDS
-    table = pq.read_table(path)
-    path.unlink()
-    pq.write_table(table.slice(1), path)
-    with pytest.raises(IntegrityError, match="has changed since it was built"):
-        topic_checks.verify_topics(copy, MINI)
+        topics.replay_topics(tmp_path / "lengths", SMALL, tmp_path / "x")
 
 
 def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
@@ -159,12 +153,12 @@ def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
 def test_verification_tolerates_noise_and_no_more(
     built: Path, monkeypatch: pytest.MonkeyPatch, noise: float, passed: bool
 ) -> None:
-    original = topic_checks.embed_for_groups
+    original = topics.embed_for_groups
     if noise:
         monkeypatch.setattr(
-            topic_checks, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), noise)
+            topics, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), noise)
         )
-    found = topic_checks.verify_topics(built, MINI)
+    found = topics.verify_topics(built, MINI)
     assert (found.passed, found.same_bytes, found.same_encoder) == (passed, not noise, True)
     assert bool(found.disagreements) is not passed
     assert found.agreement == 1 - len(found.disagreements) / 3000
@@ -174,21 +168,91 @@ def test_verification_tolerates_noise_and_no_more(
 def test_retraining_promises_identity_for_the_same_bytes_only(
     built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = topic_checks.retrain_topics(built, MINI)
+    found = topics.retrain_topics(built, MINI)
     assert (found.same_bytes, found.identical, found.regrouped) == (True, True, 0.0)
-    original = topic_checks.embed_for_groups
-    monkeypatch.setattr(
-        topic_checks, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), 0.01)
-    )
-    found = topic_checks.retrain_topics(built, MINI)
+    original = topics.embed_for_groups
+    monkeypatch.setattr(topics, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), 0.01))
+    found = topics.retrain_topics(built, MINI)
     assert not found.same_bytes
     assert found.passed
     assert 0 < found.regrouped < 0.5
     assert not replace(found, same_bytes=True).passed
 
 
-@pytest.mark.slow
-def test_published_clusters_read_back(built: Path) -> None:
-    known = topics.PublishedTopics.read(open_dataset(built))
-    assert isinstance(known.clustering, Clustering)
-    assert known.clustering.query_ids == tuple(sorted(MINI.queries.ids))
+SMALL = open_collection("mini:500")
+QUERIES = ids_and_texts(queries_table(SMALL))
+TESTS = frozenset(QUERIES.ids[::3])
+
+
+@pytest.fixture(scope="module")
+def bucketed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bucketed") / "msshift"
+    build_dataset(SMALL, ["topics", "resttest"], folder, test_queries=TESTS, validation_size=0)
+    return folder
+
+
+def test_five_buckets_hold_every_query_once(bucketed: Path) -> None:
+    rows = load_dataset(bucketed, "resttest", split="queries").table.to_pylist()
+    assert [row["query_id"] for row in rows] == sorted(QUERIES.ids)
+    assert {row["query_id"] for row in rows if row["split"] == "test"} == TESTS
+    assert {row["split"] for row in rows} == {"train", "test"}
+    sizes = Counter(row["group"] for row in rows)
+    assert sorted(sizes, key=lambda group: -sizes[group]) == ["1", "2", "3", "4", "5"]
+    for config, group in SHIFTS["resttest"].configs.items():
+        held_out = load_dataset(bucketed, config)
+        assert {row.group for row in held_out["test"]} == {group}
+        assert {row.group for row in held_out["train"]} == set("12345") - {group}
+        assert len(held_out["train"]) == sum(
+            row["split"] == "train" and row["group"] != group for row in rows
+        )
+
+
+def test_the_card_says_what_the_buckets_are(bucketed: Path) -> None:
+    manifest, card = read_manifest(bucketed), (bucketed / "README.md").read_text()
+    facts = manifest.shifts["resttest"]
+    parameters = facts["parameters"]
+    assert (parameters["embedding"]["encoder"], parameters["train_size"]) == ("terms", "all")
+    assert all(", ".join(words) in card for words in facts["found"]["terms"].values())
+    assert "how long, how many, when" not in card  # those of the release are others
+    alike = QueryColumns(QUERIES.ids, QUERIES.texts[:1] * len(QUERIES))
+    with pytest.raises(DataError, match="hold 1 distinct vectors, and 5 clusters need 5"):
+        group_by_bucket(alike, collection=SMALL)
+    with pytest.raises(UnknownNameError, match="resttest rule"):
+        group_by_bucket(QUERIES, "means", collection=SMALL)
+    assert default_shifts() == ("topics", "wh-words", "length")
+
+
+def test_buckets_depend_on_nothing_but_the_queries(bucketed: Path, tmp_path: Path) -> None:
+    order = np.random.default_rng(1).permutation(len(QUERIES))
+    shuffled = QueryColumns(
+        tuple(QUERIES.ids[place] for place in order), tuple(QUERIES.texts[place] for place in order)
+    )
+    again = group_by_bucket(shuffled, collection=SMALL)
+    published = Buckets.read(open_dataset(bucketed))
+    labels = [str(label + 1) for label in published.labels.tolist()]
+    assert again.labels == dict(zip(published.query_ids, labels, strict=True))
+    assert replay_topics(bucketed, SMALL, tmp_path / "again")[1] == []
+    assert read_manifest(tmp_path / "again") == read_manifest(bucketed)
+    with pytest.raises(DataError, match="hold 750 queries, and mini:500 749 others"):
+        smaller = QueryColumns(QUERIES.ids[1:], QUERIES.texts[1:])
+        group_by_bucket(smaller, collection=SMALL, published=published)
+
+
+def test_the_command_builds_buckets(msshift: Command, tmp_path: Path) -> None:
+    (tmp_path / "dev.tsv").write_text("".join(f"{query_id}\tits text\n" for query_id in TESTS))
+    done = msshift(
+        *("build", "resttest", "--collection", "mini:500", "--test-queries", "dev.tsv"),
+        *("--encoder", "terms"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "resttest (rule k-means, unbalanced)" in done.stdout
+    assert "resttest: top terms" in done.stdout
+    refused = msshift("build", "length", "--encoder", "terms", "--out", "other")
+    assert refused.returncode == 2
+    assert "--encoder of no use: the groups of length rest on no embeddings" in refused.stderr
+    refused = msshift("build", "restest", "--encoder", "terms", "--out", "other")
+    assert "unknown shift 'restest': did you mean 'resttest'?" in refused.stderr
+    path = tmp_path / "msshift/resttest-buckets/centroids.parquet"
+    path.write_bytes(b"")
+    with pytest.raises(IntegrityError, match="has changed since it was built"):
+        Buckets.read(open_dataset(tmp_path / "msshift"))

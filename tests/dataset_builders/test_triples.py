@@ -4,7 +4,9 @@ import gzip
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 import pyarrow as pa
@@ -14,15 +16,16 @@ import typer
 from typer.testing import CliRunner
 
 from msshift_bench.cli import triples as command
-from msshift_bench.data import Triple, TripleStream, triples
+from msshift_bench.data import Triple, TripleStream
+from msshift_bench.data import triples as data_triples
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, load_triples
 from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import triple_builder as builder
+from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.negatives import sample_negatives
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import (
     DataError,
     IntegrityError,
@@ -93,13 +96,12 @@ def test_the_manifest_says_what_was_done(bare: Path, built: Path) -> None:
     lines = "".join("\t".join(t) + "\n" for t in load_triples(built, "length-short-triples"))
     assert entry.digest == hashlib.sha256(lines.encode()).hexdigest()
     assert [path.name for path in built.parent.iterdir()] == ["msshift"]
-
-
-def test_a_stream_of_any_width_gives_the_same_lines(built: Path) -> None:
-    triples = load_triples(built, "length-long-triples")
+    # A stream of any width gives the same lines, to every reader anew.
+    triples = load_triples(built, "length-short-triples")
     rows = [row for batch in triples.batches(7) for row in batch.to_pylist()]
-    assert [Triple(**row) for row in rows] == list(triples)
+    assert [Triple(**row) for row in rows] == list(triples) == list(triples)
     assert max(len(batch) for batch in triples.batches(7)) == 7
+    assert TripleStream(triples.files, len(triples)).digest() == triples.digest()
 
 
 @pytest.mark.slow
@@ -117,28 +119,6 @@ def test_the_datasets_library_reads_them(
             cache_dir=str(tmp_path),
         )
         assert [Triple(**row) for row in rows] == expected
-
-
-def test_queries_without_a_passage_at_hand_give_none(tsv_folder: WriteFolder) -> None:
-    names = ["what", "how", "who"]
-    queries = [f"q{i}\t{names[i % 3]} is thing{i}{' in a long query' * (i % 2)}" for i in range(48)]
-    collection = open_collection(
-        tsv_folder(
-            collection="".join(f"d{i}\tthing{i} and others\n" for i in range(40)),
-            queries="\n".join(queries) + "\n",
-            qrels="".join(f"q{i} 0 d{i} 1\nq{i} 0 absent{i} 1\n" for i in range(48)),
-        )
-    )
-    folder = Path(collection.collection_file).parent / "msshift"  # type: ignore[attr-defined]
-    build_dataset(collection, ["length"], folder)
-    manifest = add_triples(folder, collection, count=3, depth=10)
-    triples = list(load_triples(folder, "length-long-triples"))
-    rows = load_dataset(folder, "length-long", split="train")
-    expected = {row.query_id for row in rows if int(row.query_id[1:]) < 40}
-    assert {triple.query_id for triple in triples} == expected
-    assert len(expected) < len(rows)
-    assert all(triple.positive_id.startswith("d") for triple in triples)
-    assert manifest.configs["length-long-triples"]["train"].rows == 3 * len(expected)
 
 
 # ---- determinism ----------------------------------------------------------------------------
@@ -159,7 +139,7 @@ def test_same_bytes_whatever_the_order_and_the_threads(
         (tmp_path / "shuffled" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
     for threads in (1, 2):
         monkeypatch.setattr(
-            "msshift_bench.plumbing.batching.thread_count", lambda threads=threads: threads
+            "msshift_bench.plumbing.threads.thread_count", lambda threads=threads: threads
         )
         monkeypatch.setattr(bm25, "BATCH", 50 * threads)
         add_triples(copy, open_collection(tmp_path / "shuffled"), **OPTIONS)
@@ -202,71 +182,101 @@ def test_a_data_set_of_ids_gets_the_same_triples(built: Path, tmp_path: Path) ->
         assert manifest.configs[config] == read_manifest(built).configs[config]
 
 
-# ---- what is not what was built -------------------------------------------------------------
-
-
-def corrupt(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.unlink()  # other copies may be links to the same file
-    path.write_bytes(data)
-
-
-def test_a_flipped_byte_is_found(built: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(built, tmp_path / "msshift"))
-    path = folder / "length-short-triples" / "train-00000-of-00001.parquet"
-    corrupt(path)
-    _, findings = verify_dataset(folder)
-    assert {finding.source for finding in findings} == {str(path)}
-    assert findings[0].code == "changed-bytes"
-    with pytest.raises(IntegrityError, match="has changed since it was built"):
-        load_triples(folder, "length-short-triples")
-
-
-def test_swapped_rows_are_found(built: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(built, tmp_path / "msshift"))
-    path = folder / "length-short-triples" / "train-00000-of-00001.parquet"
-    table = pq.read_table(path)
-    pq.write_table(pa.concat_tables([table.slice(1), table.slice(0, 1)]), path)
-    assert [finding.code for finding in verify_dataset(folder)[1]] == [
-        "changed-bytes", "changed-rows",
-    ]  # fmt: skip
-    pq.write_table(table.slice(1), path)
-    assert [finding.code for finding in verify_dataset(folder)[1]] == [
-        "changed-bytes", "changed-count", "changed-rows",
-    ]  # fmt: skip
-    path.unlink()
-    assert [finding.code for finding in verify_dataset(folder)[1]] == ["missing-file"]
-
-
 # ---- what cannot be -------------------------------------------------------------------------
 
 
-def test_what_cannot_be_leaves_everything_as_it_was(copy: Path) -> None:
+def halves(table: pa.Table) -> pa.Table:
+    return pa.concat_tables([table.slice(1), table.slice(0, 1)])
+
+
+def bytes_only(table: pa.Table) -> pa.Table:
+    return table.replace_schema_metadata({"another": "file"})
+
+
+@pytest.mark.parametrize(
+    ("change", "codes"),
+    [
+        (bytes_only, ["changed-bytes"]),
+        (halves, ["changed-bytes", "changed-rows"]),
+        (lambda table: table.slice(1), ["changed-bytes", "changed-count", "changed-rows"]),
+        (None, ["missing-file"]),
+    ],
+)
+def test_files_that_are_not_what_was_built_are_found(
+    built: Path, tmp_path: Path, change: Callable[[pa.Table], pa.Table] | None, codes: list[str]
+) -> None:
+    folder = Path(shutil.copytree(built, tmp_path / "msshift"))
+    path = folder / "length-short-triples" / "train-00000-of-00001.parquet"
+    table = pq.read_table(path)
+    path.unlink()  # other copies may be links to the same file
+    if change is not None:
+        pq.write_table(change(table), path)
+    _, findings = verify_dataset(folder)
+    assert [(finding.code, finding.source) for finding in findings] == [
+        (code, str(path)) for code in codes
+    ]
+    with pytest.raises(IntegrityError, match=r"has changed since it was built|is missing"):
+        load_triples(folder, "length-short-triples")
+
+
+@pytest.mark.parametrize(
+    ("collection", "options", "error", "message"),
+    [
+        ("mini:301", {}, UsageError, "give the collection it was built from"),
+        ("mini:300", {"shifts": ["topics"]}, UnknownNameError, r"unknown shift in .* 'topics'"),
+        ("mini:300", {"count": 0}, UsageError, "0 negatives per query; at least 1 is needed"),
+        ("mini:300", {"depth": 0}, UsageError, "depth is 0"),
+        ("mini:300", {"count": 300}, DataError, r"300 passages are too few to give query .* 300 "),
+    ],
+)
+def test_what_cannot_be_leaves_everything_as_it_was(
+    copy: Path, collection: str, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     before = file_bytes(copy)
-    with pytest.raises(UsageError, match="give the collection it was built from"):
-        add_triples(copy, open_collection("mini:301"))
-    with pytest.raises(UnknownNameError, match=r"unknown shift in .* 'topics'"):
-        add_triples(copy, MINI, shifts=["topics"])
-    with pytest.raises(UsageError, match="0 negatives per query; at least 1 is needed"):
-        add_triples(copy, MINI, count=0)
-    with pytest.raises(UsageError, match="depth is 0"):
-        add_triples(copy, MINI, depth=0)
-    with pytest.raises(DataError, match=r"300 passages are too few to give query .* 300 negatives"):
-        add_triples(copy, MINI, count=300)
-    with pytest.raises(NotFoundError, match="no built data set"):
-        add_triples(copy / "none", MINI)
+    with pytest.raises(error, match=message):
+        add_triples(copy, open_collection(collection), **options)
     assert file_bytes(copy.parent) == {f"msshift/{name}": data for name, data in before.items()}
     assert [path.name for path in copy.parent.iterdir()] == ["msshift"]
 
 
 def test_names_that_do_not_exist(bare: Path, built: Path) -> None:
+    with pytest.raises(NotFoundError, match="no built data set"):
+        add_triples(bare / "none", MINI)
     with pytest.raises(UnknownNameError, match="did you mean 'length-short-triples'"):
         load_triples(built, "length-short")
     with pytest.raises(UnknownNameError, match="valid are none"):
         load_triples(bare, "length-short-triples")
     with pytest.raises(UsageError, match="load_triples streams them"):
         load_dataset(built, "length-short-triples")
+
+
+@pytest.mark.parametrize(("step", "missing"), [(1, "length-long"), (2, "length-short")])
+def test_queries_without_a_passage_at_hand_give_none(
+    tsv_folder: WriteFolder, step: int, missing: str
+) -> None:
+    names = ["what", "how", "who"]
+    queries = [f"q{i}\t{names[i % 3]} is thing{i}{' in a long query' * (i % 2)}" for i in range(48)]
+    passages = [f"d{i}\tthing{i} and others\n" for i in range(0, 40 if step == 1 else 48, step)]
+    judged = "".join(f"q{i} 0 d{i} 1\nq{i} 0 absent{i} 1\n" for i in range(48))
+    collection = open_collection(
+        tsv_folder(collection="".join(passages), queries="\n".join(queries) + "\n", qrels=judged)
+    )
+    folder = Path(str(collection.address)) / "msshift"
+    build_dataset(collection, ["length"], folder)
+    before = (folder / "manifest.json").read_bytes()
+    if step == 2:  # no passage of a long query is there, which the config of short trains on
+        with pytest.raises(DataError, match=rf"relevant to a training query of {missing}$"):
+            add_triples(folder, collection, count=3, depth=10)
+        assert (folder / "manifest.json").read_bytes() == before
+        return
+    manifest = add_triples(folder, collection, count=3, depth=10)
+    triples = list(load_triples(folder, f"{missing}-triples"))
+    rows = load_dataset(folder, missing, split="train")
+    expected = {row.query_id for row in rows if int(row.query_id[1:]) < 40}
+    assert {triple.query_id for triple in triples} == expected
+    assert len(expected) < len(rows)
+    assert all(triple.positive_id.startswith("d") for triple in triples)
+    assert manifest.configs[f"{missing}-triples"]["train"].rows == 3 * len(expected)
 
 
 @pytest.mark.slow
@@ -291,19 +301,19 @@ def test_a_data_set_that_is_replaced_meanwhile_is_left_alone(
 def test_ids_as_tsv_have_the_digest_of_the_split(built: Path, tmp_path: Path) -> None:
     entry = read_manifest(built).configs["length-short-triples"]["train"]
     for name, opened in (("t.tsv", Path.open), ("t.tsv.gz", gzip.open)):
-        count = triples.export_triples(built, "length-short-triples", tmp_path / name)
+        count = data_triples.export_triples(built, "length-short-triples", tmp_path / name)
         with opened(tmp_path / name, "rb") as file:
             content = file.read()
         assert count == content.count(b"\n") == entry.rows
         assert hashlib.sha256(content).hexdigest() == entry.digest
     again = tmp_path / "again.tsv.gz"
-    triples.export_triples(built, "length-short-triples", again)
+    data_triples.export_triples(built, "length-short-triples", again)
     assert again.read_bytes() == (tmp_path / "t.tsv.gz").read_bytes()
 
 
 def test_texts_as_tsv(built: Path, tmp_path: Path) -> None:
     out = tmp_path / "texts.tsv"
-    triples.export_triples(built, "length-short-triples", out, texts=MINI)
+    data_triples.export_triples(built, "length-short-triples", out, texts=MINI)
     queries, passages = dict(MINI.queries), dict(MINI.passages())
     expected = [
         (queries[t.query_id], passages[t.positive_id], passages[t.negative_id])
@@ -332,7 +342,7 @@ def test_texts_cannot_break_lines(tmp_path: Path) -> None:
         build_dataset(collection, ["length"], tmp_path / name, texts=kept)
         add_triples(tmp_path / name, collection, count=2, depth=5)
         out = tmp_path / f"{name}.tsv"
-        triples.export_triples(tmp_path / name, "length-long-triples", out, texts=collection)
+        data_triples.export_triples(tmp_path / name, "length-long-triples", out, texts=collection)
         lines = out.read_text().splitlines()
         assert len(lines) == len(load_triples(tmp_path / name, "length-long-triples"))
         for line in lines:
@@ -343,21 +353,38 @@ def test_texts_cannot_break_lines(tmp_path: Path) -> None:
 
 
 def test_texts_that_are_missing(
-    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    built: Path, tsv_folder: WriteFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(triples, "_keep", create_empty_table)
-    with pytest.raises(DataError, match=r"mini:300 holds no passage '[0-9]+', which the triples"):
-        triples.export_triples(built, "length-short-triples", tmp_path / "out.tsv", texts=MINI)
-    with pytest.raises(UsageError, match="give the collection it was built from"):
-        triples.export_triples(
-            built, "length-short-triples", tmp_path / "out.tsv", texts=open_collection("mini:40")
-        )
-    assert list(tmp_path.iterdir()) == []
+    folder = tsv_folder(
+        collection="".join(f"d{i}\tpassage {i}\n" for i in range(20)),
+        queries="".join(f"q{i}\twhat is passage {'x ' * (i % 4)}{i}\n" for i in range(30)),
+        qrels="".join(f"q{i} 0 d{i % 20} 1\n" for i in range(30)),
+    )
+    build_dataset(folder, ["length"], tmp_path / "msshift")
+    add_triples(tmp_path / "msshift", folder, count=1, depth=5)
+    (folder / "collection.tsv").write_text("".join(f"d{i}\tanother {i}\n" for i in range(20)))
 
+    def keep_nothing(*arguments: Any) -> None:
+        database: Connection = arguments[3]
+        database.execute("CREATE TABLE passages (doc_id TEXT, text TEXT)")
 
-def create_empty_table(*arguments: Any) -> None:
-    database = arguments[3]
-    database.execute("CREATE TABLE passages (doc_id TEXT, text TEXT)")
+    out = tmp_path / "out.tsv"
+    for data, collection, message in (
+        (
+            tmp_path / "msshift",
+            str(folder),
+            "were drawn from 20 passages, and 'toy' holds 20, n",
+        ),
+        (built, "mini:40", "give the collection it was built from"),
+        (built, "mini:300", r"mini:300 holds no passage '[0-9]+', which the triples"),
+    ):
+        if collection == "mini:300":
+            monkeypatch.setattr(data_triples, "_keep", keep_nothing)
+        with pytest.raises((UsageError, DataError), match=message):
+            data_triples.export_triples(
+                data, "length-short-triples", out, texts=open_collection(collection)
+            )
+    assert not out.exists()
 
 
 # ---- the command ----------------------------------------------------------------------------
@@ -373,14 +400,14 @@ def app() -> typer.Typer:
 @pytest.mark.slow
 def test_the_command(app: typer.Typer, built: Path, copy: Path, tmp_path: Path) -> None:
     arguments = ["--negatives", "5", "--depth", "20", "--seed", "1"]
-    done = CliRunner().invoke(app, ["triples", "build", str(copy), *arguments, "--json"])
+    done = CliRunner().invoke(app, ["triples", str(copy), *arguments, "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["length-short-triples"]["rows"] == len(
         load_triples(built, "length-short-triples")
     )
     assert file_bytes(copy) == file_bytes(built)
     done = CliRunner().invoke(
-        app, ["triples", "build", str(copy), "--shift", "length", "--collection", "mini:300"]
+        app, ["triples", str(copy), "--shift", "length", "--collection", "mini:300"]
     )
     assert done.exit_code == 0, done.output
     assert "length-long-triples" in done.stdout
@@ -388,20 +415,12 @@ def test_the_command(app: typer.Typer, built: Path, copy: Path, tmp_path: Path) 
         out = tmp_path / "out.tsv"
         done = CliRunner().invoke(
             app,
-            ["triples", "export", "length-long-triples", str(out), "--data", str(built), *options],
+            ["export", "length-long-triples", str(out), "--data", str(built), *options],
         )
         assert done.exit_code == 0, done.output
         count = len(load_triples(built, "length-long-triples"))
         assert f"{count} triples" in done.stderr
         assert out.read_text().count("\n") == count
-
-
-def test_a_collection_for_ids_is_a_mistake(app: typer.Typer, built: Path) -> None:
-    done = CliRunner().invoke(
-        app, ["triples", "export", "x", "out.tsv", "--data", str(built), "--collection", "mini"]
-    )
-    assert isinstance(done.exception, UsageError)
-    assert "--collection is read for the texts only" in str(done.exception)
 
 
 @pytest.mark.parametrize("named", ["~/toy", "toy"])
@@ -416,18 +435,12 @@ def test_no_file_of_the_collection_is_overwritten(
     monkeypatch.setenv("HOME", str(queries.parent.parent))
     monkeypatch.chdir(queries.parent.parent)
     before = queries.read_bytes()
-    where = ["--data", str(built), "--collection", named]
-    done = CliRunner().invoke(
-        app, ["triples", "export", "length-long-triples", str(queries), "--text", *where]
-    )
-    assert isinstance(done.exception, UsageError)
-    assert "is read, and would be overwritten" in str(done.exception)
+    export = ["export", "length-long-triples", str(queries), "--data", str(built)]
+    for options, message in (
+        (["--text"], "is read, and would be overwritten"),
+        ([], "--collection is read for the texts only"),
+    ):
+        done = CliRunner().invoke(app, [*export, "--collection", named, *options])
+        assert isinstance(done.exception, UsageError)
+        assert message in str(done.exception)
     assert queries.read_bytes() == before
-
-
-def test_every_reader_starts_anew(built: Path) -> None:
-    loaded = load_triples(built, "length-short-triples")
-    assert TripleStream(loaded.files, len(loaded)).digest() == loaded.digest()
-    first, second = iter(loaded), iter(loaded)
-    assert next(first) == next(second)
-    assert next(first) != next(iter(loaded))

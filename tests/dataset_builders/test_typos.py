@@ -9,13 +9,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from msshift_bench.data import Variant
-from msshift_bench.dataset_builders.keyed_draws import KeyedDraws
 from msshift_bench.dataset_builders.typos import (
     EDIT_KINDS,
     EDITS,
     LETTERS,
     NEIGHBOURS,
     Edit,
+    KeyedDraws,
     compare_edits,
     count_edits,
     find_edit,

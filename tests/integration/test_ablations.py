@@ -12,7 +12,7 @@ from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.neural import Neural
 from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar

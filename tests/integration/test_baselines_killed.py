@@ -14,7 +14,7 @@ import pytest
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.plumbing import line_and_stage
 from tests.support.forking import work_forked
 from tests.support.small_parts import run_in_small_parts

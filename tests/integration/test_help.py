@@ -21,7 +21,7 @@ from msshift_bench.data import Variant, write_variants
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.leakage import FoundLeakage, LeakedPair, find_leakage
 from msshift_bench.mini.generator import passages, qrels, queries
 from tests.support.commands import COMMANDS, EXAMPLES

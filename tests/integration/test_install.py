@@ -14,7 +14,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import read_manifest
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from tests.support.forking import run_msshift
 from tests.support.hub_server import LoopbackHub, Repository
 from tests.support.hub_server.client import client_environment, load_rows, python

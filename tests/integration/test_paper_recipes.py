@@ -19,7 +19,7 @@ from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.cut import Cut, cut_table
-from msshift_bench.dataset_builders.writer import write_dataset
+from msshift_bench.dataset_builders.write import write_dataset
 from msshift_bench.mini.generator import passages
 from msshift_bench.records import Grouping, Passage, Row
 from msshift_bench.search.bm25 import Bm25

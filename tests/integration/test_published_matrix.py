@@ -10,7 +10,7 @@ import pytest
 
 from msshift_bench.analysis import load_published
 from msshift_bench.dataset_builders.cut import Cut, cut_table
-from msshift_bench.dataset_builders.writer import write_dataset
+from msshift_bench.dataset_builders.write import write_dataset
 from msshift_bench.records import Grouping, Row
 from msshift_bench.shifts import SHIFTS, Shift
 from msshift_bench.stats import Figures

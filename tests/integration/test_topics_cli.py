@@ -66,5 +66,5 @@ def test_an_encoder_that_is_not_there(msshift: Command) -> None:
         "build", "topics", "--collection", "mini:500", "--encoder", "./nowhere", HF_HUB_OFFLINE="1"
     )
     assert done.returncode == 3
-    assert "'terms', which needs no model" in done.stderr
+    assert "the one that needs no model: --encoder terms" in done.stderr
     assert "Traceback" not in done.stderr

@@ -23,7 +23,7 @@ from msshift_bench.data import (
     read_manifest,
 )
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.triple_builder import add_triples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, WriteFolder

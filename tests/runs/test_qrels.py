@@ -67,7 +67,7 @@ def test_what_is_no_qrels_file_is_refused_with_its_lines(write: Write, golden: G
     contents = {
         "cut off": "1 0 7067032 1\n# a comment\n2 0 7067033 1\n3 0 7067034",
         "four columns below three": "query-id\tcorpus-id\tscore\n1\t7\t1\n1 0 8 1\n",
-        "of every code": b"1 0 d1 1\n1 0 d1 1\n1 0\n1 0 d2 one\n1 0 \xff 1\n",
+        "of every code": b"1 0 d1 1\n1 0 d1 2\n1 0\n1 0 d2 one\n1 0 \xff 1\n",
         "of one code": "bad\n" * 30,
         "empty": b"",
         "a comment behind a blank": "q 0 d 1\n # made by us\n",
@@ -152,3 +152,12 @@ def test_qrels_that_are_written_to_while_they_are_read_are_refused(
     whole = reading.numbered_lines
     monkeypatch.setattr(reading, "numbered_lines", numbered_lines)
     assert "changed-while-read" in str(refused(path))
+
+
+def test_lines_that_repeat_a_judgement_count_once_and_are_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "qrels.txt"
+    path.write_text("1 0 d1 1\n1 0 d2 1\n1 0 d1 1\n1 0 d1 1\n")
+    assert read_qrels(path) == [Qrel("1", "d1", 1), Qrel("1", "d2", 1)]
+    assert f"{path}: 2 lines repeat a judgement; each counts once" in caplog.text

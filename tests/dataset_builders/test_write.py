@@ -1,25 +1,31 @@
+"""Data sets that are changed: texts put back, files linked, and what stands beside them."""
+
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from msshift_bench.cli import hydrate as command
+from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import Dataset, load_dataset
-from msshift_bench.data.manifest import read_manifest
+from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import hydrate
-from msshift_bench.dataset_builders import triple_builder as builder
-from msshift_bench.dataset_builders.hydrate import hydrate_dataset
-from msshift_bench.dataset_builders.importing import import_official
-from msshift_bench.dataset_builders.sealing import Amendment
-from msshift_bench.errors import DataError, IntegrityError, NotFoundError
+from msshift_bench.dataset_builders import triples as builder
+from msshift_bench.dataset_builders import write
+from msshift_bench.dataset_builders.audit import add_split_leakage
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.dataset_builders.write import Amendment, hydrate_dataset
+from msshift_bench.errors import DataError, IntegrityError, NotFoundError, UsageError
 from msshift_bench.records import Query
 from tests.conftest import Build
 from tests.support.file_bytes import file_bytes
@@ -51,16 +57,13 @@ def collection_with(folder: Path, queries: list[Query]) -> Collection:
     return open_collection(folder)
 
 
-def test_a_data_set_of_ids_holds_no_text(ids_only: Path) -> None:
-    query = MINI.queries.texts[0].encode()
-    assert not any(query in data for data in file_bytes(ids_only).values())
-    assert {row.text for row in load_dataset(ids_only, "topics-C2", split="test")} == {""}
-    assert verify_dataset(ids_only)[1] == []
-
-
 def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(
     copy: Path, build_once: Build
 ) -> None:
+    query = MINI.queries.texts[0].encode()
+    assert not any(query in data for data in file_bytes(copy).values())
+    assert {row.text for row in load_dataset(copy, "topics-C2", split="test")} == {""}
+    assert verify_dataset(copy)[1] == []
     whole = build_once(NAME, *SHIFTS)
     told: list[tuple[str, int, int]] = []
     manifest = hydrate_dataset(copy, MINI, progress=lambda *args: told.append(args))
@@ -69,15 +72,6 @@ def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(
     assert verify_dataset(copy)[1] == []
     splits = sum(map(len, manifest.configs.values()))
     assert told == [("splits", number, splits) for number in range(1, splits + 1)]
-
-
-@pytest.mark.slow
-def test_triples_stay_as_they_are(copy: Path) -> None:
-    builder.add_triples(copy, MINI, shifts=["length"], count=2, depth=10)
-    before = read_manifest(copy).configs["length-short-triples"]
-    manifest = hydrate_dataset(copy, MINI)
-    assert manifest.configs["length-short-triples"] == before
-    assert verify_dataset(copy)[1] == []
 
 
 def test_a_data_set_with_its_texts_is_left_alone(copy: Path) -> None:
@@ -96,14 +90,14 @@ def test_a_data_set_with_its_texts_is_left_alone(copy: Path) -> None:
 def test_another_process_may_put_the_texts_back_first(
     copy: Path, build_once: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    amend = hydrate.amend_dataset
+    amend = write.amend_dataset
 
     def late(dataset: Dataset) -> AbstractContextManager[Amendment]:
-        monkeypatch.setattr(hydrate, "amend_dataset", amend)
+        monkeypatch.setattr(write, "amend_dataset", amend)
         hydrate_dataset(copy, MINI)
         return amend(dataset)
 
-    monkeypatch.setattr(hydrate, "amend_dataset", late)
+    monkeypatch.setattr(write, "amend_dataset", late)
     whole = build_once(NAME, *SHIFTS)
     assert hydrate_dataset(copy, MINI) == read_manifest(whole)
     assert file_bytes(copy) == file_bytes(whole)
@@ -142,27 +136,29 @@ def test_other_texts_are_refused_split_by_split(
     assert file_bytes(copy) == before
 
 
-def test_a_changed_file_is_not_hydrated(copy: Path) -> None:
+@pytest.mark.slow
+def test_triples_stay_as_they_are_and_changed_files_too(copy: Path) -> None:
+    builder.add_triples(copy, MINI, shifts=["length"], count=2, depth=10)
+    before = read_manifest(copy).configs["length-short-triples"]
     path = copy / "length-short" / "test.parquet"
-    path.write_bytes(path.read_bytes() + b"x")
+    content = path.read_bytes()
+    path.write_bytes(content + b"x")
     with pytest.raises(IntegrityError, match="has changed since it was built"):
         hydrate_dataset(copy, MINI)
     assert not read_manifest(copy).texts
-
-
-def test_there_must_be_a_data_set(tmp_path: Path) -> None:
+    path.write_bytes(content)
+    assert hydrate_dataset(copy, MINI).configs["length-short-triples"] == before
+    assert verify_dataset(copy)[1] == []
     with pytest.raises(NotFoundError, match="no built data set"):
-        hydrate_dataset(tmp_path / "nothing", MINI)
+        hydrate_dataset(copy / "nothing", MINI)
 
 
 def test_the_command(copy: Path) -> None:
-    app = typer.Typer()
-    command.register(app)
-    done = CliRunner().invoke(app, [str(copy), "--json"])
+    done = CliRunner().invoke(app, ["import", str(copy), "--format", "json"])
     assert done.exit_code == 0
     assert json.loads(done.stdout)["texts"] is True
     assert f"{copy} holds its texts (content " in done.stderr
-    done = CliRunner().invoke(app, [str(copy), "--collection", NAME])
+    done = CliRunner().invoke(app, ["import", str(copy), "--collection", NAME])
     assert (done.exit_code, done.stdout) == (0, "")
     assert "holds its texts already; nothing was changed" in done.stderr
 
@@ -174,4 +170,84 @@ def test_what_was_imported_without_texts_cannot_get_them(tmp_path: Path) -> None
         hydrate_dataset(tmp_path / "msshift", MINI)
     card = (tmp_path / "msshift" / "README.md").read_text()
     assert "was imported without the texts" in card
-    assert "msshift hydrate" not in card
+    assert "msshift import" not in card
+
+
+SMALL = "mini:300"
+SMALLER = open_collection(SMALL)
+
+AMENDING: dict[str, Callable[[Path], Manifest]] = {
+    "hydrate": lambda folder: hydrate_dataset(folder, SMALLER),
+    "triples": lambda folder: add_triples(folder, SMALLER, count=1, depth=5),
+    "leakage": lambda folder: add_split_leakage(folder),
+}
+
+
+@pytest.mark.parametrize("what", AMENDING)
+def test_what_stands_beside_a_data_set_becomes_no_part_of_it(
+    build_copy: Build, tmp_path: Path, what: str
+) -> None:
+    folder = build_copy(SMALL, "length", texts=what != "hydrate")
+    (folder / "own").mkdir()
+    (folder / "own" / "own.run").write_text("q Q0 d 1 1 own\n")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "own.run").touch()
+    (folder / "runs").symlink_to("../runs")
+    manifest = AMENDING[what](folder)
+    assert manifest == read_manifest(folder)
+    assert sorted(manifest.files) == ["README.md", "croissant.json"]
+    found = [(finding.code, finding.source) for finding in verify_dataset(folder)[1]]
+    assert ("extra-file", str(folder / "own" / "own.run")) in found
+    assert (folder / "own" / "own.run").read_text() == "q Q0 d 1 1 own\n"
+    assert [path.name for path in (folder / "runs").iterdir()] == ["own.run"]
+    (folder / "own" / "own.run").unlink()
+    with pytest.raises(UsageError, match=r"also holds (runs, which no|training tri)"):
+        build_dataset(SMALLER, ["length"], folder)
+
+
+@pytest.mark.parametrize("what", AMENDING)
+def test_a_data_set_of_links_becomes_one_of_files(
+    build_copy: Build, tmp_path: Path, what: str
+) -> None:
+    """huggingface_hub's cache keeps a download as links to its blobs."""
+    folder = build_copy(SMALL, "length", texts=what != "hydrate")
+    kept = tmp_path / "blobs"
+    kept.mkdir()
+    for number, file in enumerate(sorted(folder.rglob("*.*"))):
+        file.rename(kept / str(number))
+        file.symlink_to(f"{'../' * len(file.relative_to(tmp_path).parents[1:])}blobs/{number}")
+    before = file_bytes(kept)
+    assert AMENDING[what](folder) == read_manifest(folder)
+    assert verify_dataset(folder)[1] == []
+    assert file_bytes(kept) == before
+
+
+def test_a_data_set_on_another_disk_gets_triples(
+    build_copy: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build_copy(SMALL, "length")
+    link = os.link
+
+    def refuse(source: str, target: Path) -> None:
+        if ".triples" in str(source):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, str(target))
+        link(source, target)
+
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "msshift").symlink_to(folder)
+    monkeypatch.setattr(os, "link", refuse)
+    add_triples(tmp_path / "here" / "msshift", SMALLER, count=1, depth=5)
+    assert verify_dataset(folder)[1] == []
+    assert list((tmp_path / "here").iterdir()) == [tmp_path / "here" / "msshift"]
+
+
+def test_counts_of_an_earlier_build_are_not_put_into_a_later_one(build_copy: Build) -> None:
+    folder = build_copy(SMALL, "length")
+
+    def rebuild(stage: str, done: int, total: int) -> None:
+        if "length-long" in stage and read_manifest(folder).parameters["seed"] == 0:
+            build_dataset(SMALLER, ["length"], folder, seed=1)
+
+    with pytest.raises(UsageError, match="was built anew while its test queries were compared"):
+        add_split_leakage(folder, progress=rebuild)
+    assert "near_duplicates" not in read_manifest(folder).shifts["length"]

@@ -1,17 +1,22 @@
-"""From query vectors to topics: cluster, select, grow.
+"""From query vectors to topics: cluster, select, grow, describe.
 
 Source: MS-Shift (ECIR 2023), section 3.1, "Query Topics": (i) k-means with k = 100, (ii) the five
 clusters that maximise the sum of pairwise distances between their centroids, (iii) "expand those
 five native clusters by joining nearest clusters, until we have groups of about 25k queries
 (without overlap)". Each step is a function of its own: `kmeans`, `select_farthest` and `grow`.
+
+A topic is described by its top terms and by queries from its middle. Source: Grootendorst (2022),
+"BERTopic: neural topic modeling with a class-based TF-IDF procedure", equation 4.
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from operator import lt
 from typing import TypeAlias
 
 import numpy as np
@@ -19,11 +24,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints, Vectors
-from msshift_bench.dataset_builders.kmeans import kmeans
-from msshift_bench.dataset_builders.nearest import squared_distances
+from msshift_bench.dataset_builders.kmeans import kmeans, squared_distances
 from msshift_bench.errors import DataError, FindingLog, IntegrityError, UsageError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import OTHERS
+from msshift_bench.search import content_words
 
 __all__ = [
     "ASSIGNMENTS_SCHEMA",
@@ -34,8 +39,10 @@ __all__ = [
     "cluster_queries",
     "grow",
     "margins_summary",
+    "most_central",
     "pairwise_distances",
     "select_farthest",
+    "top_terms",
 ]
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
@@ -142,7 +149,7 @@ class Clustering:
     Attributes:
         query_ids: ascending.
         labels: shape (n,): the cluster of each query.
-        margins: shape (n,), from 0 to 1; see `nearest.assign`.
+        margins: shape (n,), from 0 to 1; see `kmeans.assign`.
         centroids: shape (k, d).
         groups: the clusters of each group, the native first; see `grow`.
         parameters: the other inputs besides the vectors: ``k`` and ``target`` as scaled, at most
@@ -168,10 +175,6 @@ class Clustering:
             for cluster in clusters:
                 names[cluster] = f"C{number}"
         return tuple(names)
-
-    def group_of(self, cluster: int) -> str:
-        """Return the group of a cluster, e.g. ``C2``, or `OTHERS`."""
-        return self._names[cluster]
 
     def labels_by_query(self) -> dict[str, str]:
         """Return query_id -> group, or `OTHERS`."""
@@ -231,13 +234,9 @@ class Clustering:
             _read_groups(centroids, parameters["groups"]),
             dict(parameters),
         )
-        for source, expected, table in zip(
-            ("assignments", "centroids"),
-            clustering.to_tables(),
-            (assignments, centroids),
-            strict=True,
-        ):
-            _check_same(expected, table, source, findings)
+        again = clustering.to_tables()
+        _check_same(again[0], assignments, "assignments", findings)
+        _check_same(again[1], centroids, "centroids", findings)
         findings.stop_if_any(IntegrityError, summary)
         return clustering
 
@@ -397,25 +396,45 @@ def _check_schema(table: pa.Table, schema: pa.Schema, source: str, findings: Fin
 def _check_values(
     assignments: pa.Table, centroids: pa.Table, parameters: Mapping[str, int], findings: FindingLog
 ) -> None:
-    """Check the values that `_check_same` relies on."""
+    """Check the values without which no clustering can be made of the tables."""
     k = parameters["k"]
-    if any(a >= b for a, b in pairwise(assignments["query_id"].to_pylist())):
-        findings.add("order", "query_ids do not ascend, or repeat", "assignments")
+    query_ids = assignments["query_id"].to_pylist()
     labels, margins = assignments["cluster"].to_numpy(), assignments["margin"].to_numpy()
-    if not ((labels >= 0) & (labels < k)).all():
-        findings.add("cluster", f"a cluster is not one of 0 to {k - 1}", "assignments")
-    if not ((margins >= 0) & (margins <= 1)).all():
-        findings.add("margin", "a margin is not from 0 to 1", "assignments")
-    if centroids["cluster"].to_pylist() != list(range(k)):
-        findings.add("cluster", f"clusters are not 0 to {k - 1}, in order", "centroids")
     vectors = centroids["vector"].combine_chunks()
-    if len(vectors.value_lengths().unique()) != 1 or not np.isfinite(vectors.flatten()).all():
-        findings.add("vector", "vectors differ in length, or hold a value not finite", "centroids")
-    groups = {f"C{number}" for number in range(parameters["groups"])}
+    finite = len(vectors.value_lengths().unique()) == 1 and np.isfinite(vectors.flatten()).all()
     named = set(centroids["group"].to_pylist()) - {OTHERS}
-    if named != groups:
-        expected = ", ".join(sorted(groups))
-        findings.add("group", f"groups are {', '.join(sorted(named))}, not {expected}", "centroids")
+    groups = [f"C{number}" for number in range(parameters["groups"])]
+    others = f"groups are {', '.join(sorted(named))}, not {', '.join(groups)}"
+    for code, source, right, message in (
+        (
+            "order",
+            "assignments",
+            all(map(lt, query_ids, query_ids[1:])),
+            "query_ids do not ascend, or repeat",
+        ),
+        (
+            "cluster",
+            "assignments",
+            ((labels >= 0) & (labels < k)).all(),
+            f"a cluster is not one of 0 to {k - 1}",
+        ),
+        (
+            "margin",
+            "assignments",
+            ((margins >= 0) & (margins <= 1)).all(),
+            "a margin is not from 0 to 1",
+        ),
+        (
+            "cluster",
+            "centroids",
+            centroids["cluster"].to_pylist() == list(range(k)),
+            f"clusters are not 0 to {k - 1}, in order",
+        ),
+        ("vector", "centroids", finite, "vectors differ in length, or hold a value not finite"),
+        ("group", "centroids", named == set(groups), others),
+    ):
+        if not right:
+            findings.add(code, message, source)
 
 
 def _check_same(expected: pa.Table, table: pa.Table, source: str, findings: FindingLog) -> None:
@@ -427,3 +446,55 @@ def _check_same(expected: pa.Table, table: pa.Table, source: str, findings: Find
             row, should, is_ = wrong[0]
             message = f"{name} is wrong in {len(wrong)} rows; in the first, {row}, it is {is_!r}"
             findings.add(name, f"{message} and should be {should!r}", source)
+
+
+def top_terms(
+    texts_by_group: Mapping[str, Sequence[str]], count: int = 10
+) -> dict[str, tuple[str, ...]]:
+    """Return the words that set each group apart, the most telling first.
+
+    A word t weighs tf(t, c) log(1 + A / f(t)) in group c, where tf(t, c) is how often it occurs
+    there, f(t) how often in all groups, and A the mean number of words per group; equal weights
+    are in alphabetical order. What counts as a word, `content_words` says.
+
+    Args:
+        texts_by_group: group -> the texts of its queries. Give those in no group, too, as a group
+            of their own: a word stands out only against all queries.
+        count: words per group at most.
+    """
+    words = {
+        group: Counter(word for text in texts for word in content_words(text))
+        for group, texts in texts_by_group.items()
+    }
+    total: Counter[str] = Counter()
+    for counter in words.values():
+        total.update(counter)
+    mean = total.total() / max(len(words), 1)
+    return {
+        group: tuple(
+            sorted(
+                counter,
+                # rounded, as logarithms differ in their last bit between C libraries
+                key=lambda word, counter=counter: (  # type: ignore[misc]
+                    -round(counter[word] * math.log1p(mean / total[word]), 6),
+                    word,
+                ),
+            )[:count]
+        )
+        for group, counter in words.items()
+    }
+
+
+def most_central(
+    query_ids: Sequence[str], margins: Floats, rows: Ints, count: int = 5
+) -> tuple[str, ...]:
+    """Return those of some rows that have the largest margins, the largest first.
+
+    Args:
+        query_ids: the query of each row.
+        margins: the margin of each row; see `kmeans.assign`.
+        rows: the rows to choose from; equal margins stay in their order.
+        count: how many at most.
+    """
+    largest = rows[np.argsort(-margins[rows], kind="stable")[:count]]
+    return tuple(query_ids[row] for row in largest)

@@ -1,26 +1,126 @@
+"""From vectors to topics: selecting, growing, describing, and the tables that publish them."""
+
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
-from msshift_bench.dataset_builders.clustering import (
+from msshift_bench.dataset_builders.clusters import (
     TARGET,
     TOPIC_SCALE_RULE,
     Clustering,
     cluster_queries,
     grow,
     margins_summary,
+    most_central,
+    pairwise_distances,
     select_farthest,
+    top_terms,
 )
-from msshift_bench.dataset_builders.nearest import assign
+from msshift_bench.dataset_builders.kmeans import assign
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.records import OTHERS
+from msshift_bench.search.query_words import STOP_WORDS
 from msshift_bench.shifts import SHIFTS
+
+Floats = NDArray[np.float64]
+
+
+def total(distances: Floats, subset: tuple[int, ...]) -> float:
+    return float(sum(distances[pair] for pair in combinations(subset, 2)))
+
+
+def by_brute_force(distances: Floats, count: int) -> tuple[int, ...]:
+    """The first of the best subsets in lexicographic order."""
+    subsets = combinations(range(len(distances)), count)
+    return max(subsets, key=lambda subset: total(distances, subset))
+
+
+def instances() -> list[tuple[Floats, int]]:
+    """Random ones, small: clouds, lattices (many ties), duplicates, points on a line."""
+    rng = np.random.default_rng(2022)
+    made = []
+    for trial in range(200):
+        k, d = int(rng.integers(2, 13)), int(rng.integers(1, 9))
+        count = int(rng.integers(1, min(k, 6) + 1))
+        points = rng.standard_normal((k, d))
+        if trial % 4 == 1:
+            points = rng.integers(0, 3, (k, d)).astype(np.float64)
+        elif trial % 4 == 2:
+            points = points[rng.integers(k, size=k)]
+        elif trial % 4 == 3:
+            points *= 10.0 ** rng.integers(-8, 8)
+        made.append((points, count))
+    return made
+
+
+def test_it_equals_brute_force() -> None:
+    for points, count in instances():
+        distances = pairwise_distances(points)
+        chosen = select_farthest(points, count)
+        assert chosen == by_brute_force(distances, count)
+        # no other subset is better by the distances before they were rounded
+        exact = np.linalg.norm(points[:, np.newaxis] - points, axis=2)
+        best = max(total(exact, other) for other in combinations(range(len(points)), count))
+        assert total(exact, chosen) == pytest.approx(best, rel=1e-11)
+
+
+def test_sums_of_rounded_distances_are_exact() -> None:
+    points = np.random.default_rng(0).standard_normal((90, 5))
+    distances = pairwise_distances(points)
+    values = distances[np.triu_indices(90, 1)]
+    assert values.sum() == values[::-1].sum() == np.sort(values).cumsum()[-1]
+    np.testing.assert_allclose(
+        distances, np.linalg.norm(points[:, np.newaxis] - points, axis=2), rtol=0, atol=1e-10
+    )
+
+
+def enumerate_all(distances: Floats, count: int) -> float:
+    """The best sum of five, all subsets looked at, 75 million of a hundred points."""
+    assert count == 5
+    k = len(distances)
+    best = -np.inf
+    upper = np.where(np.tri(k, dtype=bool), -np.inf, distances)
+    for first, second, third in combinations(range(k), 3):
+        trio = [first, second, third]
+        gains = distances[trio].sum(axis=0)[third:]
+        inner = distances[first, second] + distances[first, third] + distances[second, third]
+        pairs = upper[third:, third:] + gains + gains[:, np.newaxis]
+        best = max(best, inner + pairs[1:, 1:].max(initial=-np.inf))
+    return float(best)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "columns"), [(100, 3), (60, 768)])
+def test_five_of_many(count: int, columns: int) -> None:
+    points = np.random.default_rng(7).standard_normal((count, columns))
+    distances = pairwise_distances(points)
+    chosen = select_farthest(points)
+    assert len(set(chosen)) == 5
+    assert total(distances, chosen) == enumerate_all(distances, 5)
+
+
+def test_corner_cases() -> None:
+    for points in (np.eye(60), np.zeros((60, 2))):  # all subsets tie
+        assert select_farthest(points) == (0, 1, 2, 3, 4)
+    line = np.array([[0.0], [1.0], [5.0]])
+    assert [select_farthest(line, count) for count in (1, 2, 3)] == [(0,), (0, 2), (0, 1, 2)]
+    for count in (0, 4):
+        with pytest.raises(UsageError, match=f"cannot choose {count} of 3 clusters"):
+            select_farthest(line, count)
+    told: list[tuple[str, int, int]] = []
+    select_farthest(np.eye(7), 5, lambda *stage: told.append(stage))
+    assert told == [("selection", done, 3) for done in (1, 2, 3)]
+
 
 LINE = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [13.0], [5.9]])
 """Centroids on a line; 0 and 3 are native in most tests."""
@@ -35,31 +135,25 @@ def clustering() -> Clustering:
     return cluster_queries(query_ids, vectors.astype(np.float32))
 
 
-def test_groups_grow_to_the_target_smallest_first() -> None:
-    sizes = [50, 10, 20, 10, 30, 5, 7]
-    growth = grow(LINE, sizes, [3, 0], target=60)
-    # 3 (10 queries) takes 4, then 5, then 6; 0 (50) takes 1 and stops at the target
-    assert growth == ((0, 1), (3, 4, 5, 6, 2))
-
-
-def test_equal_groups_grow_in_the_order_of_their_numbers() -> None:
-    centroids = np.array([[0.0], [4.0], [2.0], [9.0]])
-    assert grow(centroids, [5, 5, 5, 5], [0, 1], target=10) == ((0, 2), (1, 3))
-
-
-def test_equally_near_clusters_join_in_the_order_of_their_numbers() -> None:
-    centroids = np.array([[0.0], [2.0], [-2.0], [50.0]])
-    assert grow(centroids, [1, 1, 1, 9], [0, 3], target=3) == ((0, 1, 2), (3,))
-
-
-def test_near_means_near_the_native() -> None:
-    # 2 is nearer to cluster 1, which joined first, than 3 is; but 3 is nearer to the native
-    centroids = np.array([[0.0], [3.0], [5.0], [-4.0], [99.0]])
-    assert grow(centroids, [1, 1, 1, 1, 9], [0, 4], target=3)[0] == (0, 1, 3)
-
-
-def test_a_group_that_has_the_target_does_not_grow() -> None:
-    assert grow(LINE, [9] * 7, [0, 3], target=9) == ((0,), (3,))
+@pytest.mark.parametrize(
+    ("centroids", "sizes", "natives", "target", "groups"),
+    [
+        # 3 (10 queries) takes 4, then 5, then 6; 0 (50) takes 1 and stops at the target
+        (LINE, [50, 10, 20, 10, 30, 5, 7], [3, 0], 60, ((0, 1), (3, 4, 5, 6, 2))),
+        # equal groups grow in the order of their numbers
+        ([[0], [4], [2], [9]], [5, 5, 5, 5], [0, 1], 10, ((0, 2), (1, 3))),
+        # equally near clusters join in the order of their numbers
+        ([[0], [2], [-2], [50]], [1, 1, 1, 9], [0, 3], 3, ((0, 1, 2), (3,))),
+        # 2 is nearer to cluster 1, which joined first, than 3 is; but 3 is nearer to the native
+        ([[0], [3], [5], [-4], [99]], [1, 1, 1, 1, 9], [0, 4], 3, ((0, 1, 3), (4,))),
+        # a group that has the target does not grow
+        (LINE, [9] * 7, [0, 3], 9, ((0,), (3,))),
+    ],
+)
+def test_groups_grow(
+    centroids: object, sizes: list[int], natives: list[int], target: int, groups: object
+) -> None:
+    assert grow(np.array(centroids, np.float64), sizes, natives, target) == groups
 
 
 def test_running_out_of_clusters_is_an_error() -> None:
@@ -85,12 +179,6 @@ def test_the_three_steps_are_put_together(clustering: Clustering) -> None:
     for number, clusters in enumerate(clustering.groups):
         members = [query_id for query_id, group in labels.items() if group == f"C{number}"]
         assert len(members) == clustering.sizes[list(clusters)].sum() >= 112
-        assert {clustering.group_of(cluster) for cluster in clusters} == {f"C{number}"}
-
-
-def test_a_topic_holds_what_is_trained_on_and_what_is_tested_in_the_paper() -> None:
-    topics = SHIFTS["topics"]
-    assert topics.train_size + topics.test_size == TARGET == 31_200
 
 
 def test_queries_that_are_set_aside_do_not_count_towards_the_target() -> None:
@@ -114,6 +202,8 @@ def test_queries_that_are_set_aside_do_not_count_towards_the_target() -> None:
 
 
 def test_sizes_scale_with_the_collection() -> None:
+    topics = SHIFTS["topics"]
+    assert topics.train_size + topics.test_size == TARGET == 31_200
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((400, 4)).astype(np.float32)
     query_ids = [f"{number:03}" for number in range(400)]
@@ -183,6 +273,7 @@ Change = Callable[[pa.Table, pa.Table], tuple[pa.Table, pa.Table]]
         (lambda a, c: (a, replace(c, "vector", 3, [float("inf")] * 12)), "a value not finite"),
         (lambda a, c: (a, replace(c, "size", 3, 7777)), "it is 7777 and should be"),
         (lambda a, c: (a, replace(c, "joined", 3, 99)), "it is 99 and should be"),
+        (lambda a, c: (a, replace(c, "native", 3, not c["native"][3].as_py())), "native is wrong"),
         (lambda a, c: (a, replace(c, "group", 3, "C7")), "groups are C0, C1, C2, C3, C4, C7"),
         (lambda a, c: (a.drop_columns("margin"), c), "columns are query_id: string"),
         (lambda a, c: (a, a), "expected cluster: int32"),
@@ -206,15 +297,6 @@ def test_parameters_must_fit_the_tables(clustering: Clustering) -> None:
         Clustering.from_tables(*tables, {"k": 45})
 
 
-def test_a_native_flag_that_is_not_the_first_is_refused(clustering: Clustering) -> None:
-    assignments, centroids = clustering.to_tables()
-    other = next(c for c in range(45) if clustering.group_of(c) == OTHERS)
-    with pytest.raises(IntegrityError, match="native is wrong in 1 rows"):
-        Clustering.from_tables(
-            assignments, replace(centroids, "native", other, True), clustering.parameters
-        )
-
-
 def test_published_centroids_give_the_assignments_back(clustering: Clustering) -> None:
     rng = np.random.default_rng(4)
     clouds = 4 * rng.standard_normal((30, 12))
@@ -233,3 +315,62 @@ def test_margins_are_summarised() -> None:
         "share below 1e-3": 3 / 900,
         "share below 1e-2": 4 / 900,
     }
+
+
+TEXTS = {
+    "C0": ["What is the cost of a pool?", "pool cost", "cost of a fence"],
+    "C1": ["where is the Tumor", "tumor cost", "cells of a tumor"],
+    "others": ["fence", "cells in a pool"],
+}
+
+
+def test_terms_are_weighed_by_equation_4() -> None:
+    words = {
+        group: [
+            word
+            for text in texts
+            for word in text.lower().replace("?", "").split()
+            if word not in STOP_WORDS and len(word) > 1
+        ]
+        for group, texts in TEXTS.items()
+    }
+    everywhere = Counter(word for group in words.values() for word in group)
+    mean = sum(map(len, words.values())) / 3
+    for group, terms in top_terms(TEXTS).items():
+        weights = {
+            word: count * math.log(1 + mean / everywhere[word])
+            for word, count in Counter(words[group]).items()
+        }
+        assert set(terms) == set(weights)
+        assert [weights[term] for term in terms] == sorted(weights.values(), reverse=True)
+    assert top_terms(TEXTS)["C1"] == ("tumor", "cells", "cost")
+    assert top_terms(TEXTS, count=1) == {"C0": ("cost",), "C1": ("tumor",), "others": ("cells",)}
+
+
+def test_examples_are_the_clearest_queries_of_the_native_cluster() -> None:
+    labels = np.array([0, 1, 0, 2, 0, 1, 0], np.int32)
+    margins = np.array([0.5, 0.1, 0.9, 1.0, 0.5, 0.2, 0.1])
+    examples = [most_central("abcdefg", margins, np.flatnonzero(labels == c), 3) for c in (0, 1)]
+    assert examples == [("c", "a", "e"), ("f", "b")]
+
+
+@pytest.mark.parametrize(
+    ("texts", "terms"),
+    [
+        # Question words and single letters are left out.
+        (
+            {"C0": ["What is a b12 vitamin", "how does X-ray WORK", "who, when? where"]},
+            {"C0": ("b12", "ray", "vitamin", "work")},
+        ),
+        # Equal weights are in alphabetical order.
+        (
+            {"C0": ["pear apple plum"], "C1": ["zebra ant"]},
+            {"C0": ("apple", "pear", "plum"), "C1": ("ant", "zebra")},
+        ),
+        ({"C0": ["ÉCOLE école 東京"]}, {"C0": ("école", "東京")}),
+        ({"C0": [], "C1": ["the"]}, {"C0": (), "C1": ()}),
+        ({}, {}),
+    ],
+)
+def test_what_is_a_term(texts: dict[str, list[str]], terms: dict[str, tuple[str, ...]]) -> None:
+    assert top_terms(texts) == terms

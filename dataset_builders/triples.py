@@ -4,7 +4,8 @@ Source: MS-Shift (ECIR 2023), section 3.1: "for each query we sample 100 negativ
 
 A query with several relevant passages gives no more triples than any other: the relevant passages,
 sorted by doc_id, share its negatives in turn. So `count` negatives make `count` triples per query,
-and queries weigh the same in training.
+and queries weigh the same in training. A query with more relevant passages than negatives leaves
+some out, unless every pair is asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,9 @@ from msshift_bench.data import (
     open_dataset,
     sha256_of,
 )
-from msshift_bench.dataset_builders.keyed_draws import check_seed
+from msshift_bench.dataset_builders.cut import check_seed
 from msshift_bench.dataset_builders.negatives import BLOCK_QUERIES, mine_negatives
-from msshift_bench.dataset_builders.sealing import amend_dataset
+from msshift_bench.dataset_builders.write import amend_dataset
 from msshift_bench.engine import KeptArray
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.plumbing import (
@@ -70,14 +71,17 @@ def add_triples(
     count: int = 100,
     depth: int = 1000,
     seed: int = 0,
+    every_pair: bool = False,
     progress: Progress = silent,
 ) -> Manifest:
     """Add training triples to a built data set: the config ``<config>-triples`` for every group.
 
     Each holds `count` triples for each training query of the config that it extends, sorted by
-    query_id; a query whose relevant passages are not in the collection has none. The data set is
-    replaced as a whole when everything is written. A killed process leaves finished work in the
-    folder ``.<data set>.triples`` beside it, and the next process continues there.
+    query_id; a query whose relevant passages are not in the collection has none. The manifest's
+    facts on the shift's triples say how many pairs of a query and a relevant passage each config
+    has, and how many of them no triple holds. The data set is replaced as a whole when everything
+    is written. A killed process leaves finished work in the folder ``.<data set>.triples`` beside
+    it, and the next process continues there.
 
     Args:
         data: the built data set; see `open_dataset`.
@@ -87,6 +91,8 @@ def add_triples(
         count: negatives per query, at least 1.
         depth: how far down BM25's ranking negatives are drawn from, at least 1.
         seed: the seed of the random choice.
+        every_pair: give a query with more relevant passages than negatives a triple for each of
+            them, its negatives in turn, so that no pair is left out.
         progress: called with ``(stage, done, total)``.
 
     Returns:
@@ -129,7 +135,9 @@ def add_triples(
             progress=progress,
         )
         places = {row.query_id: place for place, row in enumerate(rows)}
+        made = _Made(work, rows, negatives, count, every_pair, progress)
         shards: dict[str, list[Path]] = {}
+        pairs: dict[str, dict[str, int]] = {}
         for config, trained in training.items():
             query_ids = trained.table["query_id"].to_pylist()
             chosen = sorted(places[i] for i in query_ids if i in places)
@@ -137,7 +145,10 @@ def add_triples(
                 raise DataError(
                     f"{collection.name} holds no passage relevant to a training query of {config}"
                 )
-            shards[config] = _write_shards(work, config, rows, chosen, negatives, count, progress)
+            shards[config] = made.write(config, chosen)
+            relevant = [len(rows[place].relevant_doc_ids) for place in chosen]
+            left_out = 0 if every_pair else sum(max(0, size - count) for size in relevant)
+            pairs[config] = {"all": sum(relevant), "left_out": left_out}
         facts = {
             "negatives": count,
             "seed": seed,
@@ -145,7 +156,7 @@ def add_triples(
             "passages": {"rows": passages.rows, "sha256": passages.hexdigest()},
             "text": collection.text_variant,
         }
-        return _add(dataset, shards, facts)
+        return _add(dataset, shards, facts, pairs)
 
 
 def _configs(dataset: Dataset, shifts: Sequence[str]) -> list[str]:
@@ -176,107 +187,119 @@ def _trainable(
         holds, sorted by query_id, without those that have none.
     """
     relevant = {doc_id for row in queries.values() for doc_id in row.relevant_doc_ids}
-    held = set()
+    present = set()
     digest = ContentDigest()
     for passage in counted(collection.passages(), progress, "passages"):
         digest.add(passage)
         if passage.doc_id in relevant:
-            held.add(passage.doc_id)
+            present.add(passage.doc_id)
     rows = []
     for query_id, row in sorted(queries.items()):
-        grades = {doc_id: grade for doc_id, grade in row.relevant.items() if doc_id in held}
+        grades = {doc_id: grade for doc_id, grade in row.relevant.items() if doc_id in present}
         if grades:
             rows.append(Row.judged(query_id, row.text, row.group, grades))
     return digest, rows
 
 
-def _write_shards(
-    work: Path,
-    config: str,
-    rows: Sequence[Row],
-    places: Sequence[int],
-    negatives: Sequence[KeptArray],
-    count: int,
-    progress: Progress,
-) -> list[Path]:
-    """Write the triples of one config into as many files as they need.
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What triples are made of.
 
-    Args:
-        work: the folder of the files.
-        config: the config that the triples are for.
+    Attributes:
+        work: the folder of their files.
         rows: all training queries, sorted by query_id.
-        places: the positions of the config's own rows, ascending.
         negatives: their negatives; see `mine_negatives`.
         count: negatives per query.
+        every_pair: see `add_triples`.
         progress: called with the number of triples done.
     """
-    paths = []
-    names = [block.name for block in negatives]
-    done = 0
-    for number, part in enumerate(batches(places, max(1, _SHARD_ROWS // count))):
-        judged = [(rows[place].query_id, rows[place].relevant_doc_ids) for place in part]
-        digest = hashlib.sha256(json.dumps([names, judged]).encode()).hexdigest()
-        path = work / f"{config}-{number:05}-{digest[:16]}.parquet"
-        if not path.exists():
-            columns = _triples([rows[place] for place in part], _read(negatives, part), count)
-            with write_atomically(path) as file:
-                pq.write_table(columns, file, compression="zstd", row_group_size=_ROW_GROUP)
-        paths.append(path)
-        done += len(part) * count
-        progress(f"{config}{TRIPLES}", done, len(places) * count)
-    return paths
+
+    work: Path
+    rows: Sequence[Row]
+    negatives: Sequence[KeptArray]
+    count: int
+    every_pair: bool
+    progress: Progress
+
+    def write(self, config: str, places: Sequence[int]) -> list[Path]:
+        """Write the triples of one config, which has the rows at some ascending places.
+
+        Returns:
+            As many files as they need.
+        """
+        paths = []
+        names = [block.name for block in self.negatives]
+        done = 0
+        for number, part in enumerate(batches(places, max(1, _SHARD_ROWS // self.count))):
+            rows = [self.rows[place] for place in part]
+            judged = [(row.query_id, row.relevant_doc_ids) for row in rows]
+            digest = hashlib.sha256(json.dumps([names, judged, self.every_pair]).encode())
+            path = self.work / f"{config}-{number:05}-{digest.hexdigest()[:16]}.parquet"
+            if not path.exists():
+                table = self._triples(rows, self._read(part))
+                with write_atomically(path) as file:
+                    pq.write_table(table, file, compression="zstd", row_group_size=_ROW_GROUP)
+            paths.append(path)
+            done += len(part) * self.count
+            self.progress(f"{config}{TRIPLES}", done, len(places) * self.count)
+        return paths
+
+    def _read(self, places: Sequence[int]) -> pa.StringArray:
+        """Return the negatives of the queries at some places, one query after the other."""
+        blocks, within = np.divmod(np.asarray(places), BLOCK_QUERIES)
+        columns = []
+        for block in np.unique(blocks).tolist():
+            doc_ids = self.negatives[block].load()[within[blocks == block]]
+            columns.append(pa.array(doc_ids.ravel(), pa.binary()).cast(pa.string()))
+        return pa.concat_arrays(columns)
+
+    def _triples(self, rows: Sequence[Row], negatives: pa.StringArray) -> pa.Table:
+        """Pair the negatives of each query with its relevant passages in turn."""
+        positives = [doc_id for row in rows for doc_id in row.relevant_doc_ids]
+        relevant = np.array([len(row.relevant_doc_ids) for row in rows])
+        sizes = (
+            np.maximum(relevant, self.count)
+            if self.every_pair
+            else np.full_like(relevant, self.count)
+        )
+        query = np.repeat(np.arange(len(rows)), sizes)
+        turn = np.arange(len(query)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        positive = (np.cumsum(relevant) - relevant)[query] + turn % relevant[query]
+        columns = (
+            pa.array([row.query_id for row in rows], pa.string()).take(pa.array(query)),
+            pa.array(positives, pa.string()).take(pa.array(positive)),
+            negatives.take(pa.array(query * self.count + turn % self.count)),
+        )
+        return pa.table(dict(zip(Triple._fields, columns, strict=True)))
 
 
-def _read(negatives: Sequence[KeptArray], places: Sequence[int]) -> pa.StringArray:
-    """Return the negatives of the queries at some ascending places, one query after the other."""
-    blocks, within = np.divmod(np.asarray(places), BLOCK_QUERIES)
-    columns = []
-    for block in np.unique(blocks).tolist():
-        doc_ids = negatives[block].load()[within[blocks == block]]
-        columns.append(pa.array(doc_ids.ravel(), pa.binary()).cast(pa.string()))
-    return pa.concat_arrays(columns)
-
-
-def _triples(rows: Sequence[Row], negatives: pa.StringArray, count: int) -> pa.Table:
-    """Pair the negatives of each query with its relevant passages in turn."""
-    query_ids = pa.array([row.query_id for row in rows], pa.string())
-    positives = pa.array([doc_id for row in rows for doc_id in row.relevant_doc_ids], pa.string())
-    sizes = np.array([len(row.relevant_doc_ids) for row in rows])
-    starts = np.cumsum(sizes) - sizes
-    turns = starts[:, None] + np.arange(count) % sizes[:, None]
-    columns = (
-        query_ids.take(pa.array(np.repeat(np.arange(len(rows)), count))),
-        positives.take(pa.array(turns.ravel())),
-        negatives,
-    )
-    return pa.table(dict(zip(Triple._fields, columns, strict=True)))
-
-
-def _add(dataset: Dataset, shards: Mapping[str, Sequence[Path]], facts: dict[str, Any]) -> Manifest:
+def _add(
+    dataset: Dataset,
+    shards: Mapping[str, Sequence[Path]],
+    facts: Mapping[str, Any],
+    pairs: Mapping[str, Mapping[str, int]],
+) -> Manifest:
     """Put the files into the data set, and their entries into its manifest."""
-    with amend_dataset(dataset) as amendment:
-        amendment.check_same(dataset, "its triples were made")
+    with amend_dataset(dataset, work="its triples were made") as amendment:
         configs = dict(amendment.manifest.configs)
+        shifts = dict(amendment.manifest.shifts)
         for config, paths in shards.items():
             name = f"{config}{TRIPLES}"
             if (amendment.folder / name).exists():
                 shutil.rmtree(amendment.folder / name)
             configs[name] = {"train": _link(amendment.folder, name, paths)}
+            shift = parse_config(config)[0]
+            of_shift = {config: pairs[config] for config in shift.configs if config in pairs}
+            shifts[shift.name] = {**shifts[shift.name], "triples": {**facts, "pairs": of_shift}}
         # In an order that does not depend on when they were added.
         names = [name for name in configs if not holds_triples(name)]
         names += [f"{name}{TRIPLES}" for name in names if f"{name}{TRIPLES}" in configs]
-        extended = {parse_config(config)[0].name for config in shards}
+        made_by = {name: version(name) for name in ("bm25s", "numba", "PyStemmer")}
         amendment.manifest = replace(
             amendment.manifest,
             configs={name: configs[name] for name in names},
-            shifts={
-                name: {**shift_facts, "triples": facts} if name in extended else shift_facts
-                for name, shift_facts in amendment.manifest.shifts.items()
-            },
-            written_with={
-                **amendment.manifest.written_with,
-                **{name: version(name) for name in ("bm25s", "numba", "PyStemmer")},
-            },
+            shifts=shifts,
+            written_with={**amendment.manifest.written_with, **made_by},
         )
     return amendment.manifest
 

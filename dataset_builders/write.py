@@ -1,0 +1,459 @@
+"""Writing a data set: shifts that have been cut become Parquet files, a card and a manifest.
+
+`seal` ends every build: it writes the files that describe the data set. `amend_dataset` changes a
+built data set and seals it again; `hydrate_dataset` puts the queries' texts into one of ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection as Sized
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from msshift_bench.data import (
+    CARD_NAME,
+    CROISSANT_NAME,
+    DATA_VERSION,
+    Collection,
+    Dataset,
+    FileEntry,
+    Manifest,
+    SplitEntry,
+    SplitRows,
+    canonical_rows,
+    check_collection_name,
+    content_digest,
+    holds_manifest,
+    is_balanced,
+    open_collection,
+    open_dataset,
+    read_manifest,
+    rows_digest,
+    sha256_of,
+    write_manifest,
+)
+from msshift_bench.dataset_builders.cut import WHOLE_SPLIT, Cut
+from msshift_bench.dataset_builders.describe import render_card, render_croissant
+from msshift_bench.errors import DataError, FindingLog, UsageError
+from msshift_bench.plumbing import (
+    Progress,
+    link_file,
+    replace_folder,
+    silent,
+    write_atomically,
+    write_json,
+    write_parquet,
+)
+from msshift_bench.shifts import holds_triples
+
+__all__ = [
+    "Amendment",
+    "amend_dataset",
+    "check_dataset_target",
+    "hydrate_dataset",
+    "seal",
+    "write_dataset",
+]
+
+_LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
+_SHOWN = 5
+
+
+def write_dataset(
+    folder: Path,
+    shifts: Sequence[Cut],
+    *,
+    edition: str,
+    collection: Mapping[str, object],
+    parameters: Mapping[str, object],
+    texts: bool = True,
+    overwrite: bool = False,
+    workers: int = 1,
+) -> Manifest:
+    """Write shifts as the data set ``msshift``: Parquet files, card, metadata and manifest.
+
+    The folder appears, or replaces an earlier build, only when all of it is written.
+
+    Args:
+        folder: the folder to write; its parents are created.
+        shifts: the shifts, cut; their configs are written in this order.
+        edition: ``rebuilt`` or ``official-2022``.
+        collection: the manifest's facts on the collection; see `Collection.provenance`.
+        parameters: the parameters of the whole build, e.g. the seed.
+        texts: whether rows hold the queries' texts.
+        overwrite: replace an earlier build even if that loses something; see
+            `check_dataset_target`.
+        workers: threads that write files; the bytes do not depend on their number.
+
+    Returns:
+        The manifest that was written.
+
+    Raises:
+        UsageError: if the folder holds something that is not an earlier build, or something that
+            would be lost.
+    """
+    with replace_folder(folder) as unfinished, ThreadPoolExecutor(workers) as pool:
+        check_dataset_target(
+            folder,
+            [cut.shift.name for cut in shifts],
+            collection=str(collection["name"]),
+            overwrite=overwrite,
+        )
+        configs: dict[str, dict[str, SplitEntry]] = {}
+        for cut in shifts:
+            places = list(cut.configs())
+            write = partial(_write_split, unfinished, _with_lines(cut.table), texts=texts)
+            for (config, split, _), entry in zip(places, pool.map(write, places), strict=True):
+                splits = configs.setdefault(config, {})
+                if entry is not None:
+                    splits[split] = entry
+        for cut in shifts:
+            for name, table in cut.grouping.tables.items():
+                write_parquet(unfinished / name, table)
+        return seal(
+            unfinished,
+            Manifest(
+                data_version=DATA_VERSION,
+                edition=edition,
+                content_digest="",
+                texts=texts,
+                collection=collection,
+                parameters=parameters,
+                shifts={cut.shift.name: _facts(cut) for cut in shifts},
+                configs=configs,
+                files={},
+                written_with=_versions(),
+            ),
+        )
+
+
+def check_dataset_target(
+    folder: Path, shifts: Sequence[str], *, collection: str, overwrite: bool
+) -> None:
+    """Check that a data set can be written, before it is computed.
+
+    Args:
+        folder: the folder to write.
+        shifts: the names of its shifts.
+        collection: the name of the collection that they are cut from.
+        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
+            part of it, or the data set of another collection.
+
+    Raises:
+        UsageError: if the folder holds something that is not an earlier build, or something that
+            would be lost, or no manifest can hold the collection's name.
+    """
+    check_collection_name(collection)
+    if not folder.exists():
+        return
+    if not folder.is_dir() or (any(folder.iterdir()) and not holds_manifest(folder)):
+        raise UsageError(
+            f"{folder} exists and is not a data set built by msshift; "
+            "choose another --out, or move it away"
+        )
+    if any(folder.iterdir()) and not overwrite:
+        earlier = read_manifest(folder)
+        if earlier.collection["name"] != collection:
+            raise UsageError(
+                f"{folder} is built from {earlier.collection['name']!r}, and this build is from "
+                f"{collection!r}; choose another --out, or pass --overwrite to replace it"
+            )
+        lost = [name for name in earlier.shifts if name not in shifts]
+        if lost:
+            raise UsageError(
+                f"{folder} also holds {', '.join(lost)}, which this build would remove; "
+                f"build {' '.join([*lost, *shifts])} together, or pass --overwrite"
+            )
+        if triples := [name for name in earlier.configs if holds_triples(name)]:
+            raise UsageError(
+                f"{folder} also holds training triples ({', '.join(triples)}), which this build "
+                "would remove; choose another --out, or pass --overwrite and make them again with "
+                "'msshift triples'"
+            )
+        if others := _other_files(folder, earlier):
+            raise UsageError(
+                f"{folder} also holds {others[0]}"
+                f"{f' and {len(others) - 1:,} more' if len(others) > 1 else ''}, which no "
+                "build wrote and this one would remove; move them away, or pass --overwrite"
+            )
+
+
+def _other_files(folder: Path, manifest: Manifest) -> list[str]:
+    """Return the files in a data set's folder that are no part of it, without hidden ones."""
+    files = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+    names = {path.relative_to(folder).as_posix() for path in files} - manifest.paths()
+    return sorted(name for name in names if "/." not in f"/{name}")
+
+
+def _facts(cut: Cut) -> dict[str, object]:
+    counts = cut.counts()
+    sizes = {group: placed["train"] for group, placed in counts.items()}
+    return {
+        "rule": cut.grouping.rule,
+        "parameters": {**cut.grouping.parameters, **cut.sizes},
+        "rows": counts,
+        "balanced": is_balanced(sizes) if any(sizes.values()) else None,
+        **({"same_words": cut.same_words()} if any(sizes.values()) else {}),
+        **({"found": cut.grouping.found} if cut.grouping.found else {}),
+    }
+
+
+def _with_lines(table: pa.Table) -> pa.Table:
+    """Append the canonical forms of the rows, with texts and without.
+
+    A row is in several configs; this function converts it once.
+    """
+    rows = SplitRows(table)
+    return table.append_column(_LINE, pa.array(canonical_rows(rows), pa.string())).append_column(
+        _LINE_WITHOUT_TEXT, pa.array(canonical_rows(rows, texts=False), pa.string())
+    )
+
+
+def _write_split(
+    folder: Path, table: pa.Table, place: tuple[str, str, pc.Expression], *, texts: bool
+) -> SplitEntry | None:
+    """Write one split of one config as ``<config>/<split>.parquet``.
+
+    Args:
+        folder: the data set.
+        table: a cut's table, with canonical forms.
+        place: what `Cut.configs` yields.
+        texts: whether the file holds the queries' texts.
+
+    Returns:
+        Its entry; `None` if it has no rows: no file is written then, as libraries cannot open it.
+    """
+    config, split, wanted = place
+    table = table.filter(wanted)
+    if not len(table):
+        return None
+    left_out = [_LINE, _LINE_WITHOUT_TEXT]
+    left_out += [] if split == WHOLE_SPLIT else ["split"]
+    left_out += [] if texts else ["text"]
+    path = folder / config / f"{split}.parquet"
+    write_parquet(path, table.select([n for n in table.column_names if n not in left_out]))
+    splits = table["split"] if split == WHOLE_SPLIT else None
+    return SplitEntry(
+        files=(
+            FileEntry(f"{config}/{path.name}", len(table), path.stat().st_size, sha256_of(path)),
+        ),
+        rows=len(table),
+        digest=_digest(table[_LINE], splits),
+        ids_digest=_digest(table[_LINE_WITHOUT_TEXT], splits),
+        arrow_bytes=pq.read_table(path).nbytes,
+    )
+
+
+def _digest(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None) -> str:
+    """Return `rows_digest` of the rows whose canonical forms are given."""
+    if splits is not None:
+        lines = pc.binary_join_element_wise(lines, ',"', splits, '"', "")
+    ended = pc.binary_join_element_wise(lines, "]\n", "")
+    digest = hashlib.sha256()
+    for chunk in ended.chunks:
+        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(chunk)], chunk), "")
+        digest.update(joined[0].as_buffer())
+    return digest.hexdigest()
+
+
+def seal(folder: Path, manifest: Manifest, *, beside: Sized[str] = ()) -> Manifest:
+    """Write the card, the metadata and the manifest into the folder of a data set's other files.
+
+    Args:
+        folder: the data set.
+        manifest: its facts; `seal` computes the content digest and the other files' digests.
+        beside: the paths of files in the folder that are no part of the data set.
+
+    Returns:
+        The manifest that was written.
+    """
+    manifest = replace(manifest, content_digest=content_digest(manifest.configs), files={})
+    with write_atomically(folder / CARD_NAME) as file:
+        file.write(render_card(manifest, folder).encode())
+    write_json(folder / CROISSANT_NAME, render_croissant(manifest))
+    known = {*manifest.paths(), *beside}
+    paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*"))}
+    others = {n: sha256_of(p) for n, p in paths.items() if p.is_file() and n not in known}
+    manifest = replace(manifest, files=others)
+    write_manifest(folder, manifest)
+    return manifest
+
+
+@dataclass(slots=True)
+class Amendment:
+    """A built data set while it is being changed.
+
+    Attributes:
+        folder: a folder with all its files; add new files, and never write into an old one.
+        manifest: the data set's new manifest; assign it.
+    """
+
+    folder: Path
+    manifest: Manifest
+
+
+@contextmanager
+def amend_dataset(dataset: Dataset, *, work: str = "") -> Iterator[Amendment]:
+    """Change a built data set: it is replaced as a whole when the block ends without an error.
+
+    Unchanged files are linked, not copied. Files that are no part of it stay beside it.
+
+    Args:
+        dataset: the data set.
+        work: what was done with its queries since it was opened, for the message if somebody built
+            it anew meanwhile; "" if that does not matter.
+
+    Raises:
+        NotFoundError: if it is no longer there.
+        UsageError: if another process is writing it, or has built it anew.
+    """
+    folder = dataset.folder
+    with replace_folder(folder) as partial:
+        # Before the folder was held, another process may have changed the data set.
+        amendment = Amendment(partial, read_manifest(folder))
+        if work and amendment.manifest.content_digest != dataset.manifest.content_digest:
+            raise UsageError(f"{folder} was built anew while {work}; start again")
+        beside = set()
+        for file in sorted(folder.rglob("*")):
+            name = file.relative_to(folder)
+            target = partial / name
+            if file.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                link_file(file, target)
+            elif file.is_symlink():  # To a folder, such as runs on another disk, or to nothing.
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(file.readlink())
+            else:
+                continue
+            beside.add(name.as_posix())
+        beside -= amendment.manifest.paths()
+        yield amendment
+        amendment.manifest = seal(partial, amendment.manifest, beside=beside)
+
+
+def hydrate_dataset(
+    data: Dataset | str | Path,
+    collection: Collection | str | Path,
+    *,
+    progress: Progress = silent,
+) -> Manifest:
+    """Put the queries' texts back into a built data set, which then equals a build with texts.
+
+    Every split must have the digest that the manifest states for it with texts. The data set is
+    replaced as a whole, or stays as it is. A data set with texts is left alone.
+
+    Args:
+        data: the built data set; see `open_dataset`.
+        collection: the collection of the queries, or what `open_collection` takes; its passages
+            and qrels are not read.
+        progress: called with the number of splits done.
+
+    Returns:
+        The manifest of the data set with its texts.
+
+    Raises:
+        NotFoundError: if there is no built data set.
+        IntegrityError: if one of its files is missing or was changed.
+        CollectionError: if the collection's queries are malformed.
+        DataError: if queries are not in the collection, or their texts are not those that the
+            data set was built from, or it was imported without any.
+        UsageError: if another process is writing the data set.
+    """
+    dataset = open_dataset(data)
+    if dataset.manifest.texts:
+        return dataset.manifest
+    if unknown := dataset.manifest.without_texts():
+        raise DataError(
+            f"{dataset.folder} was imported without the texts of {unknown[0]}, so that nothing "
+            "says which belong to it; import it again with the collection of its queries "
+            "('msshift import DIR --collection C')"
+        )
+    collection = open_collection(collection)
+    texts = dict(collection.queries)
+    with amend_dataset(dataset) as amendment:
+        manifest = amendment.manifest
+        if manifest.texts:  # Another process has put them back since the data set was opened.
+            return manifest
+        unfinished = Dataset(amendment.folder, manifest)
+        tables = {
+            (config, split): rows.table
+            for config in manifest.configs
+            if not holds_triples(config)
+            for split, rows in unfinished.splits(config).items()
+        }
+        query_ids = {i for table in tables.values() for i in table["query_id"].to_pylist()}
+        if missing := sorted(query_ids - texts.keys()):
+            shown = ", ".join([*missing[:_SHOWN], *(["..."] if len(missing) > _SHOWN else [])])
+            raise DataError(
+                f"{len(missing)} of the {len(query_ids)} queries of {dataset.folder} are not in "
+                f"{collection.name}: {shown}"
+            )
+        configs = {config: dict(splits) for config, splits in manifest.configs.items()}
+        findings = FindingLog()
+        for number, ((config, split), table) in enumerate(tables.items(), 1):
+            table = _with_texts(table, texts)
+            entry = _rewrite(amendment.folder, table, configs[config][split])
+            if entry.digest != configs[config][split].digest:
+                message = "the texts are not those that it was built from"
+                findings.add("changed-texts", message, f"{config}/{split}")
+            configs[config][split] = entry
+            progress("splits", number, len(tables))
+        findings.stop_if_any(DataError, _explain(dataset.folder, manifest, collection))
+        amendment.manifest = replace(
+            manifest,
+            texts=True,
+            configs=configs,
+            written_with={**manifest.written_with, **_versions()},
+        )
+    return amendment.manifest
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("msshift-bench", "pyarrow")}
+
+
+def _with_texts(table: pa.Table, texts: Mapping[str, str]) -> pa.Table:
+    column = pa.array(map(texts.__getitem__, table["query_id"].to_pylist()), pa.string())
+    table = table.add_column(1, "text", column)
+    # Parquet and Arrow name the items of a list differently, and the name is part of the bytes.
+    fields = [
+        field.with_type(pa.list_(field.type.value_type)) if pa.types.is_list(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields, table.schema.metadata)).combine_chunks()
+
+
+def _rewrite(folder: Path, table: pa.Table, entry: SplitEntry) -> SplitEntry:
+    """Write the rows of a split into the files that held them."""
+    splits = table["split"].to_pylist() if "split" in table.column_names else None
+    files = []
+    start = 0
+    for file in entry.files:
+        path = folder / file.path
+        write_parquet(path, table.slice(start, file.rows))
+        files.append(replace(file, bytes=path.stat().st_size, sha256=sha256_of(path)))
+        start += file.rows
+    read = sum(pq.read_table(folder / file.path).nbytes for file in files)
+    digest = rows_digest(SplitRows(table), splits)
+    return replace(entry, files=tuple(files), digest=digest, arrow_bytes=read)
+
+
+def _explain(folder: Path, manifest: Manifest, collection: Collection) -> str:
+    built, here = manifest.collection["text"], collection.text_variant
+    cause = f"it was built from {built} texts of {manifest.collection['name']}"
+    if built != here:
+        cause += f", and these are {here}"
+    return (
+        f"{collection.name} holds the queries of {folder} with other texts ({cause}); "
+        "nothing was changed:"
+    )

@@ -1,0 +1,187 @@
+"""What a build must not do without a word: drop, miscount, or write what nobody can open."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.data import load_triples, open_collection, open_dataset
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.errors import CollectionError
+from tests.conftest import Command, WriteFolder
+from tests.support.forking import run_forked
+from tests.support.official_checkout import write_mini_checkout, write_resttest
+
+MINI = open_collection("mini:300")
+COUNT_ROWS = """
+import datasets, json, sys
+rows = {}
+for folder in sys.argv[1:]:
+    for config in datasets.get_dataset_config_names(folder):
+        for split, table in datasets.load_dataset(folder, config).items():
+            rows[f"{folder} {config}/{split}"] = len(table)
+print(json.dumps(rows))
+"""
+
+
+def queries_of_passages(tsv_folder: WriteFolder, passages: str) -> Path:
+    """Write 48 queries, to each of which a passage of its own is relevant: d0 to d47."""
+    return tsv_folder(
+        collection=passages,
+        queries="".join(f"q{i}\ta thing{' in a long query' * (i % 2)} {i}\n" for i in range(48)),
+        qrels="".join(f"q{i} 0 d{i} 1\n" for i in range(48)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("passages", "code", "line"),
+    [
+        ("d0\tone\nd1 no tab\nd2\ttwo\n", "field-count", 2),
+        ("d0\tone\nd1\ttwo\nd0\tthree\n", "repeated-id", 3),
+        ("d0\tone\nd 1\ttwo\n", "id-of-words", 2),
+        ("", "no-passages", 0),
+    ],
+)
+def test_a_build_checks_the_passages(
+    tsv_folder: WriteFolder, tmp_path: Path, passages: str, code: str, line: int
+) -> None:
+    folder = queries_of_passages(tsv_folder, passages)
+    with pytest.raises(CollectionError) as caught:
+        build_dataset(folder, ["length"], tmp_path / "msshift")
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.source, finding.line) == (
+        code, str(folder / "collection.tsv"), line,
+    )  # fmt: skip
+    assert not (tmp_path / "msshift").exists()
+
+
+def test_relevant_passages_that_are_absent_are_counted(
+    msshift: Command, tmp_path: Path, tsv_folder: WriteFolder
+) -> None:
+    folder = queries_of_passages(tsv_folder, "d0\tone\nd1\ttwo\nother\tthree\n")
+    done = msshift("build", "length", "--collection", str(folder), "--out", "built")
+    assert "46 of 48 relevant passages are not in toy: no system can find them" in done.stderr
+    passages = open_dataset(tmp_path / "built").manifest.collection["passages"]
+    assert passages == {"rows": 3, "relevant": 48, "relevant_absent": 46}
+    done = msshift("build", "length", "--collection", "mini:300", "--out", "whole")
+    assert "relevant passages" not in done.stderr
+
+
+def test_triples_say_which_pairs_they_leave_out(msshift: Command, tmp_path: Path) -> None:
+    msshift("build", "length", "--collection", "mini:300", "--out", "built")
+    done = msshift("triples", "built", "--negatives", "1")
+    dataset = open_dataset(tmp_path / "built")
+    rows = dataset.rows("length-long", "train")
+    pairs = {(row.query_id, doc_id) for row in rows for doc_id in row.relevant_doc_ids}
+    left_out = len(pairs) - len(rows)
+    facts = dataset.manifest.shifts["length"]["triples"]
+    assert facts["pairs"]["length-long"] == {"all": len(pairs), "left_out": left_out}
+    assert left_out > 0
+    said = f"length-long-triples leaves out {left_out:,} of {len(pairs):,} pairs"
+    assert said in done.stderr
+    done = msshift("triples", "built", "--negatives", "1", "--every-pair")
+    dataset = open_dataset(tmp_path / "built")
+    triples = list(load_triples(dataset, "length-long-triples"))
+    assert {triple[:2] for triple in triples} == pairs
+    assert len(triples) == len(pairs)
+    assert dataset.manifest.shifts["length"]["triples"]["pairs"]["length-long"]["left_out"] == 0
+    assert "leaves out" not in done.stderr
+
+
+def test_every_pair_needs_no_more_triples_than_negatives_give(tmp_path: Path) -> None:
+    for name, every_pair in (("some", False), ("every", True)):
+        build_dataset(MINI, ["length"], tmp_path / name)
+        add_triples(tmp_path / name, MINI, count=9, depth=20, every_pair=every_pair)
+    some, every = (
+        list(load_triples(tmp_path / n, "length-long-triples")) for n in ("some", "every")
+    )
+    assert some == every
+
+
+def official(folder: Path) -> None:
+    write_mini_checkout(folder / "checkout", open_collection("mini:500"))
+    write_resttest(folder / "buckets", {str(n): f"{n}" for n in range(1, 6)})
+    sources = (folder / "checkout", folder / "buckets")
+    import_official(sources, folder / "official", collection="mini:500", texts=False)
+
+
+def restrain(folder: Path) -> None:
+    tests = folder / "tests"
+    tests.mkdir()
+    (tests / "queries.tsv").write_text("t1\thow long is it\nt2\twhat is it\n")
+    (tests / "qrels.tsv").write_text("t1 0 d1 1\nt2 0 d2 2\n")
+    options = {"restrain": {"test_sets": [tests], "sizes": [20]}}
+    build_dataset(MINI, ["restrain"], folder / "restrain", options=options)
+
+
+def without_validation(folder: Path) -> None:
+    build_dataset(MINI, ["length"], folder / "without", validation_size=0, nano=True)
+
+
+def with_triples(folder: Path) -> None:
+    given = frozenset(MINI.queries.ids[::9])
+    build_dataset(MINI, ["length", "resttest"], folder / "triples", test_queries=given)
+    add_triples(folder / "triples", MINI, shifts=["length"], count=2, depth=10)
+
+
+@pytest.mark.slow
+def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
+    """Those of `test_card` are the plain ones, small ones and ones of ids."""
+    kinds: list[Callable[[Path], None]] = [official, restrain, without_validation, with_triples]
+    for make in kinds:
+        make(tmp_path)
+    names = ("official", "restrain", "without", "triples")
+    folders = [str(tmp_path / name) for name in names]
+    environment = {
+        **os.environ,
+        "HF_HOME": str(tmp_path / "cache"),
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    }
+    done = run_forked(COUNT_ROWS, ["-c", *folders], tmp_path, environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    configs: dict[str, Any] = {name: open_dataset(name).manifest.configs for name in folders}
+    assert json.loads(done.stdout) == {
+        f"{name} {config}/{split}": entry.rows
+        for name, splits_of in configs.items()
+        for config, splits in splits_of.items()
+        for split, entry in splits.items()
+    }
+    assert set(configs[str(tmp_path / "without")]["length-short"]) == {"train", "test"}
+
+
+def test_validation_queries_of_a_training_set_are_counted(tmp_path: Path) -> None:
+    restrain(tmp_path)
+    manifest = open_dataset(tmp_path / "restrain").manifest
+    rows = manifest.configs["restrain-20-interpolation"]["validation"].rows
+    counts = manifest.shifts["restrain-20"]["rows"]
+    assert rows > 0
+    assert [placed["validation"] for placed in counts.values()] == [rows, rows]
+
+
+def test_a_missing_encoder_names_the_shifts_that_need_none(
+    msshift: Command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "toy"
+    folder.mkdir()
+    tables = {
+        "collection": [f"{p.doc_id}\t{p.text}" for p in MINI.passages()],
+        "queries": [f"{q.query_id}\t{q.text}" for q in MINI.queries],
+        "qrels": [f"{q.query_id}\t0\t{q.doc_id}\t{q.relevance}" for q in MINI.qrels],
+    }
+    for name, lines in tables.items():
+        (folder / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    done = msshift("build", "--collection", str(folder), "--encoder", "./none", HF_HUB_OFFLINE="1")
+    assert done.returncode == 3
+    assert "--encoder terms" in done.stderr
+    assert "wh-words, length need no encoder: 'msshift build wh-words length'" in done.stderr
+    assert not (tmp_path / "msshift").exists()
+    done = msshift("build", "wh-words", "length", "--collection", str(folder))
+    assert done.returncode == 0

@@ -1,0 +1,424 @@
+"""Importing released files: read strictly, joined, validated, and refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msshift_bench.data.collection import Collection, open_collection
+from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.manifest import Manifest, read_manifest
+from msshift_bench.data.verification import verify_dataset
+from msshift_bench.dataset_builders import release as importing
+from msshift_bench.dataset_builders.audit import add_split_leakage
+from msshift_bench.dataset_builders.release import (
+    OfficialRelease,
+    import_official,
+    read_official,
+    read_test_sets,
+)
+from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    MissingError,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+)
+from msshift_bench.records import Row
+from msshift_bench.shifts import parse_config
+from tests.conftest import Build, Command, WriteFolder
+from tests.support.cut_rows import cut_rows, ids_of
+from tests.support.official_checkout import (
+    training_file,
+    write_checkout,
+    write_mini_checkout,
+    write_resttest,
+)
+
+Checkout = Callable[..., Path]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """Return a function that writes a checkout with one query in each test set."""
+
+    def write(training: str | None = None, **groups: tuple[str, Mapping[str, Any] | str]) -> Path:
+        return write_checkout(tmp_path / "ms-marco-shift", training, **groups)
+
+    return write
+
+
+def rows_of(release: OfficialRelease, shift: str, split: str) -> list[Row]:
+    return next(cut_rows(cut, split) for cut in release.shifts if cut.shift.name == shift)
+
+
+def test_test_sets_are_taken_as_they_are(checkout: Checkout) -> None:
+    folder = checkout(
+        C0=("20\tb \n3\ta\n", {"3": {"d2": 1, "d10": 1, "d9": 0}, "20": {"d1": 1}, "7": {"d1": 1}}),
+        wha=("5\twhat or how\n6\twhat\n", {"5": {"d1": 1}, "6": {"d1": 1}}),
+        how=("5\twhat or how\n", {"5": {"d1": 1}}),
+    )
+    release = read_official(folder)
+    assert rows_of(release, "topics", "test")[:2] == [
+        Row("20", "b ", "C0", ("d1",), (1,)),
+        Row("3", "a", "C0", ("d10", "d2"), (1, 1)),
+    ]
+    assert [set(cut.table["split"].to_pylist()) for cut in release.shifts] == [{"test"}] * 3
+    assert {cut.grouping.rule for cut in release.shifts} == {"official-2022"}
+    assert release.texts
+    # A query of two groups is in the rows of both.
+    words = release.shifts[1]
+    assert [row.group for row in cut_rows(words, "test") if row.query_id == "5"] == ["how", "wha"]
+    assert words.counts()["wha"]["test"] == 2
+    report = dict(release.report)
+    assert report["orphans"] == {"C0": ["7"]}
+    assert report["test_sets"]["topics-C0"] == {"queries": 2, "qrels_queries": 3}  # type: ignore[index]
+    assert report["training"] is None
+    files = report["files"]
+    assert isinstance(files, dict)
+    assert len(files) == 20
+    assert list(files) == sorted(files)
+    json.dumps(report)
+
+
+def test_a_folder_that_is_no_checkout(checkout: Checkout, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"lacks 20 of 20 files .*naver/ms-marco-shift"):
+        read_official(tmp_path)
+    folder = checkout()
+    (folder / "EVAL" / "qrel" / "qrel_3.json").unlink()
+    with pytest.raises(NotFoundError, match=r"lacks 1 of 20 files \(EVAL/qrel/qrel_3.json\)"):
+        read_official(folder)
+
+
+@pytest.mark.parametrize(
+    ("queries", "qrel", "message"),
+    [
+        ("1\ta\n2\tb\tc\n", {"1": {"d": 1}}, r"queries_0.tsv:2: 3 tab-separated fields"),
+        ("1\ta\n1\tb\n", {"1": {"d": 1}}, r"queries_0.tsv:2: query_id '1' again"),
+        ("1\ta\n", '{"1": {"d": 1}\n,}', r"qrel_0.json:2: not JSON"),
+        ("1\ta\n", "[]", r"qrel_0.json:1: not an object"),
+        ("1\ta\n", "[" * 100_000, r"qrel_0.json: not JSON: nested too deep"),
+        ("1\ta\n", '{"1": {"d": 1}, "1": {"d": 1}}', r"qrel_0.json: query_id '1' again"),
+        ("1\ta\n", '{"1": {"d": 1, "d": 1}}', r"passage 'd': judged again"),
+        ("1\ta\n", {"1": ["d"]}, r"query '1' has no object"),
+        ("1\ta\n", {"1": {"d": "1"}}, r"passage 'd': relevance '1' is not a whole number"),
+        ("1\ta\n", {"1": {"d": True}}, r"relevance True is not a whole number"),
+        ("1\ta\n", '{"1": {"d": ' + "9" * 5000 + "}}", r"not JSON: a number has thousands"),
+        ("1\ta\n", {"1": {"d": 10**30}}, r"relevance 10{30} is not a whole number of at most 2147"),
+        ("1\t \n", {"1": {"d": 1}}, r"query '1' has no text \[empty-text\]"),
+        ("1\ta\n", {}, r"query '1' has no relevant passage \[unjudged-query\]"),
+        ("1\ta\n", {"1": {"d": 0}}, r"query '1' has no relevant passage"),
+    ],
+)
+def test_malformed_test_sets(
+    checkout: Checkout, queries: str, qrel: Mapping[str, Any] | str, message: str
+) -> None:
+    with pytest.raises(CollectionError, match=message):
+        read_official(checkout(C0=(queries, qrel)))
+
+
+@pytest.fixture
+def collection(tsv_folder: WriteFolder) -> Collection:
+    folder = tsv_folder(
+        queries='1\tone\n2\ttwice\n3\ttwice\n4\t say "x"\n5\tunjudged\n9\twhat is tested\n',
+        qrels="".join(f"{query} 0 d1 1\n" for query in (1, 2, 3, 4, 9)) + "5 0 d1 0\n",
+    )
+    return open_collection(folder)
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ("", r"queries_clustering.tsv:1: this is not the header line"),
+        ("one\t0\t1\t3\t0\t0\t1\n", r":1: this is not the header line"),
+        (training_file("one\t0\t1"), r":2: 3 tab-separated fields where 7 were expected"),
+        (training_file("\t0\t1\t3\t0\t0\t1"), r":2: the query is empty"),
+        (training_file("one\t6\t1\t3\t0\t0\t1"), r":2: topic_cluster is '6'.*\[unknown-cluster\]"),
+        (training_file("one\t0\t1\t4\t0\t0\t1"), r":2: whword_cluster is '4'"),
+        (training_file("one\t0\t1\t3\t0\t2\t1"), r":2: length_cluster is '2', .* none of 0, 1 "),
+        (training_file("one\t0\t1\t3\t0\t0\tyes"), r":2: length_train is 'yes'.*\[unknown-flag\]"),
+        (training_file("one\t0.0\t1\t3\t0\t0\t1"), r":2: topic_cluster is '0.0'"),
+        (training_file("", "one\t0\t1\t3\t0\t0\t1"), r":2: blank line"),
+    ],
+)
+def test_malformed_training_files(
+    checkout: Checkout, collection: Collection, training: str, message: str
+) -> None:
+    with pytest.raises(CollectionError, match=message):
+        read_official(checkout(training=training), collection=collection)
+
+
+def odd(rows: int, *lines: int) -> dict[str, object]:
+    return {"rows": rows, "first_lines": list(lines)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "report", "rows"),
+    [
+        (
+            [
+                "one\t0\t1\t3\t0\t0\tTrue",
+                "absent\t0\t1\t3\t0\t0\t1",
+                "unjudged\t0\t1\t3\t0\t0\t1",
+                "One\t0\t1\t3\t0\t0\t1",
+            ],
+            {
+                "rows": 4,
+                "joined": 1,
+                "unknown_text": odd(2, 3, 5),
+                "without_relevant_passage": odd(1, 4),
+                "collection": "toy",
+                "text": "raw",
+            },
+            {"topics": [("1", "one", "C0")], "wh-words": [], "length": [("1", "one", "short")]},
+        ),
+        # All queries with the text take part.
+        (
+            ["twice\t4\t1\t3\t0\t0\tFalse"],
+            {"several_query_ids": odd(1, 2)},
+            {"topics": [("2", "twice", "C4"), ("3", "twice", "C4")], "length": []},
+        ),
+        # The first of repeated rows counts.
+        (
+            ["one\t0\t1\t3\t0\t0\t1", "one\t0\t1\t3\t0\t0\t1", "one\t1\t1\t3\t0\t0\t1"],
+            {"repeated": odd(2, 3, 4), "contradictory": odd(1, 4)},
+            {"topics": [("1", "one", "C0")]},
+        ),
+        # A test query of one shift may be trained on in another.
+        (
+            ["what is tested\t2\t1\t0\t1\t0\t1"],
+            {"test_queries": {"topics": [], "wh-words": ["9"], "length": []}},
+            {"topics": [("9", "what is tested", "C2")], "wh-words": []},
+        ),
+        # The release's label stands, whatever the rule says.
+        (
+            ["one\t5\t1\t3\t0\t1\t1", "twice\t5\t0\t3\t0\t0\t0"],
+            {"other_length": odd(1, 2), "trained_on_others": odd(1, 2)},
+            {"topics": [], "length": [("1", "one", "long")]},
+        ),
+        # Quoted fields join, too.
+        (
+            ['" say ""x"""\t0\t1\t3\t0\t0\t1'],
+            {"joined": 1},
+            {"topics": [("4", ' say "x"', "C0")]},
+        ),
+        # Line numbers are listed up to a limit.
+        (
+            [f"{text}\t0\t1\t3\t0\t0\t1" for text in ("one", *(f"absent {n}" for n in range(30)))],
+            {"unknown_text": odd(30, *range(3, 23))},
+            {},
+        ),
+    ],
+)
+def test_training_rows_join_by_their_text(
+    checkout: Checkout,
+    collection: Collection,
+    lines: list[str],
+    report: dict[str, object],
+    rows: dict[str, list[tuple[str, str, str]]],
+) -> None:
+    folder = checkout(training=training_file(*lines), wha=("9\twhat is tested\n", {"9": {"d1": 1}}))
+    release = read_official(folder, collection=collection)
+    joined: Any = release.report["training"]
+    assert {name: joined[name] for name in report} == report
+    for shift, expected in rows.items():
+        trained = rows_of(release, shift, "train")
+        assert [row[:3] for row in trained] == expected
+        assert {row.relevant_doc_ids for row in trained} <= {("d1",)}
+
+
+def test_training_queries_need_their_collection(checkout: Checkout, collection: Collection) -> None:
+    folder = checkout(training=training_file("absent\t0\t1\t3\t0\t0\t1"))
+    with pytest.raises(UsageError, match="give the collection that has their ids"):
+        read_official(folder)
+    with pytest.raises(DataError, match=r"none of the 1 queries of .* is a query of toy"):
+        read_official(folder, collection=collection)
+    (folder / "EVAL" / "qrel" / "qrel_0.json").write_bytes(b'{"\xff": {}}')
+    with pytest.raises(CollectionError, match=r"byte 3 is not UTF-8"):
+        read_test_sets(folder)
+
+
+MINI = open_collection("mini:500")
+
+
+@pytest.fixture(scope="module")
+def mini_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_mini_checkout(tmp_path_factory.mktemp("made-up") / "ms-marco-shift", MINI)
+
+
+@pytest.fixture(scope="module")
+def imported(mini_checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("imported") / "msshift"
+    import_official([mini_checkout], folder, collection=MINI)
+    return folder
+
+
+def ids(folder: Path, split: str) -> dict[str, frozenset[str]]:
+    """Return config -> the ids of a split, for every experiment."""
+    configs = (name for name in read_manifest(folder).configs if parse_config(name)[1] is not None)
+    return {config: frozenset(ids_of(folder, config, split)) for config in configs}
+
+
+@pytest.mark.slow
+def test_all_shifts_validate_on_what_none_of_them_uses(imported: Path) -> None:
+    (common,) = set(ids(imported, "validation").values())
+    used = frozenset().union(*ids(imported, "train").values(), *ids(imported, "test").values())
+    assert not common & used
+    # The made-up training file names every other query; none is left out.
+    assert common | used == MINI.qrels.relevant().keys()
+    assert len(common) > 20
+    texts, relevant = dict(MINI.queries), MINI.qrels.relevant()
+    for row in load_dataset(imported, "length-short", split="validation"):
+        assert (row.text, row.relevant_doc_ids) == (texts[row.query_id], relevant[row.query_id])
+        assert row.group == ("short" if len(row.text.split(" ")) <= 5 else "long")
+    assert verify_dataset(imported)[1] == []
+    facts = {"queries": len(common), "sampled_from": len(common), "seed": 0}
+    assert read_manifest(imported).parameters["validation"] == facts
+    card = (imported / "README.md").read_text()
+    assert f"{len(common)} validation queries, the same for every shift: the release names" in card
+    assert f"from the {len(common)} joined training queries" in card
+    assert 'held_out["validation"]' in card
+
+
+def test_no_more_are_sampled_than_the_papers_number(
+    mini_checkout: Path, tmp_path: Path, imported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "VALIDATION_SIZE", 10)
+    manifest = import_official([mini_checkout], tmp_path / "msshift", collection=MINI)
+    assert manifest.parameters["validation"]["queries"] == 10
+    (ten,) = set(ids(tmp_path / "msshift", "validation").values())
+    assert len(ten) == 10
+    assert ten < ids(imported, "validation")["length-short"]
+    monkeypatch.undo()
+    import_official([mini_checkout], tmp_path / "alone", collection=MINI, shifts=["wh-words"])
+    alone, all_three = read_manifest(tmp_path / "alone"), read_manifest(imported)
+    assert alone.configs["wh-words-who"] == all_three.configs["wh-words-who"]
+
+
+@pytest.fixture
+def toy(tsv_folder: WriteFolder) -> Collection:
+    folder = tsv_folder(
+        queries="1\tone\n2\ttwo\n3\ttested\n4\ttrained\n5\ttrained\n6\tunjudged\n7\tnot named\n",
+        qrels="".join(f"{query} 0 d1 1\n" for query in (1, 2, 3, 4, 5, 7)),
+    )
+    return open_collection(folder)
+
+
+def import_toy(toy: Collection, folder: Path, *lines: str) -> Manifest:
+    mini_checkout = write_checkout(
+        folder / "release",
+        training_file(*lines),
+        wha=("elsewhere\ttested\n", {"elsewhere": {"d1": 1}}),
+    )
+    return import_official([mini_checkout], folder / "msshift", collection=toy)
+
+
+def test_a_text_that_is_tested_or_trained_on_does_not_validate(
+    toy: Collection, tmp_path: Path
+) -> None:
+    """The release knows queries by their text; "tested" has another id in its test set."""
+    lines = ("one\t5\t0\t3\t0\t0\t0", "tested\t5\t0\t3\t0\t0\t0")
+    import_toy(toy, tmp_path, *lines, "trained\t0\t1\t3\t0\t0\t0", "unjudged\t5\t0\t3\t0\t0\t0")
+    assert set(ids(tmp_path / "msshift", "validation").values()) == {frozenset({"1"})}
+    # Queries 4 and 5 are trained on by the topics: the other shifts do not validate on them.
+    (row,) = load_dataset(tmp_path / "msshift", "topics-C3", split="validation")
+    assert row.group == "others"
+
+
+def test_where_nothing_is_left_there_is_no_validation(toy: Collection, tmp_path: Path) -> None:
+    manifest = import_toy(toy, tmp_path, "trained\t0\t1\t3\t0\t0\t0")
+    assert list(manifest.configs["topics-C1"]) == ["train", "test"]
+    assert manifest.parameters["validation"] == {
+        "queries": 0,
+        "why": "every joined query is trained on or tested with in some shift",
+    }
+    card = (tmp_path / "msshift" / "README.md").read_text()
+    assert "no validation queries: the release names none, and every joined query is" in card
+    assert "trained to the end, without early stopping" in card
+    assert 'held_out["validation"]' not in card
+
+
+def test_a_release_of_test_queries_gets_no_validation_queries_from_the_other(
+    toy: Collection, tmp_path: Path
+) -> None:
+    lines = training_file("one\t0\t1\t3\t0\t0\t0", "two\t5\t0\t3\t0\t0\t0")
+    release = write_checkout(tmp_path / "one", lines)
+    buckets = write_resttest(tmp_path / "two", dict(zip("12345", "34567", strict=True)))
+    manifest = import_official([release, buckets], tmp_path / "msshift", collection=toy)
+    assert manifest.parameters["validation"]["queries"] == 1
+    (row,) = load_dataset(tmp_path / "msshift", "topics-C1", split="validation")
+    assert row.query_id == "2"
+    assert list(manifest.configs["topics-C1"]) == ["train", "validation", "test"]
+    assert list(manifest.configs["resttest-1"]) == ["test"]
+
+
+def test_the_command_says_that_there_is_none(msshift: Command, tmp_path: Path) -> None:
+    done = msshift("import", write_checkout(tmp_path / "release"))
+    assert done.returncode == 0, done.stderr
+    why = "no training queries were joined to a collection"
+    assert f"no validation queries: {why}" in done.stderr
+    manifest = read_manifest(tmp_path / "msshift")
+    assert list(manifest.configs["length-long"]) == ["test"]
+    assert manifest.parameters["validation"] == {"queries": 0, "why": why}
+    assert 'held_out["train"]' not in (tmp_path / "msshift" / "README.md").read_text()
+    done = msshift("import", tmp_path / "release", "--qrels", "qrels.tsv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--qrels is a file of a collection; name that, too: --collection" in done.stderr
+
+
+def test_sources_that_cannot_be_imported(tmp_path: Path) -> None:
+    checkout, out = write_checkout(tmp_path / "one"), tmp_path / "msshift"
+    with pytest.raises(NotFoundError, match="is no release that can be imported: it holds neither"):
+        import_official([tmp_path], out)
+    with pytest.raises(UsageError, match="two sources hold the shift topics"):
+        import_official([checkout, write_checkout(tmp_path / "two")], out)
+    with pytest.raises(UnknownNameError, match=r"unknown shift in these sources 'lenght'.*length"):
+        import_official([checkout], out, shifts=["lenght"])
+    assert not out.exists()
+
+
+def test_a_collection_that_is_not_the_release_s(tmp_path: Path, tsv_folder: WriteFolder) -> None:
+    checkout, out = write_checkout(tmp_path / "one"), tmp_path / "msshift"
+    with pytest.raises(DataError, match=r"^mini:300 holds none of the released queries; give the"):
+        import_official([checkout], out, collection="mini:300")
+    assert not out.exists()
+    released = read_test_sets(checkout)[0]
+    query_id, text = next(iter(released.queries.items()))
+    other = tsv_folder(queries=f"{query_id}\tanother text\n", qrels=f"{query_id} 0 d1 1\n")
+    with pytest.raises(DataError, match="holds none of the released queries"):
+        import_official([checkout], out, collection=other)
+    (other / "queries.tsv").write_text(f"{query_id}\t{text}\n")
+    assert import_official([checkout], out, collection=other).collection["layout"] == "tsv"
+
+
+def test_buckets_have_no_texts_without_their_collection(tmp_path: Path) -> None:
+    write_resttest(tmp_path, {bucket: bucket for bucket in "12345"})
+    with pytest.raises(UsageError, match="resttest is released without texts; give the collection"):
+        import_official([tmp_path], tmp_path / "msshift")
+    manifest = import_official([tmp_path], tmp_path / "msshift", texts=False)
+    assert manifest.shifts["resttest"]["rows"]["3"]["test"] == 1
+
+
+def test_a_release_of_test_queries_has_nothing_to_train_on(tmp_path: Path) -> None:
+    folder = tmp_path / "msshift"
+    import_official([write_checkout(tmp_path / "one")], folder)
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    with pytest.raises(UsageError, match="has no training queries, so that nothing can leak"):
+        add_split_leakage(folder)
+    with pytest.raises(UsageError, match="holds no training queries to make triples of"):
+        add_triples(folder, "mini:300")
+    assert before == {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_texts_are_compared_only_where_they_are(build_once: Build) -> None:
+    ids = build_once("mini:300", "length", texts=False)
+    with pytest.raises(MissingError, match=r"holds ids only, no texts .*'msshift import "):
+        add_split_leakage(ids)
+    with pytest.raises(UnknownNameError, match=r"unknown shift in .* 'topics'.*valid are length"):
+        add_triples(ids, "mini:300", shifts=["topics"])

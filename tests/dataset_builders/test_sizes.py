@@ -1,0 +1,464 @@
+"""How many queries train and test: equal and all, small parts, given ones; and what says so."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.support.fabricated import write_runs
+from msshift_bench import irds
+from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import load_dataset, open_dataset
+from msshift_bench.data.manifest import DataInfo, TrainingSets, is_balanced, read_manifest
+from msshift_bench.data.verification import verify_dataset
+from msshift_bench.dataset_builders import cut
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.clusters import TARGET
+from msshift_bench.dataset_builders.cut import NANO_SIZES, ids_and_texts, queries_table
+from msshift_bench.dataset_builders.groups import word_count
+from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics
+from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.dataset_builders.write import hydrate_dataset
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    IntegrityError,
+    MsShiftError,
+    NotFoundError,
+    UsageError,
+)
+from msshift_bench.evaluation import Settings, data_notes, losses_of
+from msshift_bench.records import SPLITS
+from msshift_bench.shifts import SHIFTS
+from tests.conftest import REPOSITORY, Build, Command, WriteFolder
+from tests.support.cut_rows import ids_of, placed
+
+MINI = open_collection("mini:500")
+NAMES = ("topics", "wh-words", "length")
+USABLE = ids_and_texts(queries_table(MINI)).ids
+GIVEN = frozenset(USABLE[::7])
+SHORT = next(q.query_id for q in MINI.queries if q.query_id in GIVEN and len(q.text) < 25)
+
+
+@pytest.fixture(scope="session")
+def equal(build_once: Build) -> Path:
+    return build_once("mini:500", *NAMES)
+
+
+@pytest.fixture(scope="session")
+def everything(build_once: Build) -> Path:
+    return build_once("mini:500", *NAMES, train_size="all")
+
+
+# ---- what cannot be asked for ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shifts", "options", "error", "message"),
+    [
+        ([], {}, UsageError, "no shift is named; there are topics, wh-words, length, "),
+        (["length"], {"test_size": -5}, UsageError, "-5 test queries of each group"),
+        (["length"], {"test_size": 0}, UsageError, "0 test queries of each group"),
+        (["rare-terms"], {"seed": 2**64}, UsageError, "seed 18446744073709551616 is beyond 64"),
+        (["length"], {"validation_size": -1}, UsageError, "-1 validation queries"),
+        (["length"], {"test_queries": frozenset()}, UsageError, "no test query is given"),
+        (["topics"], {"options": {"topics": {"topic_size": -5}}}, UsageError, "a topic of -5 quer"),
+        (["length"], {"options": {"topics": {}}}, UsageError, "for topics, which is not being"),
+        (
+            ["restrain-5"],
+            {"options": {"restrain-5": {}, "restrain": {"test_sets": ["x"]}}},
+            UsageError,
+            "all sizes share their options: give restrain's, not restrain-5's",
+        ),
+        (
+            ["length"],
+            {"train_size": 10**6},
+            UsageError,
+            r"length: 1,000,000 training queries .* '(short|long)' has \d+ left .* 'all'",
+        ),
+        (["length"], {"train_size": 0}, UsageError, "length: 0 training queries of each group"),
+        (
+            NAMES[:2],
+            {"test_queries": GIVEN},
+            UsageError,
+            "length, resttest alone, and topics, wh-words are being",
+        ),
+        (
+            ["length"],
+            {"test_queries": GIVEN, "test_size": 3},
+            UsageError,
+            "either test queries or the number to sample",
+        ),
+        (
+            ["length"],
+            {"test_queries": frozenset({SHORT})},
+            DataError,
+            "none of the 1 given test queries is in group 'long'",
+        ),
+        (
+            ["length"],
+            {"test_queries": frozenset(USABLE)},
+            DataError,
+            r"length: group '\w+' has nothing left to train on",
+        ),
+        (["length"], {"test_queries": Path("nothing")}, NotFoundError, "there is no file nothing"),
+        (["length"], {"licence": "mit"}, UsageError, r"mini:500 is known \(apache-2\.0\)"),
+    ],
+)
+def test_what_cannot_be_built(
+    tmp_path: Path,
+    shifts: list[str],
+    options: dict[str, Any],
+    error: type[MsShiftError],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        build_dataset(MINI, shifts, tmp_path / "msshift", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_largest_seed(tmp_path: Path, tsv_folder: WriteFolder) -> None:
+    texts = [f"q{i}\tplain words {'and more ' * (i % 4)}{i}\n" for i in range(60)]
+    judged = "".join(f"q{i} 0 d1 1\n" for i in range(60))
+    folder = tsv_folder(queries="".join(texts), qrels=judged)
+    build_dataset(folder, ["length", "rare-terms"], tmp_path / "x", seed=2**64 - 1, nano=True)
+    add_triples(tmp_path / "x", folder, shifts=["length"], count=1, depth=2, seed=-(2**63))
+    with pytest.raises(UsageError, match="beyond 64 bits"):
+        add_triples(tmp_path / "x", folder, count=1, depth=2, seed=10**60)
+
+
+# ---- training sets: equal, or all -----------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_group_trains_with_as_many_queries(equal: Path, everything: Path, name: str) -> None:
+    counts, unequal = (read_manifest(f).shifts[name]["rows"] for f in (equal, everything))
+    assert len({group["train"] for group in unequal.values()}) > 1
+    smallest = min(group["train"] for group in unequal.values())
+    assert {group["train"] for group in counts.values()} == {smallest}
+    for group in SHIFTS[name].groups:
+        assert counts[group]["train"] + counts[group]["unused"] == unequal[group]["train"]
+        assert unequal[group]["unused"] == 0
+    mine, all_of_it = placed(equal, name), placed(everything, name)
+    assert mine["train"] | mine["unused"] == all_of_it["train"]
+    assert not mine["train"] & mine["unused"]
+    assert {split: mine[split] for split in ("validation", "test")} == {
+        split: all_of_it[split] for split in ("validation", "test")
+    }
+    # What is left over stands in the whole shift alone.
+    for config in SHIFTS[name].configs:
+        splits = load_dataset(equal, config)
+        assert list(splits) == ["train", "validation", "test"]
+        assert len(splits["train"]) == smallest * (len(SHIFTS[name].groups) - 1)
+        assert not mine["unused"] & {row.query_id for rows in splits.values() for row in rows}
+
+
+def test_the_page_of_the_data_names_the_papers_numbers() -> None:
+    page = (REPOSITORY / "docs" / "data.md").read_text()
+    chosen = page.partition("## Where we had to choose")[2]
+    (row,) = (line for line in chosen.splitlines() if line.startswith("| training queries per "))
+    assert ", ".join(f"{SHIFTS[name].train_size:,}" for name in NAMES) in row
+    (row,) = (line for line in chosen.splitlines() if line.startswith("| size of a topic "))
+    assert f"grow to {TARGET:,}" in row
+
+
+@pytest.mark.slow
+def test_a_number_can_be_chosen(tmp_path: Path, equal: Path) -> None:
+    manifest = build_dataset(MINI, NAMES, tmp_path / "ten", train_size=10)
+    for name in NAMES:
+        assert {group["train"] for group in manifest.shifts[name]["rows"].values()} == {10}
+        assert manifest.shifts[name]["parameters"]["train_size"] == 10
+        # A smaller sample is a part of a larger one.
+        assert placed(tmp_path / "ten", name)["train"] < placed(equal, name)["train"]
+    assert manifest.parameters["train_size"] == 10
+    assert verify_dataset(tmp_path / "ten")[1] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("balanced", [True, False])
+def test_what_is_unbalanced_is_said(
+    request: pytest.FixtureRequest, msshift: Command, balanced: bool
+) -> None:
+    folder: Path = request.getfixturevalue("equal" if balanced else "everything")
+    manifest = read_manifest(folder)
+    card = (folder / "README.md").read_text()
+    assert {facts["balanced"] for facts in manifest.shifts.values()} == {balanced}
+    warned = card.count("**Unbalanced**: the groups give different numbers")
+    assert warned == (0 if balanced else len(NAMES))
+    assert verify_dataset(folder)[1] == []
+    info = open_dataset(folder).info
+    queries = {g: counts["train"] for g, counts in manifest.shifts["length"]["rows"].items()}
+    assert info.training["length"] == TrainingSets(balanced, queries)
+    content = losses_of([], info, Settings()).to_json()
+    assert content["data"]["training"]["length"] == {"balanced": balanced, "queries": queries}
+    notes = [line for line in data_notes(info, ["length"]) if line.startswith("unbalanced: ")]
+    assert len(notes) == (0 if balanced else 1)
+    assert not any(line.startswith("unbalanced: ") for line in data_notes(info))
+    assert DataInfo().training == {}
+    if balanced:
+        return
+    assert f"short {queries['short']:,}, long {queries['long']:,}" in notes[0]
+    assert manifest.parameters["train_size"] == "all"
+    assert 'train_size "all"' in card
+    runs = [write_runs(folder.parent / "runs" / name, folder) for name in ("one", "two")]
+    for command in (("evaluate", runs[0]), ("compare", *runs)):
+        done = msshift(*command, "--data", folder)
+        assert done.returncode == 0, done.stderr
+        printed = " ".join((done.stdout + done.stderr).split())
+        assert "unbalanced: the groups of length give different numbers of training" in printed
+
+
+@pytest.mark.parametrize(
+    ("sizes", "balanced"),
+    [((100, 100), True), ((99, 100), True), ((98, 100), False), ((0, 100), False)],
+)
+def test_a_few_queries_do_not_unbalance(sizes: tuple[int, int], balanced: bool) -> None:
+    assert is_balanced(dict(zip("ab", sizes, strict=True))) is balanced
+
+
+@pytest.mark.slow
+def test_the_command_line(msshift: Command, tmp_path: Path) -> None:
+    build = ("build", "length", "--collection", "mini:500")
+    done = msshift(*build, "--train-size", "20")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("group")[1].split()[:4] == ["train", "validation", "test", "unused"]
+    (short,) = (line for line in done.stdout.splitlines() if line.split()[:1] == ["short"])
+    assert short.split()[1] == "20"
+    done = msshift(*build, "--train-size", "all", "--out", "all")
+    assert done.returncode == 0, done.stderr
+    assert "length (rule split-space, unbalanced)" in done.stdout
+    (tmp_path / "ids.txt").write_text("nobody\n")
+    for arguments, code, message in (
+        (["--train-size=some"], 2, "--train-size takes a number from 1 on, or all, not 'some'"),
+        (["--train-size=0"], 2, "--train-size takes a number from 1 on, or all, not '0'"),
+        (["--train-size=1.5"], 2, "--train-size takes a number from 1 on, or all, not '1.5'"),
+        (["--train-size", "100000", "--out", "much"], 2, "left after test and validation"),
+        (["--test-queries", "ids.txt"], 1, "ids.txt:1: mini:500 has no query 'nobody' [unknown"),
+    ):
+        done = msshift(*build, *arguments)
+        assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    assert not (tmp_path / "much").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [None, 12, "all"])
+def test_a_replay_gives_the_same(tmp_path: Path, size: int | None) -> None:
+    build_dataset(MINI, ["length", "topics"], tmp_path / "first", train_size=size)
+    manifest, differing = replay_topics(tmp_path / "first", MINI, tmp_path / "again")
+    assert differing == []
+    assert read_manifest(tmp_path / "again") == read_manifest(tmp_path / "first")
+    assert manifest.parameters.get("train_size") == size
+
+
+@pytest.mark.slow
+def test_texts_come_back_to_what_is_unused(tmp_path: Path, equal: Path) -> None:
+    build_dataset(MINI, NAMES, tmp_path / "msshift", texts=False)
+    hydrate_dataset(tmp_path / "msshift", MINI)
+    assert read_manifest(tmp_path / "msshift") == read_manifest(equal)
+
+
+@pytest.mark.slow
+def test_ir_datasets_give_what_is_unused_with_the_whole_shift(equal: Path) -> None:
+    import ir_datasets
+
+    before = dict(ir_datasets.registry._registered)
+    try:
+        ids = irds.register(equal)
+        rows = ir_datasets.load("msshift/length").queries_iter()
+        found = {query.query_id for query in rows if query.split == "unused"}
+    finally:
+        ir_datasets.registry._registered = before
+    assert found == placed(equal, "length")["unused"]
+    assert not [name for name in ids if name.endswith("/unused")]
+
+
+@pytest.mark.slow
+def test_a_manifest_of_an_earlier_layout_is_refused(equal: Path, tmp_path: Path) -> None:
+    raw = json.loads((equal / "manifest.json").read_bytes())
+    (tmp_path / "manifest.json").write_text(json.dumps({**raw, "schema": 2}))
+    with pytest.raises(IntegrityError, match=r"schema 2; this version reads 3: build .* again"):
+        read_manifest(tmp_path)
+
+
+# ---- small parts ----------------------------------------------------------------------------
+
+# Larger than the small sizes in every split: 12,000 queries.
+LARGE = "mini:8000"
+TWO = ("wh-words", "length")
+CONFIGS = [config for name in TWO for config in SHIFTS[name].configs]
+
+
+@pytest.fixture(scope="session")
+def full(build_once: Build) -> Path:
+    return build_once(LARGE, *TWO)
+
+
+@pytest.fixture(scope="session")
+def nano(build_once: Build) -> Path:
+    return build_once(LARGE, *TWO, nano=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("config", "split"), list(product(CONFIGS, SPLITS)))
+def test_every_split_is_a_part_of_the_full_one(
+    full: Path, nano: Path, config: str, split: str
+) -> None:
+    """So a small part never trains on test queries of the full one."""
+    rows, some = (list(load_dataset(folder, config, split=split)) for folder in (full, nano))
+    assert set(some) < set(rows)
+    assert some == sorted(some)
+    assert len(rows) > NANO_SIZES[split]
+    others = len(SHIFTS[config.rpartition("-")[0]].groups) - 1
+    assert len(some) == NANO_SIZES[split] * (others if split == "train" else 1)
+
+
+@pytest.mark.slow
+def test_a_small_part_is_the_same_everywhere_and_says_so(
+    full: Path, nano: Path, tmp_path: Path
+) -> None:
+    collection = open_collection(LARGE)
+    build_dataset(collection, TWO, tmp_path / "again", nano=True, workers=2)
+    build_dataset(collection, ["length"], tmp_path / "other", nano=True, seed=1)
+    build_dataset(collection, ["length"], tmp_path / "alone", nano=True)
+    whole, part, again, other, alone = (
+        read_manifest(folder)
+        for folder in (full, nano, *(tmp_path / n for n in ("again", "other", "alone")))
+    )
+    assert again == part
+    # A shift does not move what another samples.
+    for config in ("length", *SHIFTS["length"].configs):
+        assert alone.configs[config] == part.configs[config]
+    assert len({m.content_digest for m in (whole, part, other, alone)}) == 4
+    assert (whole.parameters["nano"], part.parameters["nano"]) == (False, True)
+    assert part.shifts["length"]["parameters"]["nano"] == dict(NANO_SIZES)
+    assert "nano true" in (nano / "README.md").read_text()
+    assert verify_dataset(nano)[1] == []
+
+
+@pytest.mark.slow
+def test_a_small_part_is_as_balanced_and_leaves_out_what_is_unused(
+    tmp_path: Path, equal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cut, "NANO_SIZES", {"train": 9, "validation": 5, "test": 4})
+    manifest = build_dataset(MINI, NAMES, tmp_path / "nano", nano=True)
+    for name in NAMES:
+        assert manifest.shifts[name]["balanced"] is True
+        for counts in manifest.shifts[name]["rows"].values():
+            assert (counts["train"], counts["test"], counts["unused"]) == (9, 4, 0)
+        assert placed(tmp_path / "nano", name)["train"] < placed(equal, name)["train"]
+    monkeypatch.undo()
+    build_dataset(MINI, ["length"], tmp_path / "small", nano=True)  # small already: it stays whole
+    for split in SPLITS:
+        assert ids_of(tmp_path / "small", "length-long", split) == ids_of(
+            equal, "length-long", split
+        )
+
+
+# ---- given test queries ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("given") / "ids.txt"
+    path.write_text("".join(f"{query_id}\n" for query_id in sorted(GIVEN, reverse=True)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def given(listed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built") / "msshift"
+    build_dataset(MINI, NAMES, folder, test_queries=listed)
+    return folder
+
+
+def test_length_tests_with_given_queries_and_nothing_else_uses_them(given: Path) -> None:
+    short, long = (ids_of(given, f"length-{group}", "test") for group in ("short", "long"))
+    assert short | long == GIVEN
+    assert not short & long
+    cut_at = read_manifest(given).shifts["length"]["parameters"]["cut"]
+    texts = dict(MINI.queries)
+    assert {q for q in GIVEN if word_count(texts[q]) < cut_at} == short
+    validation = set()
+    for name in NAMES:
+        for config in SHIFTS[name].configs:
+            validation.add(frozenset(ids_of(given, config, "validation")))
+            assert not GIVEN & ids_of(given, config, "train")
+        counts = read_manifest(given).shifts[name]["rows"]
+        assert len({group["train"] for group in counts.values()}) == 1
+    (common,) = validation
+    assert common
+    assert not GIVEN & common
+    assert verify_dataset(given)[1] == []
+
+
+def test_other_shifts_lose_no_query_and_sample_on(given: Path, equal: Path) -> None:
+    mine, usual = (load_dataset(folder, "wh-words", split="queries") for folder in (given, equal))
+    # A query of no group is in a whole shift where it validates.
+    assert {row.query_id for row in mine if row.group != "others"} == {
+        row.query_id for row in usual if row.group != "others"
+    }
+    of_split = placed(given, "wh-words")
+    assert not GIVEN & (of_split["train"] | of_split["validation"])
+
+
+def test_the_manifest_names_them(given: Path, tmp_path: Path) -> None:
+    manifest = read_manifest(given)
+    assert manifest.parameters["test_queries"]["queries"] == len(GIVEN)
+    assert manifest.shifts["length"]["parameters"]["test_queries"] == len(GIVEN)
+    assert "test_size" not in manifest.shifts["length"]["parameters"]
+    assert manifest.shifts["wh-words"]["parameters"]["test_size"] == 6500
+    assert f'"queries": {len(GIVEN)}' in (given / "README.md").read_text()
+    texts = dict(MINI.queries)
+    lines = "".join(f"{query_id}\t{texts[query_id]}\r\n" for query_id in sorted(GIVEN))
+    path = tmp_path / "queries.tsv.gz"
+    path.write_bytes(gzip.compress(lines.encode()))
+    for name, source in (("set", GIVEN), ("file", path)):
+        build_dataset(MINI, NAMES, tmp_path / name, test_queries=source)
+        assert read_manifest(tmp_path / name) == manifest
+
+
+@pytest.mark.slow
+def test_a_replay_tests_with_them_too(given: Path, listed: Path, tmp_path: Path) -> None:
+    assert replay_topics(given, MINI, tmp_path / "again")[1] == []
+    assert read_manifest(tmp_path / "again") == read_manifest(given)
+    build_dataset(MINI, NAMES, tmp_path / "nano", test_queries=listed, nano=True)
+    with pytest.raises(
+        UsageError, match=r"a small part of the test queries .* cannot be made again"
+    ):
+        replay_topics(tmp_path / "nano", MINI, tmp_path / "other")
+
+
+def test_topics_grow_to_their_size_without_them(given: Path) -> None:
+    target = read_manifest(given).shifts["topics"]["parameters"]["clustering"]["target"]
+    table = load_dataset(given, "topics", split="queries").table.to_pylist()
+    for group in SHIFTS["topics"].groups:
+        rows = (row for row in table if row["group"] == group and row["split"] != "validation")
+        assert len({row["query_id"] for row in rows} - GIVEN) >= target
+    made_again = retrain_topics(given, MINI)
+    assert (made_again.identical, made_again.regrouped) == (True, 0)
+
+
+def test_a_file_that_cannot_be_used(tmp_path: Path, tsv_folder: WriteFolder) -> None:
+    collection = open_collection(tsv_folder(qrels="q1 0 d1 1\nq2 0 d2 0\n"))
+    path = tmp_path / "ids.txt"
+    path.write_text("q1\nq2\nq9\tsome text\nq1\n\nq1 \n")
+    with pytest.raises(CollectionError) as caught:
+        build_dataset(collection, ["length"], tmp_path / "x", test_queries=path)
+    for finding in (
+        "2: query 'q2' has no relevant passage in toy [unjudged-query]",
+        "3: toy has no query 'q9' [unknown-query]",
+        "4: query 'q1' again, after line 1 [repeated-id]",
+        "5: blank line [blank-line]",
+        "6: toy has no query 'q1 ' [unknown-query]",
+    ):
+        assert f"{path}:{finding}" in str(caught.value)
+    path.write_text("")
+    with pytest.raises(CollectionError, match=r"ids.txt: the file names no query \[no-queries\]"):
+        build_dataset(collection, ["length"], tmp_path / "x", test_queries=path)
+    assert not (tmp_path / "x").exists()
