@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.recipe import RandomEncoder, Recipe
+from msshift_bench.data import ask_only_if_it_answers
 from msshift_bench.encoders import SAFETENSORS, only_safetensors
 from msshift_bench.errors import DataError, NotFoundError, check_installed, require
 from msshift_bench.plumbing import quieten, replace_folder
@@ -24,6 +25,7 @@ __all__ = [
     "encode_texts",
     "learn_word_pieces",
     "load_backbone",
+    "load_config",
     "make_random_encoder",
     "not_loaded",
     "quiet_libraries",
@@ -279,3 +281,17 @@ def check_finite(finite: npt.NDArray[np.bool_], texts: Sequence[str]) -> None:
             f"the model gives {texts[int(np.argmin(finite))]!r} a vector that is not finite; train "
             "it again with a lower learning rate, or load it in 32 bits"
         )
+
+
+def load_config(encoder: str) -> Any:
+    """Return the configuration of an encoder, which is small beside its weights.
+
+    Raises:
+        NotFoundError: if there is no such encoder, or the Hub cannot be reached.
+    """
+    config_class = require("transformers", "neural", "an encoder").AutoConfig
+    ask_only_if_it_answers(encoder, "an encoder")
+    try:
+        return config_class.from_pretrained(encoder)
+    except (OSError, ValueError) as error:
+        raise not_loaded("encoder", encoder, error) from error

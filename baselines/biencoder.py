@@ -8,7 +8,7 @@ and passages that BM25 ranks high and nobody judged relevant.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat
 
-from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, encode_texts, load_backbone
 from msshift_bench.baselines.block_search import (
     Arrays,
@@ -26,12 +25,13 @@ from msshift_bench.baselines.block_search import (
     encode_passages,
     search_blocks,
 )
-from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe import KL, MARGIN_MSE, SearchSettings, later
+from msshift_bench.baselines.neural import Neural, scaled
+from msshift_bench.baselines.recipe import KL, MARGIN_MSE, later
+from msshift_bench.baselines.searcher import Candidates, Scorer
 from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.plumbing import Progress, silent, slices, write_atomically
-from msshift_bench.search import Best, Bm25, Ranking
+from msshift_bench.search import Best, Ranking
 
 __all__ = ["SIMILARITIES", "BiEncoder", "DenseSearch", "VectorIndex", "search_vectors"]
 
@@ -54,7 +54,7 @@ _TOGETHER = 1_024
 """Queries that an index is asked together."""
 
 
-class DenseSearch(SearchSettings):
+class DenseSearch(Scorer):
     """How a bi-encoder searches the passages, beyond the fields of `SearchSettings`.
 
     Attributes:
@@ -68,6 +68,8 @@ class DenseSearch(SearchSettings):
             it they are kept as they are, in 32 bits.
     """
 
+    libraries = ("faiss",)
+
     index: str | None = later(None)
     index_parameters: str | None = later(None)
     storage: Literal["float16"] | None = None
@@ -76,6 +78,68 @@ class DenseSearch(SearchSettings):
         """Yield what is wrong with several fields together."""
         if self.index_parameters is not None and self.index is None:
             yield "index_parameters", "it is of an index; exact search knows none"
+
+    def score(
+        self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the dot products of each query with its candidates."""
+        left = encode_texts(model.encode_query, queries, self.batch_size)
+        right = encode_texts(model.encode_document, passages, self.batch_size)
+        for query, places in zip(left, candidates, strict=True):
+            yield right[places] @ query
+
+    def check_model(self, model: Any) -> None:
+        """Check that the model's similarity is the dot product or the cosine.
+
+        Raises:
+            UsageError: if it is another.
+        """
+        if model.similarity_fn_name not in SIMILARITIES:
+            raise UsageError(
+                f"the model compares vectors by {model.similarity_fn_name!r}, and search knows "
+                f"{' and '.join(SIMILARITIES)}; if one of them will do, set the model's "
+                "similarity_fn_name to it"
+            )
+
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages unless that is done, and search them."""
+        options = {"normalize_embeddings": True} if model.similarity_fn_name == "cosine" else {}
+        encode_query = partial(model.encode_query, **options)
+        encode_document = partial(model.encode_document, **options)
+
+        half = self.storage == _HALF
+        if self.index is not None:
+            index_of_all = VectorIndex(self, model.get_embedding_dimension())
+
+        def encode_block(texts: list[str]) -> Arrays:
+            vectors = encode_texts(encode_document, texts, self.batch_size)
+            check_finite(np.isfinite(vectors).all(axis=1), texts)
+            return {"vectors": _rounded(vectors) if half else vectors}
+
+        with run.stage("encode"):
+            passages = encode_passages(
+                encode_block,
+                run.passages(""),
+                run.work / ("passages-16" if half else "passages"),
+                run.progress,
+                run.passage_count,
+            )
+            texts = [row.text for row in run.queries]
+            queries = encode_texts(encode_query, texts, self.batch_size)
+            check_finite(np.isfinite(queries).all(axis=1), texts)
+        run.facts["index"] = {"bytes": passages.bytes}
+        if self.index is None:
+            rankings = search_vectors(queries, passages, self.depth, run.progress)
+        else:
+            run.progress("index", 0, 0)
+            with run.stage("index"):
+                size = index_of_all.fill(passages, run.work / "index")
+            run.progress("recall", 0, 0)
+            with run.stage("recall"):
+                measured = index_of_all.recall(queries, passages)
+            run.facts["index"] = {"bytes": size, **measured}
+            rankings = index_of_all.search(queries, passages)
+        yield from run.ranked(rankings, passages.ids)
 
 
 class BiEncoder(Neural):
@@ -89,7 +153,6 @@ class BiEncoder(Neural):
     """
 
     name = "bi-encoder"
-    libraries = ("faiss",)
     model_type = "SentenceTransformer"
 
     pooling: Literal["cls", "mean"]
@@ -106,7 +169,7 @@ class BiEncoder(Neural):
         """
         super().check_encoder()
         if self.search.index is not None:
-            VectorIndex(self.search, self.shape().hidden)
+            VectorIndex(self.search, self.hidden_size())
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with the recipe's pooling."""
@@ -141,80 +204,6 @@ class BiEncoder(Neural):
             similarity_fct=util.dot_score,
             gather_across_devices=util.distributed.is_dist_initialized(),
         )
-
-    @classmethod
-    def score(
-        cls,
-        model: Any,
-        queries: Sequence[str],
-        passages: Sequence[str],
-        candidates: Candidates,
-        batch_size: int,
-    ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the dot products of each query with its candidates."""
-        left = encode_texts(model.encode_query, queries, batch_size)
-        right = encode_texts(model.encode_document, passages, batch_size)
-        for query, places in zip(left, candidates, strict=True):
-            yield right[places] @ query
-
-    @classmethod
-    def check_model(cls, model: Any) -> None:
-        """Check that the model's similarity is the dot product or the cosine.
-
-        Raises:
-            UsageError: if it is another.
-        """
-        if model.similarity_fn_name not in SIMILARITIES:
-            raise UsageError(
-                f"the model compares vectors by {model.similarity_fn_name!r}, and search knows "
-                f"{' and '.join(SIMILARITIES)}; if one of them will do, set the model's "
-                "similarity_fn_name to it"
-            )
-
-    @classmethod
-    def rankings(
-        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
-    ) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and search them."""
-        del index
-        assert isinstance(search, DenseSearch)
-        options = {"normalize_embeddings": True} if model.similarity_fn_name == "cosine" else {}
-        encode_query = partial(model.encode_query, **options)
-        encode_document = partial(model.encode_document, **options)
-
-        half = search.storage == _HALF
-        if search.index is not None:
-            index_of_all = VectorIndex(search, model.get_embedding_dimension())
-
-        def encode_block(texts: list[str]) -> Arrays:
-            vectors = encode_texts(encode_document, texts, search.batch_size)
-            check_finite(np.isfinite(vectors).all(axis=1), texts)
-            return {"vectors": _rounded(vectors) if half else vectors}
-
-        with task.record.stage("encode"):
-            passages = encode_passages(
-                encode_block,
-                task.passages(""),
-                task.work / ("passages-16" if half else "passages"),
-                task.progress,
-                task.passage_count,
-            )
-            texts = [row.text for row in task.queries]
-            queries = encode_texts(encode_query, texts, search.batch_size)
-            check_finite(np.isfinite(queries).all(axis=1), texts)
-        task.record.facts["index"] = {"bytes": passages.bytes}
-        if search.index is None:
-            rankings = search_vectors(queries, passages, search.depth, task.progress)
-        else:
-            task.progress("index", 0, 0)
-            with task.record.stage("index"):
-                size = index_of_all.fill(passages, task.work / "index")
-            task.progress("recall", 0, 0)
-            with task.record.stage("recall"):
-                measured = index_of_all.recall(queries, passages)
-            task.record.facts["index"] = {"bytes": size, **measured}
-            rankings = index_of_all.search(queries, passages)
-        yield from task.ranked(rankings, passages.ids)
 
 
 def search_vectors(

@@ -9,7 +9,7 @@ the passage.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.block_search import (
     Arrays,
@@ -30,15 +29,14 @@ from msshift_bench.baselines.candidates import (
     CandidatesName,
     describe_candidates,
     first_of_bm25,
-    reranks_tag,
 )
-from msshift_bench.baselines.estimates import EncoderShape
-from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings, later
+from msshift_bench.baselines.neural import Neural, scaled
+from msshift_bench.baselines.recipe import MARGIN_MSE, later
+from msshift_bench.baselines.searcher import Candidates, Scorer
 from msshift_bench.baselines.system import Run
 from msshift_bench.errors import require
 from msshift_bench.plumbing import Progress, batches, silent
-from msshift_bench.search import Best, Bm25, Ranking
+from msshift_bench.search import Best, Ranking
 
 __all__ = ["ColBert", "ColBertSearch", "max_sim", "rerank", "search_tokens"]
 
@@ -54,7 +52,7 @@ _TOGETHER = 16_384
 """Queries whose candidates are ranked in one pass over the blocks: 130 MB with 1,000 each."""
 
 
-class ColBertSearch(SearchSettings):
+class ColBertSearch(Scorer):
     """How passages are searched with ColBERT, beyond what `SearchSettings` says.
 
     Attributes:
@@ -64,6 +62,57 @@ class ColBertSearch(SearchSettings):
     """
 
     candidates: CandidatesName = ALL_PASSAGES
+
+    @property
+    def reranks(self) -> int:
+        """How many of BM25's first passages are the candidates, if they are."""
+        return first_of_bm25(self.candidates)
+
+    def score(
+        self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield MaxSim of each query with its candidates."""
+        left = query_vectors(model, queries, self.batch_size)
+        right = passage_vectors(model, passages, self.batch_size)
+        ends = np.cumsum(right["lengths"])
+        tokens = np.split(right["vectors"], ends[:-1])
+        for query, places in zip(left, candidates, strict=True):
+            chosen = np.concatenate([tokens[place] for place in places])
+            yield max_sim(query[None], chosen, right["lengths"][places])[0]
+
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages unless that is done, and rank the candidates."""
+
+        def encode_block(texts: list[str]) -> Arrays:
+            encoded = passage_vectors(model, texts, self.batch_size)
+            starts = np.cumsum(encoded["lengths"]) - encoded["lengths"]
+            tokens: Any = np.isfinite(encoded["vectors"]).all(axis=1)
+            check_finite(np.logical_and.reduceat(tokens, starts), texts)
+            return encoded
+
+        with run.stage("encode"):
+            passages = encode_passages(
+                encode_block,
+                run.passages(""),
+                run.work / "passages",
+                run.progress,
+                run.passage_count,
+            )
+            texts = [row.text for row in run.queries]
+            queries = query_vectors(model, texts, self.batch_size)
+            finite: Any = np.isfinite(queries).all(axis=(1, 2))
+            check_finite(finite, texts)
+        run.facts["index"] = {"bytes": passages.bytes}
+        run.facts["candidates"] = describe_candidates(self.candidates)
+        if depth := self.reranks:
+            rows = (
+                np.array(passages.ids.rows(list(ranking)), np.int64)
+                for ranking in run.bm25().search(texts, depth=depth)
+            )
+            rankings = rerank(queries, passages, rows, self.depth)
+        else:
+            rankings = search_tokens(queries, passages, self.depth, run.progress)
+        yield from run.ranked(rankings, passages.ids)
 
 
 class ColBert(Neural):
@@ -148,89 +197,11 @@ class ColBert(Neural):
             gather_across_devices=distributed.is_dist_initialized() and not own,
         )
 
-    def scoring(self, passages: int, queries: int) -> float:
-        """Return the operations of MaxSim with every candidate."""
-        candidates = first_of_bm25(self.search.candidates) or passages
-        products = min(candidates, passages) * self.passage_length * self.dimensions
-        return queries * self.query_length * 2.0 * products
-
-    def bytes_per_passage(self, shape: EncoderShape) -> int:
-        """Return the bytes of a passage's vectors, in 16 bits."""
-        del shape
-        return 2 * self.dimensions * self.passage_length
-
-    @classmethod
-    def tag_of(cls, search: SearchSettings) -> str:
-        """Return that the model only reranks, if it does."""
-        return reranks_tag(cls.reranks(search))
-
-    @classmethod
-    def reranks(cls, search: SearchSettings) -> int:
-        """Return how many of BM25's first passages are the candidates, if they are."""
-        assert isinstance(search, ColBertSearch)
-        return first_of_bm25(search.candidates)
-
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
         """Return the kinds of the columns, and the markers that begin their texts."""
         arguments = super().training_arguments(model, columns)
         tasks = arguments["router_mapping"]
         return {**arguments, "prompts": {name: model.prompts[task] for name, task in tasks.items()}}
-
-    @classmethod
-    def score(
-        cls,
-        model: Any,
-        queries: Sequence[str],
-        passages: Sequence[str],
-        candidates: Candidates,
-        batch_size: int,
-    ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield MaxSim of each query with its candidates."""
-        left = query_vectors(model, queries, batch_size)
-        right = passage_vectors(model, passages, batch_size)
-        ends = np.cumsum(right["lengths"])
-        tokens = np.split(right["vectors"], ends[:-1])
-        for query, places in zip(left, candidates, strict=True):
-            chosen = np.concatenate([tokens[place] for place in places])
-            yield max_sim(query[None], chosen, right["lengths"][places])[0]
-
-    @classmethod
-    def rankings(
-        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
-    ) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and rank the candidates."""
-        assert isinstance(search, ColBertSearch)
-
-        def encode_block(texts: list[str]) -> Arrays:
-            encoded = passage_vectors(model, texts, search.batch_size)
-            starts = np.cumsum(encoded["lengths"]) - encoded["lengths"]
-            tokens: Any = np.isfinite(encoded["vectors"]).all(axis=1)
-            check_finite(np.logical_and.reduceat(tokens, starts), texts)
-            return encoded
-
-        with task.record.stage("encode"):
-            passages = encode_passages(
-                encode_block,
-                task.passages(""),
-                task.work / "passages",
-                task.progress,
-                task.passage_count,
-            )
-            texts = [row.text for row in task.queries]
-            queries = query_vectors(model, texts, search.batch_size)
-            finite: Any = np.isfinite(queries).all(axis=(1, 2))
-            check_finite(finite, texts)
-        task.record.facts["index"] = {"bytes": passages.bytes}
-        task.record.facts["candidates"] = describe_candidates(search.candidates)
-        if depth := cls.reranks(search):
-            rows = (
-                np.array(passages.ids.rows(list(ranking)), np.int64)
-                for ranking in index().search(texts, depth=depth)
-            )
-            rankings = rerank(queries, passages, rows, search.depth)
-        else:
-            rankings = search_tokens(queries, passages, search.depth, task.progress)
-        yield from task.ranked(rankings, passages.ids)
 
 
 def search_tokens(

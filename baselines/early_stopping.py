@@ -52,7 +52,7 @@ class ValidationSet:
     relevant: Sequence[npt.NDArray[np.bool_]]
 
 
-def make_validation_set(task: Run, index: Bm25, validation: EarlyStopping) -> ValidationSet:
+def make_validation_set(run: Run, index: Bm25, validation: EarlyStopping) -> ValidationSet:
     """Take BM25's first passages and the relevant ones as candidates of the validation queries.
 
     Raises:
@@ -62,12 +62,12 @@ def make_validation_set(task: Run, index: Bm25, validation: EarlyStopping) -> Va
     def key(query_id: str) -> bytes:
         return hashlib.blake2b(query_id.encode(), digest_size=16, key=b"validation").digest()
 
-    held = {row.query_id: set(index.ids.held(row.relevant_doc_ids)) for row in task.validation}
-    usable = [row for row in task.validation if held[row.query_id]]
+    held = {row.query_id: set(index.ids.held(row.relevant_doc_ids)) for row in run.validation}
+    usable = [row for row in run.validation if held[row.query_id]]
     if not usable:
         raise DataError(
-            f"none of {len(task.validation)} validation queries has a relevant passage in "
-            f"{task.collection.name}; take a recipe without [validation]"
+            f"none of {len(run.validation)} validation queries has a relevant passage in "
+            f"{run.collection.name}; take a recipe without [validation]"
         )
     chosen = sorted(usable, key=lambda row: key(row.query_id))[: validation.queries]
     rankings = index.search((row.text for row in chosen), depth=validation.depth)
@@ -79,7 +79,7 @@ def make_validation_set(task: Run, index: Bm25, validation: EarlyStopping) -> Va
     places = {doc_id: place for place, doc_id in enumerate(sorted(doc_ids))}
     return ValidationSet(
         [row.text for row in chosen],
-        task.texts(places).to_pylist(),
+        run.texts(places).to_pylist(),
         [np.array([places[doc_id] for doc_id in ids], np.int64) for ids in sets],
         [
             np.array([doc_id in held[row.query_id] for doc_id in ids])

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.in_memory import FactorySystem, ModelSystem
+from msshift_bench.baselines.in_memory import FactorySystem, ModelSystem, search_by
 from msshift_bench.baselines.making import make
 from msshift_bench.baselines.plan import Plan
-from msshift_bench.baselines.ranker import Ranker
+from msshift_bench.baselines.searcher import Searcher
 from msshift_bench.baselines.sidecars import read_json
 from msshift_bench.baselines.system import Run, System
-from msshift_bench.baselines.user_models import find_ranker, model_needs, unused_prompts
+from msshift_bench.baselines.user_models import find_searcher, model_needs, unused_prompts
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Note, Result, Settings, evaluate_run_sets
@@ -104,15 +104,15 @@ def evaluate(
     shifts = [get_shift(one).name for one in shifts]
     options = {"depth": depth, "batch_size": batch_size, **search}
     given = _as_json(parameters or {})
-    ranker = find_ranker(model)
+    known = find_searcher(model)
     if not all(type(seed) is int and seed >= 0 for seed in seeds):
         raise UsageError(f"seeds are {seeds!r}; give whole numbers, 0 or more, e.g. (1, 2, 3)")
     name = name or _name_of(model)
     system: System
-    if ranker is not None:
+    if known is not None:
         if seeds:
             raise UsageError("seeds are for a factory that makes a model for each; this is a model")
-        system = _system_of(ranker, model, name, options, given, device, keeps=True)
+        system = _system_of(known, model, name, options, given, device, keeps=True)
     else:
         system = _of_factory(model, name, options, given, device, seeds, shifts)
     with _folder(runs) as out, _shown(progress) as tell:
@@ -132,12 +132,9 @@ def evaluate(
         result = evaluate_run_sets([out / name], dataset, shifts, chosen, progress=told)
         if runs is None:
             result = _without_folder(result, f"{out}/")
-        doubts = list(_doubts(name, files, ranker is not None))
-        if (
-            ranker is not None
-            and ranker.name in neural_systems()
-            and (idle := unused_prompts(model))
-        ):
+        doubts = list(_doubts(name, files, known is not None))
+        of_library = known is not None and known[0] in neural_systems()
+        if of_library and (idle := unused_prompts(model)):
             doubts.append(f"{name}: its prompts {', '.join(idle)} stand before no text")
         kept = [file for file in files if before.get(file) == file.stat().st_mtime_ns]
         if kept and not given and "weights_sha256" not in system.parameters():
@@ -159,12 +156,12 @@ def _as_json(parameters: Mapping[str, object]) -> dict[str, object]:
 
 
 def _name_of(model: object) -> str:
-    name = getattr(model, "__name__", type(model).__name__ if find_ranker(model) else "")
+    name = getattr(model, "__name__", type(model).__name__ if find_searcher(model) else "")
     return name if name.isidentifier() else "model"
 
 
 def _system_of(
-    ranker: type[Ranker],
+    known: tuple[str, type[Searcher]],
     model: Any,
     name: str,
     options: Mapping[str, object],
@@ -173,16 +170,17 @@ def _system_of(
     *,
     keeps: bool = False,
 ) -> ModelSystem:
-    search = ranker.search_by(options)
+    kind, searcher = known
+    search = search_by(searcher, kind, options)
     if device is not None:
-        if ranker.name not in neural_systems():
+        if kind not in neural_systems():
             raise UsageError(
                 "device is for models of sentence-transformers; move this model yourself"
             )
         model.to(device)
     origin = type(model).__name__
     return ModelSystem(
-        ranker=ranker,
+        kind=kind,
         model=model,
         search=search,
         label=name,
@@ -216,12 +214,12 @@ def _of_factory(
 
     def made(run: Run, seed: int | None) -> ModelSystem:
         model = call(run, seed)
-        ranker = find_ranker(model)
-        if ranker is None:
+        known = find_searcher(model)
+        if known is None:
             raise UsageError(
                 f"{name} gave {model!r} for {run.held_out!r}, no model; {model_needs(model)}"
             )
-        return _system_of(ranker, model, name, options, given, device)
+        return _system_of(known, model, name, options, given, device)
 
     search = {key: value for key, value in options.items() if value is not None}
     return FactorySystem(make=made, label=name, search=search, given=dict(given))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -120,11 +121,14 @@ def load_class(place: str) -> type[System]:
     """Return the class of a system that no package registers.
 
     Args:
-        place: ``module:Class``, e.g. ``my_module:First``, as Python would import it here.
+        place: ``module:Class``, e.g. ``my_module:First``, of an installed package or one in the
+            working directory.
 
     Raises:
         UsageError: if it cannot be imported, or is no complete system.
     """
+    if "" not in sys.path:
+        sys.path.append("")
     try:
         return _checked(EntryPoint("", place, ENTRY_POINTS))
     except (ImportError, AttributeError) as error:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,18 @@ from pydantic import Field, PrivateAttr
 
 from msshift_bench.baselines.backbones import quiet_libraries, require_libraries
 from msshift_bench.baselines.biencoder import SIMILARITIES
-from msshift_bench.baselines.candidates import reranks_tag
 from msshift_bench.baselines.finding import kind_of_model, named_kind, neural_systems
-from msshift_bench.baselines.recipe import SearchSettings
+from msshift_bench.baselines.recipe import refusal
+from msshift_bench.baselines.searcher import Searcher
 from msshift_bench.baselines.system import Run, System
 from msshift_bench.baselines.user_models import describe_model
+from msshift_bench.checked import check_value
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, require
 from msshift_bench.plumbing import quieten
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Ranking
 
-__all__ = ["FactorySystem", "ModelSystem", "open_model"]
+__all__ = ["FactorySystem", "ModelSystem", "open_model", "search_by"]
 
 _PASSAGES = "passages"
 """The folder of encoded passages in that of a run's unfinished work."""
@@ -46,7 +48,7 @@ class ModelSystem(System):
     """A model in memory, the same for all groups.
 
     Attributes:
-        ranker: how it ranks, a `Ranker`.
+        kind: what kind of model it is, for the sidecar.
         model: the model.
         search: how passages are searched with it.
         label: the name of its runs, unless the plan gives one.
@@ -61,9 +63,9 @@ class ModelSystem(System):
 
     name = ""
 
-    ranker: Any
+    kind: str
     model: Any
-    search: SearchSettings
+    search: Searcher
     label: str
     origin: str
     given: dict[str, Any] = Field(default_factory=dict)
@@ -74,7 +76,7 @@ class ModelSystem(System):
 
     def model_post_init(self, _context: Any) -> None:
         """Check the model, and describe it."""
-        self.ranker.check_model(self.model)
+        self.search.check_model(self.model)
         self._described = describe_model(self.model)
 
     def run_set(self) -> str:
@@ -83,12 +85,12 @@ class ModelSystem(System):
 
     def tag(self, name: str) -> str:
         """Return the run tag, which says if the model only reranks."""
-        return name + reranks_tag(self.ranker.reranks(self.search))
+        return name + self.search.tag
 
     def parameters(self) -> dict[str, Any]:
         """Return the model, the digests of its weights and settings, and how it searches."""
         return {
-            "architecture": self.ranker.name,
+            "architecture": self.kind,
             "model": self.origin,
             **self._described,
             "search": self.search.parameters(),
@@ -109,9 +111,9 @@ class ModelSystem(System):
 
     def check_installed(self) -> None:
         """Check for the libraries of the search."""
-        for module in self.ranker.libraries:
+        for module in self.search.libraries:
             require(module, "neural", self.label)
-        if self.ranker.reranks(self.search):
+        if self.search.reranks:
             Bm25([Passage("1", "word")])
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
@@ -127,9 +129,7 @@ class ModelSystem(System):
             with suppress(OSError):  # There is none yet, or this run has begun before.
                 kept.rename(work / _PASSAGES)
         with quieten(*(sys.modules[name] for name in _LOUD if name in sys.modules)):
-            yield from self.ranker.rankings(
-                self.model, replace(run, work=work), self.search, run.bm25
-            )
+            yield from self.search.rank(self.model, replace(run, work=work))
         if self.keeps:
             self._kept = kept
             with suppress(OSError):  # There is none, or another process has kept the same.
@@ -221,8 +221,8 @@ def open_model(model: str, changes: Mapping[str, Any]) -> ModelSystem:
     if kind not in (None, *kinds):
         raise UnknownNameError("kind of model", str(kind), kinds)
     chosen = kind or kind_of_model(model)
-    ranker = kinds[chosen]
-    settings = ranker.search_by(changes.get("search", {}))
+    system = kinds[chosen]
+    search = search_by(system.searcher(), chosen, changes.get("search", {}))
     label = Path(model).name
     require_libraries(label)
     if similarity is not None and chosen != "bi-encoder":
@@ -236,11 +236,11 @@ def open_model(model: str, changes: Mapping[str, Any]) -> ModelSystem:
             "out"
         )
     with quiet_libraries():
-        loaded = _load(ranker, model) if named else _load_whole(ranker, model)
+        loaded = _load(system, model) if named else _load_whole(system, search, model)
     if similarity is not None:
         loaded.similarity_fn_name = similarity
     return ModelSystem(
-        ranker=ranker, model=loaded, search=settings, label=label, origin=model, keeps=True
+        kind=chosen, model=loaded, search=search, label=label, origin=model, keeps=True
     )
 
 
@@ -252,7 +252,23 @@ def _named(model: str) -> str | None:
         return None
 
 
-def _load_whole(ranker: Any, model: str) -> Any:
+def search_by(searcher: type[Searcher], kind: str, options: Mapping[str, Any]) -> Searcher:
+    """Return how to search with a model that no recipe describes.
+
+    Args:
+        searcher: the class.
+        kind: the kind of model, for messages.
+        options: fields of ``[search]`` in the recipes of its kind; `None` means the default.
+
+    Raises:
+        UsageError: for an option that this kind does not have, or an impossible value.
+    """
+    chosen = {name: value for name, value in options.items() if value is not None}
+    where = f"the search with {kind}"
+    return check_value(chosen, searcher, where, partial(refusal, where))
+
+
+def _load_whole(system: Any, search: Any, model: str) -> Any:
     """Return a model whose settings name no kind, if its files hold all weights of this kind.
 
     sentence-transformers draws the weights that are missing, such as those of a head, without an
@@ -263,23 +279,23 @@ def _load_whole(ranker: Any, model: str) -> Any:
     """
 
     def scores(seed: int) -> tuple[Any, npt.NDArray[np.float32]]:
-        loaded = _load(ranker, model, seed)
-        found = ranker.score(loaded, *_TEXTS, [np.arange(len(_TEXTS[1]))], 1)
+        loaded = _load(system, model, seed)
+        found = search.score(loaded, *_TEXTS, [np.arange(len(_TEXTS[1]))])
         return loaded, np.concatenate(list(found))
 
     _, before = scores(1)
     loaded, after = scores(0)
     if not np.allclose(before, after, rtol=1e-3, atol=1e-6, equal_nan=True):
         raise UsageError(
-            f"{model} lacks weights of a model of {ranker.name}: they would be random; take "
+            f"{model} lacks weights of a model of {system.name}: they would be random; take "
             "one that was trained as such, or name its kind with --set kind=KIND"
         )
     return loaded
 
 
-def _load(ranker: Any, model: str, seed: int = 0) -> Any:
+def _load(system: Any, model: str, seed: int = 0) -> Any:
     """Load a model; weights that its files lack are the same each time, for one seed."""
-    torch = require("torch", "neural", ranker.name)
+    torch = require("torch", "neural", system.name)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return ranker.load_model(model)
+        return system.load_model(model)

@@ -230,12 +230,11 @@ class _Run:
             progress=progress,
         )
         model, facts = chosen.trained(run)
-        found = chosen.score(
+        found = chosen.search.score(
             model,
             [topic.text for topic in material.topics],
             material.texts,
             material.places,
-            chosen.search.batch_size,
         )
         write_parquet(
             self.scores,

@@ -16,7 +16,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.recipe import MINED, Recipe
 from msshift_bench.baselines.system import Run, no_rows
 from msshift_bench.baselines.training_data import (
@@ -69,7 +68,7 @@ class TriplesInParts:
     What took more than BM25 to make stays in the folder of the run's work for a later process.
 
     Args:
-        task: the training queries and the collection.
+        run: the training queries and the collection.
         recipe: the recipe, which ranks as well if the model finds negatives.
 
     Attributes:
@@ -78,10 +77,10 @@ class TriplesInParts:
 
     def __init__(
         self,
-        task: Run,
-        recipe: Architecture,
+        run: Run,
+        recipe: Recipe,
     ) -> None:
-        self._task = task
+        self._run = run
         self._recipe = recipe
         kept = self._kept(0)
         self.first = self._make(TrainingPart(parts=recipe.parts)) if kept is None else kept
@@ -109,9 +108,9 @@ class TriplesInParts:
         if self._recipe.parts > 1:
             whole = hashlib.sha256("".join(digests).encode()).hexdigest()
             facts |= {"triples_sha256": whole, "parts_sha256": digests}
-        if self._task.teacher is not None:
+        if self._run.teacher is not None:
             scores = [part.scores_digest for part in self._parts]
-            facts["teacher"] = {**self._task.teacher.facts, "scores_sha256": scores}
+            facts["teacher"] = {**self._run.teacher.facts, "scores_sha256": scores}
         return facts
 
     def find_next(self, load: Callable[[Path], Any], model: Path) -> None:
@@ -124,24 +123,24 @@ class TriplesInParts:
         number, parts = len(self._parts), self._recipe.parts
         made = self._kept(number)
         if made is None:
-            work = self._task.work / f"mining-{number}"
-            with self._task.stage("mining"):
+            work = self._run.work / f"mining-{number}"
+            with self._run.stage("mining"):
                 found = self._find_negatives(load(model), work)
                 made = self._make(TrainingPart(number, parts, self._steps, found))
             shutil.rmtree(work)
         self._parts.append(made)
 
     def _folder(self, number: int) -> Path:
-        return self._task.work / "parts" / str(number)
+        return self._run.work / "parts" / str(number)
 
     def _kept(self, number: int) -> TrainingData | None:
         folder = self._folder(number)
         return TrainingData.load(folder) if folder.exists() else None
 
     def _make(self, part: TrainingPart) -> TrainingData:
-        task = self._task
-        made = make_training_data(task, self._recipe, part)
-        if part.parts > 1 or task.teacher is not None:
+        run = self._run
+        made = make_training_data(run, self._recipe, part)
+        if part.parts > 1 or run.teacher is not None:
             folder = self._folder(part.number)
             folder.parent.mkdir(exist_ok=True)
             made.save(folder)
@@ -150,23 +149,23 @@ class TriplesInParts:
     def _find_negatives(self, model: Any, work: Path) -> OwnNegatives:
         """Let the model rank all passages for the training queries, and choose from the top."""
         work.mkdir(exist_ok=True)
-        task, recipe = self._task, self._recipe
+        run, recipe = self._run, self._recipe
         assert recipe.negatives_depth is not None
 
         def progress(stage: str, done: int, total: int) -> None:
-            task.progress(f"mine ({stage})", done, total)
+            run.progress(f"mine ({stage})", done, total)
 
         # Passages that the collection lacks were counted when BM25's negatives were made.
-        queries = tuple(row._replace(relevant_doc_ids=()) for row in task.train)
+        queries = tuple(row._replace(relevant_doc_ids=()) for row in run.train)
         asked = replace(
-            task, queries=queries, rows=no_rows, work=work, progress=progress, facts={}, seconds={}
+            run, queries=queries, rows=no_rows, work=work, progress=progress, facts={}, seconds={}
         )
-        search = recipe.search.changed(depth=recipe.negatives_depth)
-        found = recipe.rankings(model, asked, search, task.bm25)
-        ids = PassageIds([passage.doc_id for passage in task.passages("")])
+        search: Any = recipe.search.changed(depth=recipe.negatives_depth)
+        found = search.rank(model, asked)
+        ids = PassageIds([passage.doc_id for passage in run.passages("")])
         pools = ranked_negatives(
             ids,
-            task.train,
+            run.train,
             (ranking for _, ranking in found),
             count=recipe.negatives_pool,
             seed=recipe.seed,
@@ -174,9 +173,9 @@ class TriplesInParts:
         return OwnNegatives(ids, pools)
 
 
-def training_material(task: Run, recipe: Recipe) -> str:
+def training_material(run: Run, recipe: Recipe) -> str:
     """Say which triples and whose scores a model learns from."""
-    released, negatives = task.triples, recipe.negatives
+    released, negatives = run.triples, recipe.negatives
     if released:
         triples = f"the data set's {released.config}, SHA-256 {released.sha256[:12]}"
     elif negatives == MINED:
@@ -186,5 +185,5 @@ def training_material(task: Run, recipe: Recipe) -> str:
     if negatives == MINED:
         often = recipe.negatives_refreshes
         triples += f"; then on negatives that it finds itself, {often} time{'s'[: often > 1]}"
-    taught = f"; it learns the scores of {recipe.teacher}" if task.teacher else ""
+    taught = f"; it learns the scores of {recipe.teacher}" if run.teacher else ""
     return triples + taught

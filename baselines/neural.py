@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 import math
 import shutil
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
 
-from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.backbones import (
     check_finite_weights,
+    load_config,
+    loading,
+    make_random_encoder,
     quiet_libraries,
     require_libraries,
     weights_digest,
@@ -29,25 +33,27 @@ from msshift_bench.baselines.lessons import Teacher
 from msshift_bench.baselines.mining import TriplesInParts, training_material
 from msshift_bench.baselines.pretraining import describe_encoder
 from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
-from msshift_bench.baselines.recipe import BM25, MINED, RANDOM
+from msshift_bench.baselines.recipe import BM25, MINED, RANDOM, Recipe
+from msshift_bench.baselines.searcher import Scorer
 from msshift_bench.baselines.shift_data import GivenTriples, ShiftData
 from msshift_bench.baselines.sidecars import read_json
-from msshift_bench.baselines.system import MODEL, TRAINING_FACTS, Run
+from msshift_bench.baselines.system import MODEL, TRAINING_FACTS, Run, System
 from msshift_bench.baselines.teachers import find_teacher
 from msshift_bench.baselines.trainer import (
     Checkpoint,
     TripleItems,
     check_precision,
+    fit,
     last_checkpoint,
-    train,
 )
 from msshift_bench.baselines.training_data import TrainingData, check_batches
+from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import DataError, NotFoundError, UsageError, require
 from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Ranking
 
-__all__ = ["Neural"]
+__all__ = ["Neural", "scaled", "weighted_sum"]
 
 _logger = logging.getLogger(__name__)
 
@@ -64,10 +70,14 @@ _WITHOUT_VALIDATION = "without-validation"
 """A file that tells other processes to train to the end, because no query validates."""
 
 
-class Neural(Architecture):
+class Neural(Recipe, System):
     """A system with a model that is trained for every held-out group, by its recipe.
 
     Attributes:
+        model_type: the name of its class in sentence-transformers; the trainer's and the
+            arguments' names begin with it.
+        module_name: the name of its own first module in a saved model; "" if that is a transformer.
+        search: how the model searches the passages.
         triples: the triples to train on: ``released``, those of the data set; ``mine``, those that
             are mined as the recipe says; ``auto``, the released ones if there are any and the
             recipe's negatives are BM25's, as theirs are, or are mined after a warm-up with BM25's,
@@ -76,13 +86,16 @@ class Neural(Architecture):
 
     per_group = True
     keeps_models = True
+    model_type: ClassVar[str]
+    module_name: ClassVar[str] = ""
 
+    search: Scorer
     triples: Literal["auto", "released", "mine"] = Field("auto", exclude=True)
 
     def rules(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with several fields together."""
         yield from super().rules()
-        first = self.reranks(self.search)
+        first = self.search.reranks
         if self.negatives == MINED and first:
             yield (
                 "negatives",
@@ -99,7 +112,7 @@ class Neural(Architecture):
     def tag(self, name: str) -> str:
         """Return the run tag, with the recipe, the seed, and what the search needs to say."""
         recipe = self.file.name if self.file else "own"
-        return f"{name}-{recipe}-seed{self.seed}{self.tag_of(self.search)}"
+        return f"{name}-{recipe}-seed{self.seed}{self.search.tag}"
 
     def hardware(self) -> Mapping[str, object]:
         """Return the device, the threads that torch uses, and the processes that train."""
@@ -171,10 +184,7 @@ class Neural(Architecture):
             # What another model has encoded is never taken for this one's.
             own = run.work / facts["weights_sha256"][:16]
             own.mkdir(exist_ok=True)
-            yield from self.rankings(model, replace(run, work=own), self.search, run.bm25)
-        concluded = self.conclusion(run.facts, self.file.name if self.file else "own")
-        if concluded:
-            _logger.info("%s: %s", run.name, concluded)
+            yield from self.search.rank(model, replace(run, work=own))
 
     def trained(self, run: Run) -> tuple[Any, Mapping[str, Any]]:
         """Return the model of a run as it searches, trained unless it is, and its facts."""
@@ -213,7 +223,14 @@ class Neural(Architecture):
             return
         triples = TrainingData.load(work / _TOGETHER)
         with quiet_libraries():
-            self._fit(self._new_model(work), triples, validated, work, self.name, silent)
+            self.fit(
+                self._new_model(work),
+                triples,
+                work / _CHECKPOINTS,
+                silent,
+                name=self.name,
+                validation=validated,
+            )
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""
@@ -273,9 +290,14 @@ class Neural(Architecture):
             if number:
                 # A part begins with the checkpoint at the end of the one before, as after a kill.
                 model = self._new_model(run.work)
-            self._fit(
-                *(model, parts.known(), validation, run.work, run.name, run.progress),
+            self.fit(
+                model,
+                parts.known(),
+                checkpoints,
+                run.progress,
+                name=run.name,
                 until=None if is_last else end,
+                validation=validation,
             )
             done = last_checkpoint(checkpoints)
             if done is not None and done.ended_early:
@@ -300,15 +322,7 @@ class Neural(Architecture):
         sets = make_validation_set(run, run.bm25(), validation)
 
         def measure(model: Any) -> float:
-            scores = list(
-                self.score(
-                    model,
-                    sets.queries,
-                    sets.passages,
-                    sets.candidates,
-                    self.search.batch_size,
-                )
-            )
+            scores = list(self.search.score(model, sets.queries, sets.passages, sets.candidates))
             if not all(np.isfinite(values).all() for values in scores):
                 raise DataError(
                     f"the scores of {self.name} are not finite any more; "
@@ -328,25 +342,214 @@ class Neural(Architecture):
     def _new_model(self, work: Path) -> Any:
         return self.new_model(work / _ENCODER if self.makes_encoder() else self.encoder)
 
-    def _fit(
+    def fit(
         self,
         model: Any,
         triples: TripleItems,
-        validation: Validation | None,
-        work: Path,
-        name: str,
+        folder: Path,
         progress: Progress,
         *,
+        name: str,
         until: int | None = None,
+        validation: Validation | None = None,
     ) -> int:
-        """Train as the recipe says, up to a step; return the last step."""
-        return train(
+        """Train a model in place, continuing from a checkpoint if there is one.
+
+        Args:
+            model: the model, with its initial weights.
+            triples: the triples, in the order of training.
+            folder: the folder of checkpoints.
+            progress: called with ``(stage, done, total)``.
+            name: what the log calls the model.
+            until: the step to stop after, with a checkpoint; by default the last one.
+            validation: how it is validated; `None` for no early stopping.
+
+        Returns:
+            The last step. The model has the weights of that step, the best or not.
+
+        Raises:
+            UsageError: if a part of a batch cannot be split evenly over the processes.
+        """
+        library = require("sentence_transformers", "neural", self.name)
+        base: Any = getattr(library, f"{self.model_type}Trainer")
+
+        class Trainer(base):  # type: ignore[misc]
+            def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+                """Save no model card: of a small model's checkpoint, it takes most of the time."""
+                del state_dict
+                self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
+
+        def loss() -> tuple[Any, Sequence[Any]]:
+            loss_of_model = self.training_loss(model)
+            return loss_of_model, self.callbacks(loss_of_model)
+
+        state = fit(
             model,
             triples,
             self,
-            work / _CHECKPOINTS,
+            folder,
             progress,
+            trainer=Trainer,
+            arguments=partial(
+                getattr(library, f"{self.model_type}TrainingArguments"),
+                **self.training_arguments(model, triples.columns),
+            ),
             name=name,
             until=until,
             validation=validation,
+            loss=loss,
         )
+        return int(state.global_step)
+
+    # ---- what a system is made of ------------------------------------------------------------
+
+    def check_encoder(self) -> None:
+        """Check, before anything is written, that what the model starts from is there.
+
+        Raises:
+            NotFoundError: if it is not.
+        """
+        if self.random is None:
+            load_config(self.encoder)
+
+    def makes_encoder(self) -> bool:
+        """Return whether the model starts from what `make_encoder` writes."""
+        return self.random is not None
+
+    def make_encoder(self, texts: Iterable[str], folder: Path) -> None:
+        """Write what the model starts from.
+
+        Args:
+            texts: the passages of the collection.
+            folder: the folder to write; it appears only when it is complete.
+        """
+        assert self.random is not None
+        length = self.query_length + self.passage_length
+        make_random_encoder(folder, self.random, texts, length=length, seed=self.seed)
+
+    @abstractmethod
+    def new_model(self, encoder: str | Path) -> Any:
+        """Return an untrained model.
+
+        Args:
+            encoder: where the encoder is: a folder, or an id of the Hugging Face Hub.
+
+        Raises:
+            NotFoundError: if there is no such encoder.
+        """
+
+    def training_loss(self, model: Any) -> Any:
+        """Return the loss, a torch module as sentence-transformers' trainers take it."""
+        if self.teacher is None:
+            return self.judgement_loss(model)
+        taught = self.teacher_distance(model)
+        if not self.judgement_weight:
+            return taught
+        judged = self.judgement_loss(model)
+        return weighted_sum(taught, judged, self.judgement_weight)
+
+    @abstractmethod
+    def judgement_loss(self, model: Any) -> Any:
+        """Return the loss of telling relevant passages from others."""
+
+    @abstractmethod
+    def teacher_distance(self, model: Any) -> Any:
+        """Return the distance of the model's scores to those of the recipe's teacher."""
+
+    @classmethod
+    def load_model(cls, where: str | Path, **options: Any) -> Any:
+        """Return a model from a folder or from the Hugging Face Hub.
+
+        Args:
+            where: the folder, or the id.
+            **options: options of the class in sentence-transformers, but `model_kwargs`.
+
+        Raises:
+            NotFoundError: if there is no such model, or it cannot be loaded.
+            DataError: if its weights are pickles.
+        """
+        model_class = getattr(require("sentence_transformers", "neural", cls.name), cls.model_type)
+        local = Path(where).is_dir()
+        with loading("model", where):
+            return model_class(
+                str(where), local_files_only=local, model_kwargs=SAFETENSORS, **options
+            )
+
+    def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
+        """Return the trainer's arguments that the recipe does not hold.
+
+        Args:
+            model: the model.
+            columns: the names of the columns of the triples.
+        """
+        del model
+        tasks = {name: "query" if name == "query" else "document" for name in columns}
+        return {"router_mapping": tasks}
+
+    def callbacks(self, loss: Any) -> list[Any]:
+        """Return callbacks of the trainer that belong to the loss."""
+        del loss
+        return []
+
+    @classmethod
+    def searcher(cls) -> type[Scorer]:
+        """The class of the table ``[search]`` of its recipes."""
+        kind: Any = cls.model_fields["search"].annotation
+        return cast("type[Scorer]", kind)
+
+    def hidden_size(self) -> int:
+        """Return the size of the encoder's hidden states.
+
+        Raises:
+            NotFoundError: if there is no such encoder, or the Hub cannot be reached.
+        """
+        return int(self.random.hidden if self.random else load_config(self.encoder).hidden_size)
+
+
+def weighted_sum(first: Any, second: Any, weight: float) -> Any:
+    """Return the sum of a loss and another times a weight, as a loss.
+
+    Texts go through the model once where both losses take vectors, as sentence-transformers' losses
+    of dense and sparse models do. Those of multi-vector models and cross-encoders take texts, and
+    each of the two reads them.
+
+    Args:
+        first: a loss of sentence-transformers.
+        second: another one of the same model.
+        weight: its weight.
+    """
+    module: Any = require("torch", "neural", "a neural system").nn.Module
+    merged = require("sentence_transformers.base.losses.merged_forward", "neural", "a loss")
+    takes_vectors = all(hasattr(loss, "compute_loss_from_embeddings") for loss in (first, second))
+
+    class Sum(module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model, self.first, self.second = first.model, first, second
+
+        def forward(self, columns: Any, labels: Any, **options: Any) -> Any:
+            if takes_vectors:
+                vectors = merged.embed_columns(self.first.model, columns)
+                return self.compute_loss_from_embeddings(vectors, labels)
+            judged = self.second(columns, labels, **options)
+            return self.first(columns, labels, **options) + weight * judged
+
+        def compute_loss_from_embeddings(self, vectors: Any, labels: Any) -> Any:
+            judged = self.second.compute_loss_from_embeddings(vectors, labels)
+            return self.first.compute_loss_from_embeddings(vectors, labels) + weight * judged
+
+    return Sum()
+
+
+def scaled(similarity: Callable[..., Any], factor: float) -> Callable[..., Any]:
+    """Return a similarity of tensors times a factor, in 32 bits, for the losses with a teacher.
+
+    Args:
+        similarity: a similarity of sentence-transformers.
+        factor: the recipe's ``loss_scale``, which a softmax over judgements has, too.
+    """
+
+    def scaled_similarity(*vectors: Any, **masks: Any) -> Any:
+        return factor * similarity(*(one.float() for one in vectors), **masks).float()
+
+    return scaled_similarity

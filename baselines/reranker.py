@@ -13,39 +13,111 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.architecture import Candidates
 from msshift_bench.baselines.block_search import best_of
 from msshift_bench.baselines.candidates import describe_candidates
-from msshift_bench.baselines.estimates import EncoderShape, Work
 from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings
+from msshift_bench.baselines.recipe import MARGIN_MSE
+from msshift_bench.baselines.searcher import Candidates, Scorer
 from msshift_bench.baselines.system import Run
 from msshift_bench.engine import KeptArray
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import counted
-from msshift_bench.search import Bm25, Ranking
+from msshift_bench.search import Ranking
 
-__all__ = ["Reranker", "distance_to_teacher", "pair_scores"]
+__all__ = ["RerankSearch", "Reranker", "distance_to_teacher", "pair_scores"]
 
 _PAIRS = 32_768
 """Pairs of a query and a passage to score before scores are saved, as whole queries."""
+
+
+class RerankSearch(Scorer):
+    """How re-rankers search: they reorder BM25's first `depth` passages."""
+
+    def check_model(self, model: Any) -> None:
+        """Check that the model gives one score, or two classes.
+
+        Raises:
+            UsageError: if it has more classes.
+        """
+        if model.num_labels > 2:
+            raise UsageError(
+                f"the model has {model.num_labels} classes; a reranker needs one or two"
+            )
+
+    @property
+    def reranks(self) -> int:
+        """The depth: all that it ranks are BM25's first passages."""
+        return self.depth
+
+    def score(
+        self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the scores of each query with its candidates."""
+        pairs = [
+            (query, str(passages[int(place)]))
+            for query, places in zip(queries, candidates, strict=True)
+            for place in places
+        ]
+        scores = pair_scores(model, pairs, self.batch_size)
+        yield from np.split(scores, np.cumsum([len(places) for places in candidates])[:-1])
+
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Rerank BM25's first passages, using saved scores."""
+        bm25 = run.bm25()
+        run.facts["candidates"] = describe_candidates(f"bm25:{self.depth}")
+        with run.stage("candidates"):
+            texts = [row.text for row in run.queries]
+            found = bm25.search(texts, depth=self.depth)
+            rows = [
+                np.array(bm25.ids.rows(list(ranking)), np.int64)
+                for ranking in counted(found, run.progress, "candidates", len(texts))
+            ]
+            distinct = np.unique(np.concatenate(rows))
+            doc_ids = bm25.ids.ids[distinct].tolist()
+            passages = run.texts({doc_id: place for place, doc_id in enumerate(doc_ids)})
+
+        def scores(part: slice) -> npt.NDArray[np.float32]:
+            queries = [row.text for row in run.queries[part]]
+            chosen = [np.searchsorted(distinct, places) for places in rows[part]]
+            return np.concatenate(list(self.score(model, queries, passages, chosen)))
+
+        def rankings() -> Iterator[Ranking]:
+            step = max(1, _PAIRS // self.depth)
+            for first in range(0, len(rows), step):
+                part = slice(first, first + step)
+                # The digest keeps apart the queries of several test sets.
+                digest = hashlib.sha256(repr(texts[part]).encode()).hexdigest()[:16]
+                saved = KeptArray(str(run.work / "scores"), f"{first:08d}-{digest}.npy")
+                if not saved.stands():
+                    saved.write(scores(part))
+                part_scores = saved.load()
+                ends = np.cumsum([len(places) for places in rows[part]])[:-1]
+                for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):
+                    yield best_of(bm25.ids, places, values, self.depth)
+
+        yield from run.ranked(rankings(), bm25.ids)
 
 
 class Reranker(Neural):
     """One score per pair of a query and a passage.
 
     It reads at most `query_length` + `passage_length` tokens and cuts off the rest.
-    ``[search]`` reranks BM25's first `depth` passages.
 
     Attributes:
         loss: ``binary``, the cross-entropy of each passage by itself, ``softmax``, over the
             passages of a triple, or ``hinge``, where the relevant passage is to score 1 more than
             each other.
+        search: how it reranks.
     """
 
     model_type = "CrossEncoder"
 
     loss: Literal["binary", "softmax", "hinge"]
+    search: RerankSearch
+
+    def tag(self, name: str) -> str:
+        """Return the run tag; that it reranks, its name says."""
+        return super().tag(name).removesuffix(self.search.tag)
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the recipe's loss."""
@@ -82,100 +154,10 @@ class Reranker(Neural):
 
         return loss_of_scores(model, distance)
 
-    def work(
-        self,
-        shape: EncoderShape,
-        passages: int,
-        queries: int,
-        examples: int,
-    ) -> Work:
-        """Return the work of training and reranking: every pair goes through the encoder."""
-        tokens = shape.layer_weights * (self.query_length + self.passage_length)
-        steps = self.steps_of(examples)
-        pairs = steps * self.batch_size * (1 + self.negatives_per_query)
-        candidates = queries * min(self.search.depth, passages)
-        return Work(6.0 * tokens * pairs, 2.0 * tokens * candidates, index_bytes=0)
-
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
         """Return nothing: the texts go through the encoder together."""
         del model, columns
         return {}
-
-    @classmethod
-    def check_model(cls, model: Any) -> None:
-        """Check that the model gives one score, or two classes.
-
-        Raises:
-            UsageError: if it has more classes.
-        """
-        if model.num_labels > 2:
-            raise UsageError(
-                f"the model has {model.num_labels} classes; a reranker needs one or two"
-            )
-
-    @classmethod
-    def reranks(cls, search: SearchSettings) -> int:
-        """Return the depth: all that it ranks are BM25's first passages."""
-        return search.depth
-
-    @classmethod
-    def score(
-        cls,
-        model: Any,
-        queries: Sequence[str],
-        passages: Sequence[str],
-        candidates: Candidates,
-        batch_size: int,
-    ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the scores of each query with its candidates."""
-        pairs = [
-            (query, str(passages[int(place)]))
-            for query, places in zip(queries, candidates, strict=True)
-            for place in places
-        ]
-        scores = pair_scores(model, pairs, batch_size)
-        yield from np.split(scores, np.cumsum([len(places) for places in candidates])[:-1])
-
-    @classmethod
-    def rankings(
-        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
-    ) -> Iterator[tuple[str, Ranking]]:
-        """Rerank BM25's first passages, using saved scores."""
-        bm25 = index()
-        task.facts["candidates"] = describe_candidates(f"bm25:{search.depth}")
-        with task.stage("candidates"):
-            texts = [row.text for row in task.queries]
-            found = bm25.search(texts, depth=search.depth)
-            rows = [
-                np.array(bm25.ids.rows(list(ranking)), np.int64)
-                for ranking in counted(found, task.progress, "candidates", len(texts))
-            ]
-            distinct = np.unique(np.concatenate(rows))
-            doc_ids = bm25.ids.ids[distinct].tolist()
-            passages = task.texts({doc_id: place for place, doc_id in enumerate(doc_ids)})
-
-        def scores(part: slice) -> npt.NDArray[np.float32]:
-            queries = [row.text for row in task.queries[part]]
-            chosen = [np.searchsorted(distinct, places) for places in rows[part]]
-            return np.concatenate(
-                list(cls.score(model, queries, passages, chosen, search.batch_size))
-            )
-
-        def rankings() -> Iterator[Ranking]:
-            step = max(1, _PAIRS // search.depth)
-            for first in range(0, len(rows), step):
-                part = slice(first, first + step)
-                # The digest keeps apart the queries of several test sets.
-                digest = hashlib.sha256(repr(texts[part]).encode()).hexdigest()[:16]
-                saved = KeptArray(str(task.work / "scores"), f"{first:08d}-{digest}.npy")
-                if not saved.stands():
-                    saved.write(scores(part))
-                part_scores = saved.load()
-                ends = np.cumsum([len(places) for places in rows[part]])[:-1]
-                for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):
-                    yield best_of(bm25.ids, places, values, search.depth)
-
-        yield from task.ranked(rankings(), bm25.ids)
 
 
 def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:

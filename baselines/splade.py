@@ -8,7 +8,8 @@ weight in the batch, makes vectors sparse; its weight rises quadratically from 0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterator, Sequence
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.architecture import Candidates, scaled
 from msshift_bench.baselines.backbones import check_finite, load_backbone
 from msshift_bench.baselines.block_search import (
     Arrays,
@@ -25,22 +25,23 @@ from msshift_bench.baselines.block_search import (
     encode_passages,
     search_blocks,
 )
-from msshift_bench.baselines.estimates import EncoderShape
-from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe import MARGIN_MSE, SearchSettings
+from msshift_bench.baselines.neural import Neural, scaled
+from msshift_bench.baselines.recipe import MARGIN_MSE
+from msshift_bench.baselines.searcher import Candidates, Scorer
 from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.plumbing import Progress, batches, in_parallel, silent, slices
 from msshift_bench.search import (
     BATCH,
     Best,
-    Bm25,
     Ranking,
     Sparse,
     check_compiler,
 )
 
-__all__ = ["Splade", "search_inverted_index"]
+__all__ = ["SparseSearch", "Splade", "search_inverted_index"]
+
+_logger = logging.getLogger(__name__)
 
 _DENSE = 512
 """Texts whose vectors are dense at once, between the model and the sparse matrix: 60 MB with
@@ -48,6 +49,80 @@ BERT's vocabulary."""
 
 _QUERY_TERMS, _TERMS = 24, 130
 """Terms per query and passage that MS-Shift reports (ECIR 2023, section 5.1)."""
+
+
+class SparseSearch(Scorer):
+    """How SPLADE searches the passages: exactly, on an inverted index."""
+
+    libraries = ("scipy.sparse",)
+
+    def score(
+        self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the dot products of each query with its candidates."""
+        left = sparse_vectors(model.encode_query, queries, self.batch_size)
+        right = sparse_vectors(model.encode_document, passages, self.batch_size)
+        for row, places in enumerate(candidates):
+            yield (right[places] @ left[[row]].T).toarray()[:, 0]
+
+    def check_model(self, model: Any) -> None:
+        """Check that the model's similarity is the dot product.
+
+        Raises:
+            UsageError: if it is another.
+        """
+        if model.similarity_fn_name != "dot":
+            raise UsageError(
+                f"the model compares sparse vectors by {model.similarity_fn_name!r}, and search "
+                "knows dot; if that will do, set the model's similarity_fn_name to it"
+            )
+
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages unless that is done, and search an inverted index.
+
+        Raises:
+            DataError: if a vector is not finite, or no passage or no query has a term.
+        """
+        check_compiler(run.passage_count)
+        with run.stage("encode"):
+            passages = encode_passages(
+                lambda texts: inverted_index(
+                    _finite_vectors(model.encode_document, texts, self.batch_size)
+                ),
+                run.passages(""),
+                run.work / "passages",
+                run.progress,
+                run.passage_count,
+            )
+            texts = [row.text for row in run.queries]
+            queries = _finite_vectors(model.encode_query, texts, self.batch_size)
+        for what, terms in (("passages", _terms(passages)), ("queries", queries.nnz)):
+            if not terms:
+                raise DataError(
+                    f"the model gives none of the {what} a term, so that it finds nothing: its "
+                    "regularisers have won; train it again with smaller query_flops and "
+                    "passage_flops, or a lower learning_rate"
+                )
+        run.facts["index"] = {
+            "bytes": passages.bytes,
+            "terms_per_query": queries.nnz / len(texts),
+            "terms_per_passage": _terms(passages) / len(passages.ids),
+        }
+        rankings = search_inverted_index(queries, passages, self.depth, run.progress)
+        yield from run.ranked(rankings, passages.ids)
+        self._tell(run)
+
+    def _tell(self, run: Run) -> None:
+        """Log how sparse the vectors are; of the paper's recipe with MS-Shift's figures."""
+        index, file = run.facts["index"], run.system.file
+        reported = f"; MS-Shift reports {_QUERY_TERMS} and {_TERMS}"
+        _logger.info(
+            "%s: %.1f terms per query and %.1f per passage on average%s",
+            run.name,
+            index["terms_per_query"],
+            index["terms_per_passage"],
+            reported if file and file.name == "paper" else "",
+        )
 
 
 class Splade(Neural):
@@ -62,10 +137,10 @@ class Splade(Neural):
         passage_flops: final weight of the FLOPS regulariser on passages.
         flops_steps: steps in which both weights rise, with the square of the step.
         loss_scale: factor of the dot products in the softmax (the inverse of the temperature).
+        search: how it searches the passages.
     """
 
     name = "splade"
-    libraries = ("scipy.sparse",)
     model_type = "SparseEncoder"
 
     in_batch_negatives: Literal["all", "positives"]
@@ -73,6 +148,7 @@ class Splade(Neural):
     passage_flops: NonNegativeFloat
     flops_steps: PositiveInt
     loss_scale: NonNegativeFloat
+    search: SparseSearch
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with its masked language model's head and max pooling."""
@@ -154,15 +230,6 @@ class Splade(Neural):
             gather_across_devices=distributed.is_dist_initialized(),
         )
 
-    def head_weights(self, shape: EncoderShape) -> int:
-        """Return the weights of the masked language model's head."""
-        return shape.hidden * (shape.hidden + shape.vocabulary)
-
-    def bytes_per_passage(self, shape: EncoderShape) -> int:
-        """Return the bytes of a passage's postings."""
-        del shape
-        return 8 * _TERMS
-
     def callbacks(self, loss: Any) -> list[Any]:
         """Return the callback that lets the regularisers' weights rise."""
         library = require("sentence_transformers.sparse_encoder.callbacks", "neural", self.name)
@@ -176,84 +243,6 @@ class Splade(Neural):
                 self.warmup_steps = steps
 
         return [Scheduler(loss)]
-
-    @classmethod
-    def conclusion(cls, facts: Mapping[str, Any], recipe_name: str) -> str:
-        """Return how sparse the vectors are; for the paper's recipe with MS-Shift's figures."""
-        index = facts["index"]
-        reached = (
-            f"{index['terms_per_query']:.1f} terms per query and "
-            f"{index['terms_per_passage']:.1f} per passage on average"
-        )
-        if recipe_name == "paper":
-            reached += f"; MS-Shift reports {_QUERY_TERMS} and {_TERMS}"
-        return reached
-
-    @classmethod
-    def score(
-        cls,
-        model: Any,
-        queries: Sequence[str],
-        passages: Sequence[str],
-        candidates: Candidates,
-        batch_size: int,
-    ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the dot products of each query with its candidates."""
-        left = sparse_vectors(model.encode_query, queries, batch_size)
-        right = sparse_vectors(model.encode_document, passages, batch_size)
-        for row, places in enumerate(candidates):
-            yield (right[places] @ left[[row]].T).toarray()[:, 0]
-
-    @classmethod
-    def check_model(cls, model: Any) -> None:
-        """Check that the model's similarity is the dot product.
-
-        Raises:
-            UsageError: if it is another.
-        """
-        if model.similarity_fn_name != "dot":
-            raise UsageError(
-                f"the model compares sparse vectors by {model.similarity_fn_name!r}, and search "
-                "knows dot; if that will do, set the model's similarity_fn_name to it"
-            )
-
-    @classmethod
-    def rankings(
-        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
-    ) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and search an inverted index.
-
-        Raises:
-            DataError: if a vector is not finite, or no passage or no query has a term.
-        """
-        del index
-        check_compiler(task.passage_count)
-        with task.record.stage("encode"):
-            passages = encode_passages(
-                lambda texts: inverted_index(
-                    _finite_vectors(model.encode_document, texts, search.batch_size)
-                ),
-                task.passages(""),
-                task.work / "passages",
-                task.progress,
-                task.passage_count,
-            )
-            texts = [row.text for row in task.queries]
-            queries = _finite_vectors(model.encode_query, texts, search.batch_size)
-        for what, terms in (("passages", _terms(passages)), ("queries", queries.nnz)):
-            if not terms:
-                raise DataError(
-                    f"the model gives none of the {what} a term, so that it finds nothing: its "
-                    "regularisers have won; train it again with smaller query_flops and "
-                    "passage_flops, or a lower learning_rate"
-                )
-        task.record.facts["index"] = {
-            "bytes": passages.bytes,
-            "terms_per_query": queries.nnz / len(texts),
-            "terms_per_passage": _terms(passages) / len(passages.ids),
-        }
-        rankings = search_inverted_index(queries, passages, search.depth, task.progress)
-        yield from task.ranked(rankings, passages.ids)
 
 
 def other_positives_loss(vectors: Sequence[Any], scale: float) -> Any:

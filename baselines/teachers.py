@@ -68,7 +68,7 @@ def _score_by_model(
         UsageError: if it has not the weights that made the run.
     """
     kind: Any = system_class(kind_of_model(str(folder)))
-    model: Any = kind.load_model(folder)
+    model, search = kind.load_model(folder), kind.searcher()(batch_size=batch_size)
     if weights_digest(model) != weights:
         raise UsageError(
             f"{folder} is not the model that the sidecar beside it describes; train the teacher "
@@ -79,12 +79,11 @@ def _score_by_model(
     for first, last in pairwise(bounds):
         candidates = lesson.candidates[first:last]
         met = np.unique(np.concatenate(candidates))
-        scores += kind.score(
+        scores += search.score(
             model,
             [row.text for row in lesson.queries[first:last]],
             lesson.texts.take(pa.array(met)).to_pylist(),
             [np.searchsorted(met, places) for places in candidates],
-            batch_size,
         )
         progress("teacher", last, len(lesson.queries))
     return np.concatenate(scores).astype(np.float32)

@@ -14,11 +14,9 @@ import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from msshift_bench.baselines.architecture import Architecture
 from msshift_bench.baselines.early_stopping import METRIC, Validation
 from msshift_bench.baselines.processes import is_one_of_several
 from msshift_bench.baselines.recipe import TrainingSettings
@@ -32,7 +30,6 @@ __all__ = [
     "check_precision",
     "fit",
     "last_checkpoint",
-    "train",
 ]
 
 _logger = logging.getLogger(__name__)
@@ -142,67 +139,6 @@ def check_precision(precision: str) -> None:
             f"the recipe trains in bf16, which {cuda.get_device_name()} does not know; take "
             "--set precision=fp16 or fp32"
         )
-
-
-def train(
-    model: Any,
-    triples: TripleItems,
-    recipe: Architecture,
-    folder: Path,
-    progress: Progress,
-    *,
-    name: str,
-    until: int | None = None,
-    validation: Validation | None = None,
-) -> int:
-    """Train a system's model in place, continuing from a checkpoint if there is one.
-
-    Args:
-        model: the model, with its initial weights.
-        triples: the triples, in the order of training.
-        recipe: the recipe.
-        folder: the folder of checkpoints.
-        progress: called with ``(stage, done, total)``.
-        name: what the log calls the model.
-        until: the step to stop after, with a checkpoint; by default the last one.
-        validation: how it is validated; `None` for early stopping by nothing.
-
-    Returns:
-        The last step. The model has the weights of that step, the best or not.
-
-    Raises:
-        UsageError: if a part of a batch cannot be split evenly over the processes.
-    """
-    library = require("sentence_transformers", "neural", recipe.name)
-    base: Any = getattr(library, f"{recipe.model_type}Trainer")
-
-    class Trainer(base):  # type: ignore[misc]
-        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-            """Save no model card: of a small model's checkpoint, it takes most of the time."""
-            del state_dict
-            self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
-
-    def loss() -> tuple[Any, Sequence[Any]]:
-        made = recipe.training_loss(model)
-        return made, recipe.callbacks(made)
-
-    state = fit(
-        model,
-        triples,
-        recipe,
-        folder,
-        progress,
-        trainer=Trainer,
-        arguments=partial(
-            getattr(library, f"{recipe.model_type}TrainingArguments"),
-            **recipe.training_arguments(model, triples.columns),
-        ),
-        name=name,
-        until=until,
-        validation=validation,
-        loss=loss,
-    )
-    return int(state.global_step)
 
 
 def fit(

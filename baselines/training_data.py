@@ -86,7 +86,7 @@ class TrainingPart:
         number: the part, from 0 on.
         parts: how many there are; all have as many steps, but for one more or less.
         steps: the steps of the whole training; by default as many as the recipe says.
-        negatives: where the negatives come from, if not from where the recipe or the task says.
+        negatives: where the negatives come from, if not from where the recipe or the run says.
     """
 
     number: int = 0
@@ -184,17 +184,17 @@ class TrainingData:
         return texts_by_column | taught
 
 
-def make_training_data(task: Run, recipe: Recipe, part: TrainingPart = WHOLE) -> TrainingData:
+def make_training_data(run: Run, recipe: Recipe, part: TrainingPart = WHOLE) -> TrainingData:
     """Make a group's triples: as many batches as steps, each of ``batch_size`` triples in a row.
 
     They follow from the training queries, the collection and these fields of the recipe:
     ``batch_size``, ``steps``, ``epochs``, ``seed``, and those that begin with ``negatives``. If the
-    task has the data set's triples, training meets no others: an example's negatives are those of
+    run has the data set's triples, training meets no others: an example's negatives are those of
     its query and its relevant passage, in their order, and of the fields that begin with
     ``negatives`` only ``negatives_per_query`` counts.
 
     Args:
-        task: the training queries and the collection.
+        run: the training queries and the collection.
         recipe: the recipe.
         part: the steps whose triples are made.
 
@@ -205,8 +205,8 @@ def make_training_data(task: Run, recipe: Recipe, part: TrainingPart = WHOLE) ->
             its training queries, or passages that the collection lacks, or a teacher's scores are
             missing or not finite.
     """
-    examples = _examples_of(task, recipe, part)
-    query_rows = {row.query_id: place for place, row in enumerate(task.train)}
+    examples = _examples_of(run, recipe, part)
+    query_rows = {row.query_id: place for place, row in enumerate(run.train)}
     passage_rows: dict[str, int] = {}
     steps, negatives = part.steps or recipe.steps_of(len(examples)), recipe.negatives_per_query
     first, last = part.bounds(steps)
@@ -225,19 +225,19 @@ def make_training_data(task: Run, recipe: Recipe, part: TrainingPart = WHOLE) ->
         rows[place, 0] = query_rows[triple.query_id]
         rows[place, 1:] = [passage_rows.setdefault(doc_id, len(passage_rows)) for doc_id in doc_ids]
         digest.update(_line(triple))
-    passages = task.texts(passage_rows)
+    passages = run.texts(passage_rows)
     if passages.null_count:
         raise DataError(
-            f"{task.collection.name} lacks {passages.null_count} passages that the data set's "
+            f"{run.collection.name} lacks {passages.null_count} passages that the data set's "
             "triples name; give the collection that they were mined from, or set triples=mine"
         )
     scores = None
-    if task.teacher is not None:
-        flat = _taught(task, task.teacher, rows, list(passage_rows), passages)
+    if run.teacher is not None:
+        flat = _taught(run, run.teacher, rows, list(passage_rows), passages)
         scores = (flat * recipe.teacher_scale).astype(np.float32)
     return TrainingData(
         rows,
-        pa.array([row.text for row in task.train], pa.large_string()),
+        pa.array([row.text for row in run.train], pa.large_string()),
         passages,
         len(examples),
         digest.hexdigest(),
@@ -279,7 +279,7 @@ def _examples_of(run: Run, recipe: Recipe, part: TrainingPart) -> Sequence[Examp
 
 
 def _taught(
-    task: Run,
+    run: Run,
     teacher: Teacher,
     rows: npt.NDArray[np.int32],
     doc_ids: Sequence[str],
@@ -291,12 +291,12 @@ def _taught(
     queries, places = np.divmod(distinct, len(doc_ids))
     met, starts = np.unique(queries, return_index=True)
     lesson = Lesson(
-        [task.train[query] for query in met.tolist()],
+        [run.train[query] for query in met.tolist()],
         doc_ids,
         texts,
         np.split(places, starts[1:]),
     )
-    scores = teacher.score(lesson, task.bm25, task.progress)
+    scores = teacher.score(lesson, run.bm25, run.progress)
     if not np.isfinite(scores).all():
         lost = int(np.count_nonzero(~np.isfinite(scores)))
         raise DataError(
@@ -310,9 +310,9 @@ def _line(triple: TrainingInstance) -> bytes:
     return "\t".join((triple.query_id, triple.positive, *triple.negatives)).encode() + b"\n"
 
 
-def _released_examples(task: Run, released: GivenTriples, at_once: int) -> Sequence[Example]:
+def _released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequence[Example]:
     """Return an example for every query and relevant passage in the data set's triples."""
-    relevant = {row.query_id: frozenset(row.relevant_doc_ids) for row in task.train}
+    relevant = {row.query_id: frozenset(row.relevant_doc_ids) for row in run.train}
     pools: dict[tuple[str, str], list[str]] = {}
     triples = released.load()
     done = 0
@@ -321,7 +321,7 @@ def _released_examples(task: Run, released: GivenTriples, at_once: int) -> Seque
         for query_id, positive_id, negative_id in zip(*columns, strict=True):
             pools.setdefault((query_id, positive_id), []).append(sys.intern(negative_id))
         done += len(batch)
-        task.progress("negatives", done, len(triples))
+        run.progress("negatives", done, len(triples))
     examples = []
     for (query_id, positive_id), pool in pools.items():
         if query_id not in relevant:
@@ -339,25 +339,25 @@ def _released_examples(task: Run, released: GivenTriples, at_once: int) -> Seque
     return examples
 
 
-def _examples(task: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
+def _examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
     """Return an example for every training query and relevant passage of the collection."""
     examples = []
-    for done, (row, pool) in enumerate(zip(task.train, pools, strict=True), 1):
+    for done, (row, pool) in enumerate(zip(run.train, pools, strict=True), 1):
         relevant = frozenset(row.relevant_doc_ids)
         places = ids.rows(row.relevant_doc_ids)
         for doc_id, place in zip(row.relevant_doc_ids, places, strict=True):
             if place is not None:
                 examples.append(Example(row.query_id, doc_id, pool, relevant))
-        task.progress("negatives", done, len(task.train))
+        run.progress("negatives", done, len(run.train))
     return examples
 
 
-def _negatives(task: Run, recipe: Recipe) -> tuple[PassageIds, Iterator[tuple[str, ...]]]:
+def _negatives(run: Run, recipe: Recipe) -> tuple[PassageIds, Iterator[tuple[str, ...]]]:
     """Return the doc_ids of the collection, and the pool of each training query."""
     count, seed = recipe.negatives_pool, recipe.seed
     if recipe.negatives == RANDOM:
-        ids = PassageIds([passage.doc_id for passage in task.passages()])
-        return ids, random_negatives(ids, task.train, count=count, seed=seed)
-    bm25, depth = task.bm25(), recipe.negatives_depth
+        ids = PassageIds([passage.doc_id for passage in run.passages()])
+        return ids, random_negatives(ids, run.train, count=count, seed=seed)
+    bm25, depth = run.bm25(), recipe.negatives_depth
     assert depth is not None
-    return bm25.ids, sample_negatives(bm25, task.train, count=count, depth=depth, seed=seed)
+    return bm25.ids, sample_negatives(bm25, run.train, count=count, depth=depth, seed=seed)

@@ -10,28 +10,27 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.backbones import weights_digest
-from msshift_bench.baselines.biencoder import BiEncoder
+from msshift_bench.baselines.biencoder import DenseSearch
 from msshift_bench.baselines.block_search import best_of
 from msshift_bench.baselines.finding import kind_of, neural_systems
-from msshift_bench.baselines.ranker import Ranker
-from msshift_bench.baselines.recipe import SearchSettings
+from msshift_bench.baselines.searcher import Searcher
 from msshift_bench.baselines.system import Run
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import batches
-from msshift_bench.search import Bm25, PassageIds, Ranking
+from msshift_bench.search import PassageIds, Ranking
 
 __all__ = [
-    "EncoderRanker",
-    "SearchRanker",
+    "EncoderSearch",
+    "OwnSearch",
     "describe_model",
-    "find_ranker",
+    "find_searcher",
     "model_needs",
     "unused_prompts",
 ]
@@ -62,8 +61,8 @@ def model_needs(given: object) -> str:
     )
 
 
-def find_ranker(model: object) -> type[Ranker] | None:
-    """Return how a model ranks passages; `None` if it is no model.
+def find_searcher(model: object) -> tuple[str, type[Searcher]] | None:
+    """Return a model's kind, and how it ranks passages; `None` if it is no model.
 
     Args:
         model: a model of sentence-transformers, or an object with ``search`` (which is preferred),
@@ -73,15 +72,15 @@ def find_ranker(model: object) -> type[Ranker] | None:
         return None
     # No model is of a library that was not imported.
     library = sys.modules.get("sentence_transformers")
-    for architecture in neural_systems().values():
-        model_class = getattr(library, architecture.model_type, None)
+    for system in neural_systems().values():
+        model_class = getattr(library, system.model_type, None)
         if model_class is not None and isinstance(model, model_class):
-            kind = kind_of(architecture.model_type, type(next(iter(model), None)).__name__)
-            return None if kind is None else neural_systems()[kind]
+            kind = kind_of(system.model_type, type(next(iter(model), None)).__name__)
+            return None if kind is None else (kind, neural_systems()[kind].searcher())
     if _has(model, "search"):
-        return SearchRanker
+        return "search", OwnSearch
     if _has(model, *_ENCODES):
-        return EncoderRanker
+        return "encoder", EncoderSearch
     return None
 
 
@@ -123,22 +122,16 @@ def unused_prompts(model: Any) -> list[str]:
     return [name for name, prompt in prompts.items() if prompt and name not in used]
 
 
-class EncoderRanker(BiEncoder):
-    """An object that encodes texts, compared by dot product."""
+class EncoderSearch(DenseSearch):
+    """How an object that encodes texts is searched: by dot product."""
 
-    name = "encoder"
-
-    @classmethod
-    def check_model(cls, model: Any) -> None:
+    def check_model(self, model: Any) -> None:
         """Check nothing: what it gives is checked when it encodes."""
         del model
 
-    @classmethod
-    def rankings(
-        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
-    ) -> Iterator[tuple[str, Ranking]]:
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
-        return super().rankings(_CheckedEncoder(model), task, search, index)
+        return super().rank(_CheckedEncoder(model), run)
 
 
 class _CheckedEncoder:
@@ -203,23 +196,17 @@ def _as_array(given: Any) -> npt.NDArray[np.float32]:
         ) from error
 
 
-class SearchRanker(Ranker):
-    """An object that searches by itself: ``search(queries, k)`` gives a ranking per query."""
+class OwnSearch(Searcher):
+    """How an object searches that does so itself: ``search(queries, k)`` ranks for each query."""
 
-    name = "search"
-
-    @classmethod
-    def rankings(
-        cls, model: Any, task: Run, search: SearchSettings, index: Callable[[], Bm25]
-    ) -> Iterator[tuple[str, Ranking]]:
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Search for some queries at a time, and check the rankings that come back."""
-        del index
-        ids = PassageIds([passage.doc_id for passage in task.passages()])
+        ids = PassageIds([passage.doc_id for passage in run.passages()])
 
         def rankings() -> Iterator[Ranking]:
             empty = True
-            for rows in batches(task.queries, search.batch_size):
-                found = model.search([row.text for row in rows], search.depth)
+            for rows in batches(run.queries, self.batch_size):
+                found = model.search([row.text for row in rows], self.depth)
                 if isinstance(found, str | Mapping) or not _has(found, "__iter__"):
                     raise UsageError(
                         f"search gave a {type(found).__name__}; it must give a list of rankings, "
@@ -232,13 +219,13 @@ class SearchRanker(Ranker):
                         "one per query, empty if nothing is found"
                     )
                 for row, ranking in zip(rows, given, strict=True):
-                    checked = _checked_ranking(ranking, row.query_id, ids, search.depth)
+                    checked = _checked_ranking(ranking, row.query_id, ids, self.depth)
                     empty = empty and not len(checked)
                     yield checked
             if empty:
                 raise DataError("search found no passage for any query; all its rankings are empty")
 
-        return task.ranked(rankings(), ids)
+        return run.ranked(rankings(), ids)
 
 
 def _checked_ranking(given: Any, query_id: str, ids: PassageIds, depth: int) -> Ranking:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.backbones import loading, not_loaded
-from msshift_bench.baselines.estimates import EncoderShape, Work
 from msshift_bench.baselines.recipe import RANDOM
 from msshift_bench.baselines.reranker import Reranker
 from msshift_bench.baselines.word_vectors import (
@@ -125,23 +124,6 @@ class WordReranker(Reranker):
             "file_sha256": _digest(file.resolve(), file.stat().st_mtime_ns),
             "seen": "what its word vectors were learnt from is not recorded",
         }
-
-    def shape(self) -> EncoderShape:
-        """Return a shape without layers: all weights are the vectors."""
-        return EncoderShape(0, self.words.dimensions, 0, self.words.vocabulary)
-
-    def work(
-        self,
-        shape: EncoderShape,
-        passages: int,
-        queries: int,
-        examples: int,
-    ) -> Work:
-        """Return the work of comparing each query word with each passage word."""
-        pair = 2.0 * self.query_length * self.passage_length * shape.hidden
-        trained = self.steps_of(examples) * self.batch_size * (1 + self.negatives_per_query)
-        ranked = queries * min(self.search.depth, passages)
-        return Work(3 * pair * trained, pair * ranked, index_bytes=0)
 
 
 @cache

@@ -30,12 +30,15 @@ from msshift_bench.baselines.backbones import make_random_encoder, quiet_librari
 from msshift_bench.baselines.biencoder import DenseSearch
 from msshift_bench.baselines.colbert import ColBertSearch
 from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.recipe import RandomEncoder, SearchSettings
+from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.reranker import RerankSearch
+from msshift_bench.baselines.searcher import Searcher
+from msshift_bench.baselines.splade import SparseSearch
 from msshift_bench.data.collection import open_collection
 from msshift_bench.mini import generator as mini
 from msshift_bench.records import Row
-from msshift_bench.search.bm25 import Bm25
+from msshift_bench.search.bm25 import Bm25, Bm25Parameters
 from msshift_bench.shifts import get_shift
 
 SHAPE = RandomEncoder(layers=1, hidden=32, heads=2, inner=64, vocabulary=1500, dropout=0.0)
@@ -44,7 +47,7 @@ TERMS = 130
 DEPTH, BATCH = 1000, 64
 TARGET = 6.0
 
-SETTINGS: dict[str, tuple[str, SearchSettings]] = {
+SETTINGS: dict[str, tuple[str, Searcher]] = {
     "bi-encoder, exact": ("bi-encoder", DenseSearch(depth=DEPTH, batch_size=BATCH)),
     "bi-encoder, IVF": (
         "bi-encoder",
@@ -58,18 +61,22 @@ SETTINGS: dict[str, tuple[str, SearchSettings]] = {
             depth=DEPTH, batch_size=BATCH, index="HNSW32", index_parameters="efSearch=2000"
         ),
     ),
-    "SPLADE, inverted index": ("splade", SearchSettings(depth=DEPTH, batch_size=BATCH)),
+    "SPLADE, inverted index": ("splade", SparseSearch(depth=DEPTH, batch_size=BATCH)),
     "ColBERT, BM25's first 1,000": (
         "colbert",
         ColBertSearch(depth=DEPTH, batch_size=BATCH, candidates="bm25:1000"),
     ),
-    "monoBERT, BM25's first 1,000": ("monobert", SearchSettings(depth=DEPTH, batch_size=BATCH)),
+    "monoBERT, BM25's first 1,000": ("monobert", RerankSearch(depth=DEPTH, batch_size=BATCH)),
 }
 
 
 @dataclass(kw_only=True)
 class CpuRun(Run):
     """Measures the processor's time, which other work on the machine does not lengthen much."""
+
+    def bm25(self, parameters: Bm25Parameters | None = None) -> Bm25:
+        with self.stage("BM25"):
+            return super().bm25(parameters)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -124,16 +131,9 @@ def run(name: str, folder: Path, passages: int, queries: int) -> dict[str, Any]:
         work=work,
     )
 
-    def index() -> Bm25:
-        with measured.stage("BM25"):
-            return Bm25(measured.passages())
-
     with quiet_libraries():
         model = neural_systems()[system].load_model(folder / system)
-        found = sum(
-            len(ranking)
-            for _, ranking in neural_systems()[system].rankings(model, measured, search, index)
-        )
+        found = sum(len(ranking) for _, ranking in search.rank(model, measured))
     return {
         "seconds": measured.seconds,
         "index": {"bytes": 0, **measured.facts.get("index", {})},

@@ -28,7 +28,6 @@ from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.trainer import train
 from msshift_bench.baselines.training_data import TrainingData, make_training_data
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
@@ -51,7 +50,7 @@ def ours(model: Any, triples: TrainingData, recipe: Any, folder: Path) -> Callab
     """Return our training, ready to start."""
 
     def start() -> None:
-        train(model, triples, recipe, folder, silent, name="a model")
+        recipe.fit(model, triples, folder, silent, name="a model")
 
     return start
 

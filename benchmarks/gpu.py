@@ -28,7 +28,6 @@ from msshift_bench.baselines.backbones import make_random_encoder, quiet_librari
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.trainer import train
 from msshift_bench.data import open_collection
 from msshift_bench.plumbing import batches, silent
 
@@ -91,7 +90,9 @@ def copy_of(recipe: Any, model: Any, kind: str, encoder: Path) -> Any:
 def scores_of(system: Any, model: Any, queries: list[str], passages: list[str], size: int) -> Any:
     """Return the scores of all pairs."""
     everything = [np.arange(len(passages))] * len(queries)
-    return np.stack(list(system.score(model, queries, passages, everything, size)))
+    return np.stack(
+        list(system.searcher()(batch_size=size).score(model, queries, passages, everything))
+    )
 
 
 def row_of(name: str, scale: Scale, device: str, folder: Path) -> list[str]:
@@ -116,7 +117,7 @@ def row_of(name: str, scale: Scale, device: str, folder: Path) -> list[str]:
     model = recipe.new_model(folder / "bert").to(device)
     peak_gb(device)
     start = time.perf_counter()
-    train(model, triples, recipe, folder / "checkpoints", silent, name=name)
+    recipe.fit(model, triples, folder / "checkpoints", silent, name=name)
     trained = peak_gb(device)
     steps = scale.steps / (time.perf_counter() - start)
 

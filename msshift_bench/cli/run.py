@@ -114,7 +114,7 @@ def run(
         check_folder(out.expanduser(), inside=True)
     with (
         progress_bars() as progress,
-        shown_log("baselines.making", "baselines.trainer", "baselines.neural"),
+        shown_log(*(f"baselines.{name}" for name in ("making", "trainer", "neural", "splade"))),
     ):
         runs = make(plan, Engine(ray, store), progress)
     if is_first():

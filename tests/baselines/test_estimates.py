@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from msshift_bench.baselines.architecture import Architecture
-from msshift_bench.baselines.estimates import EncoderShape, Estimate, Work
 from msshift_bench.baselines.finding import neural_systems
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe_files import load_recipe
+from scripts.experiments.arithmetic import EncoderShape, Work, work_of
 
 DISTILBERT = EncoderShape(layers=6, hidden=768, inner=3072, vocabulary=30_522)
 
@@ -23,7 +23,7 @@ def test_the_weights_of_distilbert() -> None:
 
 
 @pytest.mark.parametrize("system", PAPER, ids=lambda one: one.name)
-def test_the_plan_of_the_paper(system: type[Architecture]) -> None:
+def test_the_plan_of_the_paper(system: type[Neural]) -> None:
     recipe = load_recipe(system, system.name, "paper")
     assert (recipe.steps, recipe.batch_size) == {
         "bi-encoder": (100_000, 128),
@@ -33,7 +33,7 @@ def test_the_plan_of_the_paper(system: type[Architecture]) -> None:
     }[system.name]
     assert recipe.search.depth == 1000
     assert recipe.encoder == "distilbert/distilbert-base-uncased"
-    work = recipe.work(DISTILBERT, PASSAGES, QUERIES, 0)
+    work = work_of(recipe, DISTILBERT, PASSAGES, QUERIES, 0)
     weights = DISTILBERT.layer_weights
     head = 768 * (768 + 30_522)
     pairs = 32 * 180 * 128  # MaxSim of a query with one passage
@@ -64,5 +64,5 @@ def test_the_plan_of_the_paper(system: type[Architecture]) -> None:
 
 def test_an_estimate() -> None:
     work = Work(training=2e15, searching=1e15, index_bytes=1000)
-    found = Estimate.of(7, work, DISTILBERT, speed=1e12)
-    assert found == Estimate(7, pytest.approx(10_000), 1000 + 11 * DISTILBERT.bytes)
+    assert work.seconds(1e12) == pytest.approx(10_000)
+    assert work.bytes(DISTILBERT) == 1000 + 11 * DISTILBERT.bytes

@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import processes
-from msshift_bench.baselines.biencoder import BiEncoder
-from msshift_bench.baselines.neural import TrainedSystem
+from benchmarks.support.bare_runs import bare_run
+from msshift_bench.baselines import Run, System, open_system, processes
 from msshift_bench.baselines.pretraining import pretrain_encoder
 from msshift_bench.baselines.processes import wait_for
-from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.trainer import last_checkpoint
+from msshift_bench.data import open_collection
 from msshift_bench.errors import UsageError
 from tests.conftest import Build, Command
 
 
-def mini(**changes: Any) -> TrainedSystem[Any]:
-    system = BiEncoder
-    recipe = load_recipe(system, system.name, "mini")
-    return TrainedSystem(recipe.changed(**changes), "mini")
+def mini(**changes: Any) -> System:
+    return open_system("bi-encoder", "mini", changes)
+
+
+def run_of(system: System, work: Path) -> Run:
+    return bare_run(open_collection("mini:300"), work, system=system)
 
 
 def test_waiting_ends_with_what_is_waited_for_or_with_the_work(
@@ -36,7 +37,9 @@ def test_waiting_ends_with_what_is_waited_for_or_with_the_work(
 
 
 def test_a_process_that_follows_makes_nothing_where_the_run_is_made_already(tmp_path: Path) -> None:
-    mini().follow(tmp_path / "work", lambda: True)
+    system, run = mini(), run_of(mini(), tmp_path / "work")
+    run.is_complete = lambda: True  # type: ignore[method-assign]
+    system.follow(run)
     assert not list(tmp_path.iterdir())
 
 
@@ -72,11 +75,13 @@ def test_what_trains_in_one_process_is_refused_in_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mined = mini(negatives="mined")
-    mined.check(tmp_path)
+    trained = run_of(mined, tmp_path)
+    (trained.work / "model").mkdir()
+    mined.check(trained)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UsageError, match="'mined' trains in one process; leave accelerate or torc"):
-        mined.check(tmp_path)
-    mini().check(tmp_path)
+        mined.check(trained)
+    mini().check(trained)
     with pytest.raises(UsageError, match=r"pre-training runs in one process, .*; start it without"):
         pretrain_encoder("mini:300", out=tmp_path / "encoder")
     assert not (tmp_path / "encoder").exists()
@@ -85,4 +90,4 @@ def test_what_trains_in_one_process_is_refused_in_several(
 @pytest.mark.neural
 def test_the_precision_of_a_pretraining_can_be_replaced_by_one_that_exists(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="precision: unknown name 'fp8'; did you mean 'fp32'"):
-        pretrain_encoder("mini:300", out=tmp_path / "encoder", precision="fp8")
+        pretrain_encoder("mini:300", out=tmp_path / "encoder", changes={"precision": "fp8"})

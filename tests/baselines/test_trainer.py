@@ -7,15 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines import neural
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries, weights_digest
 from msshift_bench.baselines.early_stopping import Validation
 from msshift_bench.baselines.monobert import MonoBert
-from msshift_bench.baselines.neural import TrainedSystem
 from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.trainer import Checkpoint, last_checkpoint, train
+from msshift_bench.baselines.trainer import Checkpoint, last_checkpoint
 from msshift_bench.baselines.training_data import TrainingData
+from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing.progress import silent
 
@@ -29,7 +30,7 @@ def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBe
     )
     texts = (passage.text for passage in passages(60))
     make_random_encoder(encoder, shape, texts, length=60, seed=1)
-    recipe = load_recipe(SYSTEM, SYSTEM.name, "mini").with_options(encoder=str(encoder))
+    recipe = load_recipe(SYSTEM, SYSTEM.name, "mini").changed(encoder=str(encoder))
     given: dict[str, Any] = {"query_length": 20, "passage_length": 40, "batch_size": 4, "steps": 4}
     return recipe.changed(**given, **changes)
 
@@ -74,7 +75,7 @@ def test_losses_are_logged_and_kept(
     recipe = small_recipe(tmp_path / "bert", accumulate=1, checkpoint_every=2)
     with quiet_libraries(), caplog.at_level("INFO", "msshift_bench"):
         model = recipe.new_model(tmp_path / "bert")
-        train(model, triples, recipe, tmp_path / "checkpoints", silent, name="a model")
+        recipe.fit(model, triples, tmp_path / "checkpoints", silent, name="a model")
     lines = [record.getMessage() for record in caplog.records if "step" in record.getMessage()]
     assert [line.rpartition(" ")[0] for line in lines] == [
         f"a model: step {n} of 4: loss" for n in (2, 4)
@@ -106,9 +107,8 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(
 
     def trained(until: int | None = None) -> Checkpoint:
         with quiet_libraries():
-            train(
-                *(recipe.new_model(tmp_path / "bert"), triples, recipe.changed(steps=4)),
-                *(tmp_path / "checkpoints", silent),
+            recipe.changed(steps=4).fit(
+                *(recipe.new_model(tmp_path / "bert"), triples, tmp_path / "checkpoints", silent),
                 name="a model",
                 until=until,
                 validation=Validation(settings, measure),
@@ -143,7 +143,9 @@ def test_parts_of_a_batch_add_up_to_the_batch(triples: TrainingData, tmp_path: P
 
     def scores(model: Any) -> Any:
         # Not the weights: those that the loss does not depend on follow its rounding errors.
-        return np.stack(list(SYSTEM.score(model, queries, queries, candidates, 8)))
+        return np.stack(
+            list(SYSTEM.searcher()(batch_size=8).score(model, queries, queries, candidates))
+        )
 
     found = []
     seen: list[tuple[str, int, int]] = []
@@ -151,10 +153,9 @@ def test_parts_of_a_batch_add_up_to_the_batch(triples: TrainingData, tmp_path: P
         with quiet_libraries():
             model = recipe.new_model(tmp_path / "bert")
             initial = scores(model)
-            last = train(
+            last = recipe.changed(accumulate=accumulate).fit(
                 model,
                 triples,
-                recipe.changed(accumulate=accumulate),
                 tmp_path / str(accumulate),
                 lambda *event: seen.append(event),
                 name="a model",
@@ -174,15 +175,16 @@ def test_other_processes_validate_only_where_the_first_does(
     recipe = small_recipe(
         tmp_path / "bert", validation=EarlyStopping(every=1, queries=2, depth=2, patience=0)
     )
-    system = TrainedSystem(recipe, "small")
     fitted: list[Any] = []
     monkeypatch.setattr(neural, "wait_for", lambda *_: True)
     monkeypatch.setattr(TrainingData, "load", lambda *_: None)
-    monkeypatch.setattr(system, "_new_model", lambda _: None)
-    monkeypatch.setattr(system, "_fit", lambda *given: fitted.append(given[2]))
+    monkeypatch.setattr(neural.Neural, "_new_model", lambda *_: None)
+    monkeypatch.setattr(
+        neural.Neural, "fit", lambda *_, **given: fitted.append(given["validation"])
+    )
     if without:
         (tmp_path / neural._WITHOUT_VALIDATION).touch()
-    system.follow(tmp_path, lambda: False)
+    recipe.follow(bare_run(open_collection("mini:60"), tmp_path, system=recipe))
     assert [best is None for best in fitted] == [without]
 
 
@@ -203,7 +205,7 @@ def test_the_optimizer_is_the_recipe_s(triples: TrainingData, tmp_path: Path) ->
         with quiet_libraries():
             model = recipe.new_model(tmp_path / "bert")
             folder = tmp_path / str(number)
-            train(model, triples, recipe.changed(**change), folder, silent, name="a")
+            recipe.changed(**change).fit(model, triples, folder, silent, name="a")
         made.append(weights_digest(model))
     # The gradients are shorter than the recipe's 1, so that no limit at all changes nothing.
     assert made.pop() == made[0]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import logging
 import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
+from scripts.package_tree import link_package
 
 from msshift_bench.baselines import Run, System, finding, open_system
 from msshift_bench.baselines.finding import find_systems, our_systems
@@ -22,7 +26,7 @@ from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import UnknownNameError, UsageError
 from tests.conftest import REPOSITORY, Build
-from tests.support.forking import run_forked
+from tests.support.forking import run_forked, write_msshift
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 
@@ -61,6 +65,7 @@ def install(folder: Path, project: str, module: str) -> dict[str, str]:
 def test_what_the_page_says_adds_a_system(data: Path, tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "baselines.md").read_text(encoding="utf-8")
     _, _, section = page.partition("## Add a system\n")
+    section, _, _ = section.partition("\n## ")
     project, module, commands = re.findall(r"```\w+\n(.*?)```", section, re.DOTALL)
     assert list(install(tmp_path / "site", project, module)) == ["first"]
     _, *commands_to_run = map(shlex.split, commands.splitlines())
@@ -76,6 +81,47 @@ def test_what_the_page_says_adds_a_system(data: Path, tmp_path: Path) -> None:
     done = run_forked(INSTALLED, wrong, tmp_path, os.environ)
     assert done.returncode == 2
     assert "unknown field of first 'docid': did you mean 'doc_id'? valid are doc_id" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.neural
+def test_the_page_s_retriever_is_short_and_typed_and_trains(data: Path, tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "baselines.md").read_text(encoding="utf-8")
+    _, _, section = page.partition("## Add a retriever that is trained\n")
+    module, commands = re.findall(r"```\w+\n(.*?)```", section, re.DOTALL)
+    nodes = [node for node in ast.walk(ast.parse(module)) if isinstance(node, ast.stmt)]
+    documented = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    assert len(nodes) - len(documented) <= 60
+
+    file = tmp_path / "my_package" / "triplet.py"
+    file.parent.mkdir()
+    (file.parent / "__init__.py").touch()
+    file.write_text(module)
+    link_package(tmp_path / "package")
+    typed = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", REPOSITORY / "pyproject.toml", file],
+        cwd=tmp_path, env={**os.environ, "MYPYPATH": str(tmp_path / "package")},
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert typed.returncode == 0, typed.stdout
+
+    command = write_msshift(tmp_path / "bin")
+    (run,) = [line for line in commands.splitlines() if line.startswith("msshift run")]
+    steps = "--set steps=2 --set checkpoint_every=2 --set warmup_steps=0"
+    script = commands.replace(run, f"{run} {steps} --data {data}")
+    done = subprocess.run(
+        ["bash", "-ec", script],
+        cwd=tmp_path, env={**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"},
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "runs/triplet/length/short.run.gz\n"
+    said = sidecar(tmp_path / "runs" / "triplet" / "length" / "short.run.gz")
+    assert (said["parameters"]["margin"], said["training"]["steps"]) == (0.3, 2)
 
 
 class First(System):

@@ -59,7 +59,7 @@ def kinds() -> list[type]:
     found += [Reranker, WordReranker, WordVectors]
     for architecture in neural_systems().values():
         found.append(architecture)
-        found.append(architecture.search_type())
+        found.append(architecture.searcher())
     return [*dict.fromkeys(found), MaskedWords, LateHead, SpanContrast]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.backbones import weights_digest
-from msshift_bench.baselines.biencoder import BiEncoder
+from msshift_bench.baselines.biencoder import DenseSearch
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.system import Run
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
@@ -105,15 +105,15 @@ def test_what_a_model_has_encoded_stands_under_its_digest(
 ) -> None:
     (tmp_path / "tiny.toml").write_text(RECIPE)
     places = []
-    search = BiEncoder.rankings
+    search = DenseSearch.rank
 
-    def watched(model: Any, task: Run, *given: Any) -> Any:
-        found = list(search(model, task, *given))
-        (folder,) = [path.parent for path in task.work.rglob("*.npz")]
+    def watched(searcher: Any, model: Any, run: Run) -> Any:
+        found = list(search(searcher, model, run))
+        (folder,) = [path.parent for path in run.work.rglob("*.npz")]
         places.append(folder.parent.name)
         return found
 
-    monkeypatch.setattr(BiEncoder, "rankings", staticmethod(watched))
+    monkeypatch.setattr(DenseSearch, "rank", watched)
     runs = make_runs(
         "bi-encoder", ["length"], data=data, collection=COLLECTION, out=tmp_path / "runs",
         recipe=tmp_path / "tiny.toml", held_out=["short"], seeds=[1, 2],
@@ -171,8 +171,9 @@ def test_a_published_model_is_searched_with(
     architecture = neural_systems()[kind]
     model = architecture.load_model(models / f"my-{kind}")
     texts = (["who is that", "what is it"], ["That is the one.", "It is a word of a few."])
-    exact = np.stack(list(architecture.score(model, *texts, [np.arange(2)] * 2, 2)))
-    short = np.stack(list(architecture.score(model.bfloat16(), *texts, [np.arange(2)] * 2, 2)))
+    search_of = architecture.searcher()(batch_size=2)
+    exact = np.stack(list(search_of.score(model, *texts, [np.arange(2)] * 2)))
+    short = np.stack(list(search_of.score(model.bfloat16(), *texts, [np.arange(2)] * 2)))
     assert short.dtype == np.float32
     np.testing.assert_allclose(short, exact, rtol=0.05, atol=0.02)
     assert (short != exact).any()

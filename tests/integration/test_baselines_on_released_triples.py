@@ -15,7 +15,7 @@ from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.data import open_collection, read_manifest
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples
-from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from msshift_bench.errors import NotFoundError, UsageError
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import sidecar
 
@@ -137,7 +137,7 @@ def test_negatives_that_a_recipe_draws_at_random_are_no_released_ones(
 
 
 def test_names_that_are_no_kind_of_triples(data: Path, recipes: Path, tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'mine'"):
+    with pytest.raises(UsageError, match="triples: unknown name 'mined'; did you mean 'mine'"):
         run(data, tmp_path, recipes / "bi-encoder.toml", triples="mined")
 
 
@@ -158,10 +158,10 @@ def test_the_command_says_what_a_model_is_trained_on(
         f"{CONFIG}, SHA-256 {entry.digest[:12]}\n" in done.stderr
     )
     assert len(json.loads(done.stdout)) == 1
-    refused = train("--triples", "mine")
+    refused = train("--set", "triples=mine")
     assert refused.returncode == 2
     assert "released_triples" in refused.stderr
-    mined = train("--triples", "mine", "--out", "mined")
+    mined = train("--set", "triples=mine", "--out", "mined")
     assert mined.returncode == 0, mined.stderr
     line = "bi-encoder without short of length: trains on triples made by the recipe"
     assert f"{line}, negatives = 'bm25'\n" in mined.stderr

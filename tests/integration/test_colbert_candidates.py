@@ -39,8 +39,7 @@ def test_what_candidates_are_not(bad: object, tmp_path: Path) -> None:
 
 def test_the_command_line_refuses_others(msshift: Command, tmp_path: Path) -> None:
     build_dataset(open_collection(COLLECTION), ["length"], tmp_path / "msshift")
-    given = ("baseline", "search", "--model", "x", "--as", "colbert", "--candidates")
-    done = msshift(*given, "tokns")
+    done = msshift("run", "./x", "--set", "kind=colbert", "--set", "search.candidates=tokns")
     assert (done.returncode, done.stderr) == (
         2,
         "error: the search with colbert: candidates: 'tokns' is not of the form "
@@ -104,4 +103,4 @@ def test_runs_say_what_was_ranked(tmp_path: Path, capfd: pytest.CaptureFixture[s
 
 def test_the_tag_says_that_a_published_model_reranks() -> None:
     search = ColBertSearch(depth=7, batch_size=64, candidates="bm25:30")
-    assert ColBert.tag_of(search) == "-reranks-bm25-30"
+    assert search.tag == "-reranks-bm25-30"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.write import write_dataset
 from msshift_bench.mini.generator import passages
 from msshift_bench.records import Grouping, Passage, Row
-from msshift_bench.search.bm25 import Bm25
 from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
@@ -167,14 +166,11 @@ def test_the_first_steps(
     architecture: Any = neural_systems()[system]
     models = []
 
-    def first_passage(
-        model: Any, task: Run, search: Any, index: Callable[[], Bm25]
-    ) -> Iterator[tuple[str, Ranking]]:
+    def first_passage(_search: Any, model: Any, task: Run) -> Iterator[tuple[str, Ranking]]:
         models.append(model)
         yield from ((row.query_id, {"1": 1.0}) for row in task.queries)
 
-    monkeypatch.setattr(architecture, "rankings", staticmethod(first_passage))
-    monkeypatch.setattr(architecture, "conclusion", lambda *_: "")
+    monkeypatch.setattr(architecture.searcher(), "rank", first_passage)
     recipe = shortened(load_recipe(architecture, system, "paper"), small_distilbert)
     plan = Plan(
         system=recipe,

@@ -19,7 +19,7 @@ from msshift_bench.baselines.biencoder import (
     search_vectors,
 )
 from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
-from msshift_bench.baselines.published import search_published
+from msshift_bench.baselines.in_memory import search_by
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.errors import DataError, UsageError
@@ -112,15 +112,15 @@ def test_a_run_says_how_much_it_recalls(build_once: Build, tmp_path: Path) -> No
     with quiet_libraries():
         model = load_recipe(BiEncoder, BiEncoder.name, "mini").new_model(tmp_path / "bert")
         model.save_pretrained(str(tmp_path / "dense"), create_model_card=False)
-    (run,) = search_published(
+    (run,) = make_runs(
         str(tmp_path / "dense"),
         ["length"],
         out=tmp_path / "runs",
         data=data,
         collection="mini:300",
-        depth=7,
-        index="HNSW32",
-        index_parameters="efSearch=1000",
+        **{"search.depth": 7},
+        **{"search.index": "HNSW32"},
+        **{"search.index_parameters": "efSearch=1000"},
     )
     facts = sidecar(run)
     assert facts["parameters"]["search"]["index"] == "HNSW32"
@@ -132,7 +132,7 @@ def test_a_run_says_how_much_it_recalls(build_once: Build, tmp_path: Path) -> No
 
 def test_parameters_without_an_index_are_refused() -> None:
     with pytest.raises(UsageError, match="index_parameters: it is of an index; exact search"):
-        BiEncoder.search_by({"index_parameters": "nprobe=3"})
+        search_by(DenseSearch, "bi-encoder", {"index_parameters": "nprobe=3"})
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_an_index_that_faiss_does_not_know(name: str, parameters: str | None, wh
 
 
 def test_too_few_passages_to_learn_from(passages: EncodedPassages, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot search by index 'IVF4096,Flat' .* 2000"):
+    with pytest.raises(UsageError, match=r"cannot search by index 'IVF4096,Flat' .*2000"):
         index("IVF4096,Flat", None).fill(passages, tmp_path)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.architecture import Architecture
+from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.mini.generator import passages
@@ -32,7 +32,7 @@ def small_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_model(small_encoder: Path) -> MakeModel:
     """Return a function that makes a system's model on the tiny BERT, and its recipe."""
 
-    def make(system: type[Architecture], **changes: Any) -> tuple[Any, Any]:
+    def make(system: type[Neural], **changes: Any) -> tuple[Any, Any]:
         from msshift_bench.baselines.backbones import quiet_libraries
 
         recipe = (

@@ -12,6 +12,7 @@ import pytest
 from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
 from msshift_bench.baselines.colbert import (
     ColBert,
+    ColBertSearch,
     max_sim,
     passage_vectors,
     query_vectors,
@@ -113,7 +114,7 @@ def test_a_model_scores_as_the_library_does(small_model: Any) -> None:
     expected = model.similarity(model.encode_query(TEXTS[:3]), model.encode_document(TEXTS))
     found = max_sim(queries, arrays["vectors"], arrays["lengths"])
     np.testing.assert_allclose(found, expected.numpy(), atol=0.02)  # 16 bits on disk
-    scored = SYSTEM.score(model, TEXTS[:3], TEXTS, [np.arange(6)] * 3, 4)
+    scored = ColBertSearch(batch_size=4).score(model, TEXTS[:3], TEXTS, [np.arange(6)] * 3)
     np.testing.assert_allclose(np.stack(list(scored)), found, atol=1e-5)
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines.monobert import MonoBert
-from msshift_bench.baselines.recipe import SearchSettings
-from msshift_bench.baselines.reranker import pair_scores
+from msshift_bench.baselines.reranker import RerankSearch, pair_scores
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
@@ -45,9 +44,9 @@ def test_the_order_is_that_of_the_scores(
     run = bare_run(collection, tmp_path, queries=rows)
     texts = {passage.doc_id: passage.text for passage in collection.passages()}
     bm25 = Bm25(collection.passages())
-    search = SearchSettings(depth=10, batch_size=4)
+    search = RerankSearch(depth=10, batch_size=4)
 
-    found = dict(SYSTEM.rankings(model, run, search, lambda: bm25))
+    found = dict(search.rank(model, run))
 
     assert list(found) == [query.query_id for query in queries]
     assert found["none"] == {}
@@ -62,7 +61,7 @@ def test_the_order_is_that_of_the_scores(
 
     # What was scored is not scored again.
     assert len(list((tmp_path / "scores").iterdir())) == 4
-    assert dict(SYSTEM.rankings(None, run, search, lambda: bm25)) == found
+    assert dict(search.rank(None, run)) == found
 
 
 @pytest.mark.parametrize("kind", ["binary", "softmax"])
@@ -93,4 +92,4 @@ def test_a_model_of_two_classes_scores_their_difference() -> None:
     model = SimpleNamespace(num_labels=2, predict=lambda *_, **__: logits)
     assert pair_scores(model, [("a", "b")] * 2, 2).tolist() == [1.5, -2.0]
     with pytest.raises(UsageError, match="the model has 3 classes"):
-        MonoBert.check_model(SimpleNamespace(num_labels=3))
+        RerankSearch().check_model(SimpleNamespace(num_labels=3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,15 +11,19 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from benchmarks.support.bare_runs import bare_run
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.splade import (
+    SparseSearch,
     Splade,
     inverted_index,
     other_positives_loss,
     search_inverted_index,
     sparse_vectors,
 )
+from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds
 from tests.support.together import run_together
@@ -188,7 +193,7 @@ def test_candidates_are_scored_by_the_dot_product(made: tuple[Any, Any]) -> None
     queries = sparse_vectors(model.encode_query, TEXTS[:2], 2).toarray()
     documents = sparse_vectors(model.encode_document, TEXTS, 2).toarray()
     candidates = [np.array([5, 0]), np.array([2])]
-    found = list(SYSTEM.score(model, TEXTS[:2], TEXTS, candidates, 2))
+    found = list(SparseSearch(batch_size=2).score(model, TEXTS[:2], TEXTS, candidates))
     for query, places, scores in zip(queries, candidates, found, strict=True):
         np.testing.assert_allclose(scores, documents[places] @ query, rtol=1e-5)
 
@@ -228,8 +233,13 @@ def test_the_paper_recipe_is_that_of_the_code() -> None:
     assert recipe.in_batch_negatives == "positives"
 
 
-def test_a_run_tells_how_sparse_its_vectors_are() -> None:
-    facts = {"index": {"terms_per_query": 20.04, "terms_per_passage": 99.96}}
-    told = "20.0 terms per query and 100.0 per passage on average"
-    assert SYSTEM.conclusion(facts, "mini") == told
-    assert SYSTEM.conclusion(facts, "paper") == f"{told}; MS-Shift reports 24 and 130"
+def test_a_run_tells_how_sparse_its_vectors_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = "a model: 20.0 terms per query and 100.0 per passage on average"
+    for recipe, more in (("mini", ""), ("paper", "; MS-Shift reports 24 and 130")):
+        run = bare_run(open_collection("mini:60"), tmp_path, system=open_system("splade", recipe))
+        run.facts["index"] = {"terms_per_query": 20.04, "terms_per_passage": 99.96}
+        with caplog.at_level(logging.INFO, "msshift_bench"):
+            SparseSearch()._tell(run)
+        assert caplog.messages[-1] == told + more
