@@ -119,10 +119,10 @@ def test_a_file_of_scores_from_the_command_line(
     Path("scores.csv").write_text(SCORES)
     Path("scores.tsv").write_text(SCORES.replace(",", "\t"))
     command = ["analyse", "scores.csv"]
-    told = CliRunner().invoke(app, [*command, "--output", "found.json", "--plot", "points.svg"])
-    assert told.exit_code == 0, told.output
+    done = CliRunner().invoke(app, [*command, "--output", "found.json", "--plot", "points.svg"])
+    assert done.exit_code == 0, done.output
     assert "beir: these 6 models cannot show that one of the two aligns better" in " ".join(
-        told.output.split()
+        done.output.split()
     )
     written = json.loads(Path("found.json").read_text())
     assert written["kind"] == "alignment"
@@ -179,5 +179,5 @@ def test_what_is_wrong_with_scores_is_named(tmp_path: Path, golden: Golden) -> N
         (["--published", "losses", "--plot", "p.svg"], "--plot draws an alignment"),
         (["--published", "alignment", "--plot", "p.gif"], "gif"),
     ):
-        told = CliRunner().invoke(app, ["analyse", *arguments])
-        assert words in str(told.exception)
+        done = CliRunner().invoke(app, ["analyse", *arguments])
+        assert words in str(done.exception)
