@@ -13,6 +13,7 @@ from msshift_bench.arrays import Floats
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Result, Settings, differences_of
 from msshift_bench.stats import Figure, adjust
+from tests.support.golden import Golden
 from tests.support.made_scores import RR10, made_scores
 
 Cubes = Mapping[str, Floats]
@@ -159,6 +160,19 @@ def test_one_training_or_none_counts_queries_only() -> None:
     row = difference(result, "bm25", "other bm25", figure="out", group="short")
     assert row.interval == pytest.approx(tuple(interval))
     assert any("not trained per group: bm25, other bm25: " in note.text for note in result.notes)
+
+
+def test_what_cannot_be_compared_is_refused(golden: Golden) -> None:
+    pair = {"a": system(0.1, 1), "bm25": untrained(0.6, 3)}
+    refusals = {
+        "an unknown reference": lambda: compare(pair, "bm2"),
+        "one system": lambda: compare({"a": pair["a"]}),
+    }
+    golden.check_refusals("not-compared.txt", refusals)
+    rows = compare({**pair, "b": system(0.2, 2)}, "bm25").figures
+    assert {(row.system, row.against) for row in rows if row.against} == {
+        ("a", "bm25"), ("b", "bm25"),
+    }  # fmt: skip
 
 
 def test_two_starts_of_one_pretraining_each_have_an_interval_and_no_p() -> None:

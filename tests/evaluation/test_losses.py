@@ -296,29 +296,38 @@ def together(*results: Result, settings: Settings = SETTINGS) -> Result:
     return losses_of(scores, DataInfo(), settings)
 
 
-def test_the_best_of_several_systems_is_marked(tiny_runs: Path) -> None:
-    ranks = {"s1": 2, "s2": 4, "l1": 1, "l2": 2}
-    write_ranks(tiny_runs / "twin/length/short.run", ranks)
+def test_tables_and_notes_that_the_made_world_does_not_have(
+    tiny_runs: Path, golden: Golden
+) -> None:
+    both = Settings("RR@10 nDCG@10")
+    write_ranks(tiny_runs / "twin/length/short.run", DENSE["short"])
     write_ranks(tiny_runs / "twin/length/long.run", {"s1": 1, "s2": 1, "l1": 1, "l2": 1})
-    result = evaluate(tiny_runs)
-    (table,) = result.tables()
-    best = [row[3].text for row in table.rows if row[1].text == "Rel Loss" and row[3].best]
-    assert best == ["-33.3%"]
-    assert not any(cell.best for cell in table.rows[0])
-    brief = loss_table(result.figures, SETTINGS.measures[0], SETTINGS, brief=True)
+    resttest = partial(scored_report, loss=0.2, shifts=["resttest"], settings=both)
+    sizes = (scored_report("dense", 0.2, shifts=[f"restrain-{size}"]) for size in ("45k", "14k"))
+    best = evaluate(tiny_runs)
+    shown = {
+        # Of negative losses the greatest is best.
+        "the best of several systems": best.layout(best.figures),
+        "two seeds": together(scored_report("brittle", 0.3, shifts=["length"], seeds=(1, 2))),
+        "Deltas as in Table 7": together(
+            resttest("bm25", per_group=False), resttest("dense", seeds=(1, 2)), settings=both
+        ),
+        "sizes of a shift share a table": together(*sizes),
+    }
+    lines = []
+    for name, result in shown.items():
+        lines += [f"# {name}", ""]
+        if isinstance(result, Result):
+            sections = [*result.layout(result.figures, delta="two" not in name)]
+            notes = [note.text for note in result.notes]
+        else:
+            sections, notes = [*result], []
+        lines += [to_markdown(table) for section in sections for table in section.tables]
+        lines += [line for section in sections for line in section.notes] + notes
+    golden.check("more-tables.md", "\n".join([*lines, ""]))
+    brief = loss_table(best.figures, SETTINGS.measures[0], SETTINGS, brief=True)
     names = ["", "Avg In", "Out", "Rel Loss"]
     assert [row[1].text for row in brief.rows] == [*names, *names[1:]]
-
-
-def test_notes_say_what_makes_an_interval_wide_and_what_would_halve_it() -> None:
-    result = scored_report("brittle", 0.3, shifts=["length"], seeds=(1, 2))
-    (row,) = result.figures.where(figure="rel_loss", group="mean", measure="RR@10")
-    assert "two seeds do not tell agreement from luck" in notes_of(result)
-    assert (
-        f"{100 * row.seed_share:.0f}% of the variance of its average Rel Loss is what its 2 seeds "
-        "differ by, noise included"
-    ) in notes_of(result)
-    assert "no number of seeds would halve its interval" in notes_of(result)
 
 
 # ---- slices: how many queries they have, and no percentage of too few ---------------------
@@ -399,40 +408,6 @@ def test_all_published_deltas_follow_from_their_printed_cells() -> None:
         where for where, inter, extra, delta in cells if round(100 * extra / inter - 100) != delta
     ]
     assert (len(cells), wrong) == (66, [])
-
-
-def test_deltas_have_the_layout_of_table_7() -> None:
-    settings = Settings("RR@10 nDCG@10")
-    bm25, dense = (
-        scored_report(name, 0.2, shifts=["resttest"], settings=settings, **options)
-        for name, options in (("bm25", {"per_group": False}), ("dense", {"seeds": (1, 2)}))
-    )
-    result = together(bm25, dense, settings=settings)
-    (section,) = result.layout(result.figures, delta=True)
-    (table,) = section.tables
-    header = ("system", "MRR@10 Inter.", "Extra.", "Delta", "nDCG@10 Inter.", "Extra.", "Delta")
-    assert table.header == header
-    of_bm25, of_dense = ([cell.text for cell in row] for row in table.rows)
-    assert of_bm25[1] == of_bm25[2] != "-"
-    assert of_bm25[3] == of_bm25[6] == "0.0%"
-    rows = result.figures.where(system="dense", measure="RR@10", group="all queries")
-    avg_in, out, rel_loss = (
-        rows.where(figure=name)[0].number for name in ("avg_in", "out", "rel_loss")
-    )
-    assert of_dense[1:3] == [f"{100 * avg_in:.1f}", f"{100 * out:.1f}"]
-    assert of_dense[3].startswith(f"{-100 * rel_loss:+.1f}% [")
-    (line,) = section.notes
-    assert "minus Rel Loss" in line
-    assert "queries only" not in line
-
-
-def test_sizes_of_a_shift_share_a_table() -> None:
-    sized = (scored_report("dense", 0.2, shifts=[f"restrain-{size}"]) for size in ("45k", "14k"))
-    result = together(*sized)
-    first, second = result.layout(result.figures, delta=True)
-    assert (len(first.tables), len(second.tables)) == (1, 0)
-    assert first.tables[0].header[:2] == ("#Q", "system")
-    assert len(first.tables[0].rows) == 2
 
 
 @pytest.mark.parametrize(

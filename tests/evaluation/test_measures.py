@@ -28,11 +28,7 @@ from tests.support.golden import Golden
 OF_HAND = Judgements.from_qrels(
     {"a": {"r": 1, "s": 3, "n": 0}, "b": {"r": 1}, "none": {"n": 0}, "missing": {"r": 1}}
 )
-BY_HAND = {
-    "a": {"x": 9, "r": 8, "n": 7, "s": 6},
-    "b": {"x": 9, "y": 8, "r": 7},
-    "none": {"n": 1},
-}
+BY_HAND = {"a": {"x": 9, "r": 8, "n": 7, "s": 6}, "b": {"x": 9, "y": 8, "r": 7}, "none": {"n": 1}}
 IDEAL = 3 / math.log2(2) + 1 / math.log2(3)
 NOTHING = {"a": {"x": 1.0}}
 LAST = {"b": {f"x{n:04}": float(-n) for n in range(999)} | {"r": -2000.0}}

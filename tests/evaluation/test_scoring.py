@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import scipy.stats
 from typer.testing import CliRunner
 
 from msshift_bench.cli import app
@@ -54,29 +53,6 @@ def test_runs_and_qrels_may_be_anything_that_holds_them(run: Path, qrels: Path) 
     assert open_test_set(str(qrels)).name == str(qrels)
     figures = score_runs([run], qrels).figures.where(figure="score")
     assert (figures.names("measure"), figures.names("group")) == (["RR@10"], [str(qrels)])
-
-
-def test_runs_are_compared_with_a_reference_over_queries_only() -> None:
-    qrels = {f"q{n}": {"a": 1} for n in range(9)}
-    first, second, third = (
-        {q: {"a": 1.0, "x": 2.0 * (n % every > 0)} for n, q in enumerate(qrels)}
-        for every in (2, 3, 9)
-    )
-    result = score_runs([first, second, third], qrels, reference=first)
-    leads = result.figures.where(against="<mapping>")
-    assert leads.names("system") == ["<mapping> (2)", "<mapping> (3)"]
-    values = [[1 / (1 + (n % every > 0)) for n in range(9)] for every in (2, 3)]
-    expected = scipy.stats.ttest_rel(values[1], values[0])
-    assert leads[0].interval == pytest.approx(tuple(expected.confidence_interval(0.95)))
-    assert {(row.counts, row.family) for row in leads} == {
-        ("queries only", "holm over 2 tests (runs)")
-    }
-    assert [row.mark for row in leads] == ["†" if (row.p or 0) <= 0.05 else "" for row in leads]
-    # It may be another run than those that are scored.
-    apart = score_runs([second], qrels, reference=first)
-    assert [row.value for row in apart.figures.where(against="<mapping> (2)")] == [leads[0].value]
-    heads = [table.header for table in apart.tables()]
-    assert heads[1] == ("run", "difference", "interval", "p (holm)")
 
 
 @pytest.mark.parametrize(

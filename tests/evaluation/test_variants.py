@@ -148,14 +148,14 @@ def test_what_does_not_belong_together_is_refused_or_doubted(
 ) -> None:
     system = runs / "dense"
     short, long = (system / f"also/typed/length/{group}.run" for group in ("short", "long"))
-    said: list[str] = []
+    texts: list[str] = []
 
     def refuse(wrong: str, allowance: str = "", **options: Any) -> None:
         with pytest.raises(MsShiftError) as caught:
             evaluate(**options)
-        said.append(f"# {wrong}\n{type(caught.value).__name__}: {caught.value}")
+        texts.append(f"# {wrong}\n{type(caught.value).__name__}: {caught.value}")
         if allowance:
-            said.extend(f"--allow {allowance}: {doubt}" for doubt in evaluate(allowance).doubts)
+            texts.extend(f"--allow {allowance}: {doubt}" for doubt in evaluate(allowance).doubts)
 
     def say(run: Path, weights: str, **content: Any) -> None:
         training = {"training": {"weights_sha256": weights}, "parameters": {}}
@@ -185,4 +185,4 @@ def test_what_does_not_belong_together_is_refused_or_doubted(
     refuse("no run on the queries as they are")
     write_variants(tmp_path / "typed.tsv", [Variant("nowhere", "text", "a")])
     refuse("variants of other queries")
-    golden.check("variants-refused.txt", "\n".join(said) + "\n")
+    golden.check("variants-refused.txt", "\n".join(texts) + "\n")
