@@ -408,7 +408,9 @@ def _without_place(path: Path, system: Path) -> Finding:
     is_inside = path.is_relative_to(system)
     names = path.relative_to(system).parts if is_inside else path.absolute().parts[-_DEEPEST:]
     meant = _nearest_place(names, is_folder=path.is_dir())
-    if meant is None:
+    if not path.exists():
+        fix = "its link leads nowhere, or in a circle; put the file there"
+    elif meant is None:
         fix = f"{_ELSEWHERE}; runs stand in {_LAYOUT}"
         if names[0] in SHIFTS:
             runs = ", ".join(f"{group}.run" for group in SHIFTS[names[0]].groups)
