@@ -164,6 +164,12 @@ class Entry:
         path = self.folder / SCORES_NAME
         return {} if self.description.source else read_per_query(path, MEASURES)
 
+    @property
+    def doubts(self) -> list[str]:
+        """Why its figures may not be what they seem, as its runs were scored; see `read_head`."""
+        doubts: list[str] = read_head(self.folder / SCORES_NAME)["doubts"] if self.scores else []
+        return doubts
+
     @cached_property
     def training(self) -> list[TrainedOn]:
         """What its models were trained on; nothing for a paper's figures.
@@ -282,7 +288,8 @@ def read_head(path: Path) -> dict[str, Any]:
     """Return what the writer of scores recorded: ``data`` and ``runs``, with their digests.
 
     ``rankings`` holds the digests of what the runs rank, whatever their scores; entries that were
-    written before there were any have ``""``.
+    written before there were any have ``""``. ``doubts`` says why figures may not be what they
+    seem.
 
     Nobody checks it: it tells where the scores came from, and no figure rests on it.
 
@@ -297,7 +304,9 @@ def read_head(path: Path) -> dict[str, Any]:
         rankings = {str(run["name"]): str(run.get("ranking", "")) for run in head["runs"]}
         names = ("collection", "edition", "data_version", "content_digest")
         data = {name: str(head["data"][name]) for name in names}
-        return {"data": data, "runs": runs, "rankings": rankings}
+        notes = head.get("notes", ())
+        doubts = [str(note["text"]) for note in notes if note["kind"] == "doubt"]
+        return {"data": data, "runs": runs, "rankings": rankings, "doubts": doubts}
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         finding = Finding(
             "no-head", f"its metadata do not say what was scored: {error!r}", str(path)

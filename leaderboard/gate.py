@@ -479,19 +479,17 @@ def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
                 message = f"{run} ranks as a run of {owner} does, whatever its scores"
                 yield Finding("same-ranking", message, str(entry.folder), fix=fix)
         for shift, scores in entry.scores.items():
-            columns = [v for run in scores.runs.values() for v in run.scores.values()]
-            values = np.concatenate(columns)
+            runs = scores.runs.values()
+            values = np.concatenate([part for run in runs for part in run.scores.values()])
             others = earlier.setdefault((board, shift), [])
             for owner, known in others:
                 differing = np.mean(known != values) if len(known) == len(values) else 1.0
-                if owner == name or differing > _MOST_DIFFERING:
-                    continue
-                message = f"on {shift} every query has the score that it has under {owner}"
-                if differing:
-                    message = f"on {shift} all but {differing:.1%} of the scores are {owner}'s"
-                code = "same-scores" if not differing else "near-scores"
-                severity = _SEVERITIES.get(code, "error")
-                yield Finding(code, message, str(entry.folder), 0, fix, severity)
+                if owner != name and differing <= _MOST_DIFFERING:
+                    code = "near-scores" if differing else "same-scores"
+                    message = f"on {shift} {1 - differing:.1%} of the scores are those that it has "
+                    message += f"under {owner}"
+                    severity = _SEVERITIES.get(code, "error")
+                    yield Finding(code, message, str(entry.folder), 0, fix, severity)
             others.append((name, values))
 
 

@@ -125,7 +125,9 @@ def submit_system(
         write_description(target / DESCRIPTION_NAME, _completed(description, sidecars))
         write_rows(target / TRAINING_NAME, TrainedOn, rows)
         # The record of the scores names run files relative to the folder that is handed in.
-        result = losses_of(scores, dataset.info, SETTINGS)
+        checks = Checks(dataset.info)
+        doubts = [d for part in scores for d in checks.doubts_about(part, part.shift_name)]
+        result = losses_of(scores, dataset.info, SETTINGS, doubts=doubts)
         table, prefix = result.per_query(), json.dumps(f"{folder / RUNS}/", ensure_ascii=False)
         head = {k: v.replace(prefix[1:-1].encode(), b"") for k, v in table.schema.metadata.items()}
         write_parquet(target / SCORES_NAME, table.replace_schema_metadata(head))

@@ -75,6 +75,8 @@ def submit(
         entry = submit_system(runs, system, out, data, progress=progress)
     print(f"{entry.description.place}: {', '.join(entry.scores)}")
     print(f"training queries: {entry.training_class} ({CLASSES[entry.training_class]})")
+    for doubt in entry.doubts:
+        print(f"  {doubt}")
     for row in entry.training:
         if row.test_queries:
             print(f"  {row.shift}/{row.model}: {row.test_queries} test queries of {row.group}")

@@ -75,6 +75,8 @@ def explain(error: BaseException) -> Failure | None:
         return _explain_system(error)
     if isinstance(error, UnicodeEncodeError):
         return _explain_encoding(error)
+    if isinstance(error, RuntimeError) and "Symlink loop" in str(error):
+        return Failure(f"{error}: {_USAGE[errno.ELOOP]}", 2)
     if isinstance(error, RuntimeError) and "home directory" in str(error):
         return Failure(f"{str(error).rstrip('.')}; set HOME, or write the path without ~", 3)
     for number in _NO_ROOM:

@@ -37,7 +37,7 @@ from msshift_bench.evaluation.trained_queries import find_dataset
 from msshift_bench.plumbing import Progress, map_in_threads, silent
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, RunSet, read_qrels
-from msshift_bench.shifts import DATASET_NAME, parse_config
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, parse_config
 from msshift_bench.stats import Claim, Figure, Figures, infer
 
 __all__ = ["TestSetSource", "open_test_set", "score_files", "score_runs"]
@@ -196,7 +196,7 @@ def score_runs(
         checks.check_passages([(judged.name, files)], COMPARED_RUNS)
     checks.check_data(files)
     trained = [(part.run, part.shift, part.held_out) for part in map(checks.sidecar, files)]
-    trained = [model for model in trained if model[1] and not judged.data.content_digest]
+    trained = [model for model in trained if model[1] in SHIFTS and not judged.data.content_digest]
     known = find_dataset(data) if trained or judged.data.content_digest else None
     if known and known.info.content_digest == judged.data.content_digest:
         checks.doubt_collection(known)

@@ -38,6 +38,7 @@ __all__ = [
     "model_path",
     "run_path",
     "sidecar_path",
+    "system_of",
 ]
 
 _EXTRA_TESTS = "also"
@@ -182,6 +183,17 @@ def model_path(run: Path) -> Path:
 def _stem_of(run: Path) -> str:
     end = _END.search(run.name)
     return run.name[: end.start()] if end else run.name.partition(".run")[0]
+
+
+def system_of(run: Path) -> str:
+    """Return the name of the system's folder that a run is to lie in; "" if it has no place."""
+    parts = run.absolute().parts
+    for depth in range(1, min(_DEEPEST + 1, len(parts))):
+        place = _place_of(Path(*parts[-depth:]))
+        if place is not None and place.what == "run":
+            *above, name = parts[:-depth]
+            return above[-2] if above[-1:] == [_EXTRA_TESTS] and len(above) > 1 else name
+    return ""
 
 
 def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
@@ -408,7 +420,9 @@ def _without_place(path: Path, system: Path) -> Finding:
     is_inside = path.is_relative_to(system)
     names = path.relative_to(system).parts if is_inside else path.absolute().parts[-_DEEPEST:]
     meant = _nearest_place(names, is_folder=path.is_dir())
-    if meant is None:
+    if not path.exists():
+        fix = "its link leads nowhere, or in a circle; put the file there"
+    elif meant is None:
         fix = f"{_ELSEWHERE}; runs stand in {_LAYOUT}"
         if names[0] in SHIFTS:
             runs = ", ".join(f"{group}.run" for group in SHIFTS[names[0]].groups)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from msshift_bench.errors import RunError, UsageError, quoted
 from msshift_bench.plumbing import write_atomically
+from msshift_bench.runs.runsets import system_of
 
 __all__ = ["write_run"]
 
@@ -35,7 +36,7 @@ _Places = npt.NDArray[np.int64]
 def write_run(
     path: str | PathLike[str],
     rankings: Mapping[str, Mapping[str, float]] | Iterable[_Ranked],
-    tag: str = "msshift-bench",
+    tag: str | None = None,
 ) -> None:
     """Write a run in TREC's six columns, complete or not at all.
 
@@ -47,7 +48,8 @@ def write_run(
         path: the file to write.
         rankings: query id -> doc id -> score, as `read_run` returns it; or a stream of pairs of a
             query id and its doc id -> score.
-        tag: the run tag.
+        tag: the run tag; by default the name of the system's folder, if the path has a place in a
+            run set.
 
     Raises:
         UsageError: if the name ends in another compression's suffix, or a ranking is no mapping.
@@ -56,6 +58,7 @@ def write_run(
             twice.
     """
     path = Path(path)
+    tag = "_".join(system_of(path).split()) or "msshift-bench" if tag is None else tag
     if path.suffix in (".bz2", ".xz", ".zst"):
         raise UsageError(f"runs are written plain or as .gz, not as {path.suffix}")
     pairs = rankings.items() if isinstance(rankings, Mapping) else rankings

@@ -62,4 +62,4 @@ def test_other_scores_and_another_tag_are_no_other_ranking(tmp_path: Path, data:
 def test_entries_without_digests_are_compared_by_their_scores(tmp_path: Path, data: Path) -> None:
     (found,) = findings(tmp_path, data, lambda number: number > 30, old=True)
     assert (found.code, found.severity) == ("near-scores", "warning")
-    assert found.message.endswith("of the scores are mini/first's")
+    assert found.message.endswith("of the scores are those that it has under mini/first")
