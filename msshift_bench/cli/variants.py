@@ -104,13 +104,11 @@ def check(
 
     Example: `msshift variants check my-variants.tsv`
     """
-    from msshift_bench.data import check_variants, read_variants
+    from msshift_bench.data import read_variants
 
     texts = _texts(data, None, queries)
     files = [variants] if against is None else [variants, against]
-    read = [read_variants(path) for path in files]
-    for path, held in zip(files, read, strict=True):
-        check_variants(path, held, texts)
+    read = [read_variants(path, texts) for path in files]
     _tell(texts, read[0], as_json, against=read[1] if against is not None else None)
 
 
