@@ -125,9 +125,19 @@ def qrel_rows(
             yield source, line, (query_id, doc_id), relevance
 
 
-def read_texts(rows: Iterable[tuple[str, int, str, str]], findings: FindingLog) -> QueryColumns:
-    """Return queries, each of which has a text and an id of its own."""
+def read_texts(
+    rows: Iterable[tuple[str, int, str, str]], findings: FindingLog, filled: Path | None = None
+) -> QueryColumns:
+    """Return queries, each of which has a text and an id of its own.
+
+    Args:
+        rows: what `query_rows` yields.
+        findings: the log for findings.
+        filled: their file, if it must hold a query.
+    """
     texts = read_table(rows, findings, _problem_of_query)
+    if filled is not None and not texts and not len(findings):
+        findings.add("no-queries", "the file holds no query", str(filled))
     return QueryColumns(tuple(texts), tuple(texts.values()))
 
 
@@ -148,9 +158,7 @@ def read_queries(path: Path) -> QueryColumns:
             holds none.
     """
     findings = FindingLog()
-    queries = read_texts(query_rows(path, findings), findings)
-    if not len(queries) and not len(findings):
-        findings.add("no-queries", "the file holds no query", str(path))
+    queries = read_texts(query_rows(path, findings), findings, path)
     findings.stop_if_any(CollectionError, f"the queries in {path} cannot be used:")
     return queries
 

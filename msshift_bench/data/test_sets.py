@@ -214,10 +214,7 @@ def _read_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
     queries_file = find_text_file(folder, "queries.tsv")
     qrels_file = find_text_file(folder, "qrels.tsv")
     findings = FindingLog()
-    queries = read_texts(query_rows(queries_file, findings), findings)
-    if not len(queries) and not len(findings):
-        findings.add("no-queries", "the file holds no query", str(queries_file))
-    texts = dict(queries)
+    texts = dict(read_texts(query_rows(queries_file, findings), findings, queries_file))
     known = None if len(findings) else texts
     judgements = read_judgements(qrel_rows([qrels_file], findings), findings, known)
     if not judgements and not len(findings):
