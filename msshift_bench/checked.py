@@ -15,7 +15,7 @@ import tomllib
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Self, TypeVar, get_args, get_type_hints
@@ -287,7 +287,8 @@ def check_json(
     """
     try:
         # As JSON again: only there does pydantic take an object for a dataclass, and be strict.
-        return TypeAdapter(kind).validate_json(json.dumps(value))
+        adapter = _adapter(kind)  # type: ignore[arg-type]  # mypy does not know that classes hash
+        checked: Record = adapter.validate_json(json.dumps(value))
     except ValidationError as wrong:
         findings = [_finding(kind, item, source, {}) for item in wrong.errors()]
         in_json = [
@@ -295,6 +296,12 @@ def check_json(
             for finding in findings
         ]
         raise refuse(in_json) from None
+    return checked
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def read_rows(path: Path, model: type[Model], error: type[DataError], summary: str) -> list[Model]:

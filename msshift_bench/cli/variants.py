@@ -90,12 +90,9 @@ def variants(
 
 
 def _check(path: Path, against: Path | None, texts: Mapping[str, str], as_json: bool) -> None:
-    from msshift_bench.data import check_variants, read_variants
+    from msshift_bench.data import read_variants
 
-    files = [path] if against is None else [path, against]
-    read = [read_variants(file) for file in files]
-    for file, held in zip(files, read, strict=True):
-        check_variants(file, held, texts)
+    read = [read_variants(file, texts) for file in (path, against) if file is not None]
     show_edits(texts, read[0], as_json=as_json, against=read[1] if against is not None else None)
 
 

@@ -60,7 +60,6 @@ from msshift_bench.data.reading import (
 )
 from msshift_bench.data.test_sets import (
     TestSet,
-    check_variants,
     read_extra_tests,
     read_test_folder,
 )
@@ -90,7 +89,6 @@ __all__ = [
     "Variant",
     "canonical_rows",
     "check_collection_name",
-    "check_variants",
     "check_repo_name",
     "cited",
     "content_digest",

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, ConfigDict
+from pydantic import AfterValidator, ConfigDict, Field
 
 from msshift_bench.checked import (
     STRICT,
@@ -59,6 +59,9 @@ CROISSANT_NAME = "croissant.json"
 _SCHEMA = 3
 _BALANCED_WITHIN = 0.01
 
+_MOST = Field(max_length=10_000)
+"""Of a table or list: that it has no more members."""
+
 _DESCRIBING = 3
 """The number of top terms that describe a topic."""
 
@@ -91,7 +94,7 @@ class _Facts(Checked):
     model_config = ConfigDict(extra="allow")
 
     rule: Name
-    rows: dict[Name, dict[Name, Count]]
+    rows: Annotated[dict[Name, Annotated[dict[Name, Count], _MOST]], _MOST]
     balanced: bool | None
 
 
@@ -159,7 +162,7 @@ class SplitEntry:
 
     __pydantic_config__: ClassVar = STRICT
 
-    files: Annotated[tuple[FileEntry, ...], Listed]
+    files: Annotated[tuple[FileEntry, ...], Listed, _MOST]
     rows: Count
     digest: Digest
     ids_digest: Digest
@@ -197,9 +200,9 @@ class Manifest:
         Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)],
         Annotated[Mapping[str, Any], _like(_Facts)],
     ]
-    configs: Mapping[Name, Mapping[Name, SplitEntry]]
-    written_with: Mapping[Name, Text]
-    files: Mapping[Name, Digest]
+    configs: Annotated[Mapping[Name, Annotated[Mapping[Name, SplitEntry], _MOST]], _MOST]
+    written_with: Annotated[Mapping[Name, Text], _MOST]
+    files: Annotated[Mapping[Name, Digest], _MOST]
 
     def paths(self) -> set[str]:
         """Return the paths of all files of the data set, the manifest's own among them."""

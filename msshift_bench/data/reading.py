@@ -125,9 +125,19 @@ def qrel_rows(
             yield source, line, (query_id, doc_id), relevance
 
 
-def read_texts(rows: Iterable[tuple[str, int, str, str]], findings: FindingLog) -> QueryColumns:
-    """Return queries, each of which has a text and an id of its own."""
+def read_texts(
+    rows: Iterable[tuple[str, int, str, str]], findings: FindingLog, filled: Path | None = None
+) -> QueryColumns:
+    """Return queries, each of which has a text and an id of its own.
+
+    Args:
+        rows: what `query_rows` yields.
+        findings: the log for findings.
+        filled: their file, if it must hold a query.
+    """
     texts = read_table(rows, findings, _problem_of_query)
+    if filled is not None and not texts and not len(findings):
+        findings.add("no-queries", "the file holds no query", str(filled))
     return QueryColumns(tuple(texts), tuple(texts.values()))
 
 
@@ -148,9 +158,7 @@ def read_queries(path: Path) -> QueryColumns:
             holds none.
     """
     findings = FindingLog()
-    queries = read_texts(query_rows(path, findings), findings)
-    if not len(queries) and not len(findings):
-        findings.add("no-queries", "the file holds no query", str(path))
+    queries = read_texts(query_rows(path, findings), findings, path)
     findings.stop_if_any(CollectionError, f"the queries in {path} cannot be used:")
     return queries
 
@@ -205,32 +213,39 @@ class Variant(NamedTuple):
         return f"{self.query_id}{_MARK}{self.method}"
 
 
-def _problem_of_variant(key: tuple[str, str], text: str, is_repeated: bool) -> tuple[str, ...]:
-    query_id, method = key
-    if len(method.split()) != 1 or _MARK in method:
-        message = f"{method!r} is not a method's name"
-        return "bad-method", message, f"name it by one word without {_MARK!r}"
-    if is_repeated:
-        return "repeated-id", f"query {query_id!r} has a variant by {method} already"
-    if not text.strip():
-        return "empty-text", f"the variant of query {query_id!r} has no text"
-    return ()
-
-
-def read_variants(path: Path) -> tuple[Variant, ...]:
+def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Variant, ...]:
     """Read a file of variants: query_id, text and method, separated by tabs.
+
+    Args:
+        path: the file.
+        queries: the ids of the queries that may have variants; by default any.
 
     Raises:
         NotFoundError: if there is no such file.
         CollectionError: if it is malformed, holds two variants of a query by one method, one
-            without text or by a method that is not one word without ``#``, or holds none.
+            without text, of no query or by a method that is not one word without ``#``, or holds
+            none.
     """
+
+    def problem_of(key: tuple[str, str], text: str, is_repeated: bool) -> tuple[str, ...]:
+        query_id, method = key
+        if len(method.split()) != 1 or _MARK in method:
+            message = f"{method!r} is not a method's name"
+            return "bad-method", message, f"name it by one word without {_MARK!r}"
+        if is_repeated:
+            return "repeated-id", f"query {query_id!r} has a variant by {method} already"
+        if not text.strip():
+            return "empty-text", f"the variant of query {query_id!r} has no text"
+        if queries is not None and query_id not in queries:
+            return "unknown-query", f"there is no query {query_id!r}", "remove the variant"
+        return ()
+
     findings = FindingLog()
     rows = (
         (str(path), line, (query_id, method), text)
         for line, (query_id, text, method) in tsv_rows(path, Variant._fields, findings)
     )
-    variants = read_table(rows, findings, _problem_of_variant)
+    variants = read_table(rows, findings, problem_of)
     if not variants and not len(findings):
         findings.add("no-variants", "the file holds no variant", str(path))
     findings.stop_if_any(CollectionError, f"the variants in {path} cannot be used:")

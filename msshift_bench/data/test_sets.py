@@ -32,7 +32,7 @@ from msshift_bench.errors import (
 from msshift_bench.records import Query, Row
 from msshift_bench.shifts import can_name_runs
 
-__all__ = ["TestSet", "check_variants", "read_extra_tests", "read_test_folder"]
+__all__ = ["TestSet", "read_extra_tests", "read_test_folder"]
 
 _VARIANTS = "variants.tsv"
 
@@ -187,9 +187,7 @@ def _read(name: str, folder: Path) -> TestSet:
     test_set, texts = _read_folder(name, folder)
     if not any((folder / f"{_VARIANTS}{end}").is_file() for end in ("", ".gz")):
         return test_set
-    path = find_text_file(folder, _VARIANTS)
-    variants = read_variants(path)
-    check_variants(path, variants, texts)
+    variants = read_variants(find_text_file(folder, _VARIANTS), texts)
     judged = [variant for variant in variants if variant.query_id in test_set.judged]
     return _with_variants(test_set, judged, test_set.judged)
 
@@ -216,10 +214,7 @@ def _read_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
     queries_file = find_text_file(folder, "queries.tsv")
     qrels_file = find_text_file(folder, "qrels.tsv")
     findings = FindingLog()
-    queries = read_texts(query_rows(queries_file, findings), findings)
-    if not len(queries) and not len(findings):
-        findings.add("no-queries", "the file holds no query", str(queries_file))
-    texts = dict(queries)
+    texts = dict(read_texts(query_rows(queries_file, findings), findings, queries_file))
     known = None if len(findings) else texts
     judgements = read_judgements(qrel_rows([qrels_file], findings), findings, known)
     if not judgements and not len(findings):
@@ -237,22 +232,3 @@ def _read_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
     unjudged = len(texts) - len(rows)
     groups = {name: tuple(judged)}
     return TestSet(name, judged, groups, rows=rows, folder=folder, unjudged=unjudged), texts
-
-
-def check_variants(path: Path, variants: Iterable[Variant], texts: Mapping[str, str]) -> None:
-    """Check that variants are of queries that are there.
-
-    Args:
-        path: the file of the variants, for messages.
-        variants: the variants.
-        texts: query_id -> text.
-
-    Raises:
-        CollectionError: naming the queries that are not.
-    """
-    findings = FindingLog()
-    for line, variant in enumerate(variants, 1):
-        if variant.query_id not in texts:
-            message = f"there is no query {variant.query_id!r}"
-            findings.add("unknown-query", message, str(path), line, "remove the variant")
-    findings.stop_if_any(CollectionError, f"not all variants in {path} have a query:")

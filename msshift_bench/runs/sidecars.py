@@ -89,7 +89,7 @@ class Sidecar:
             shift=text("shift"),
             held_out=facts.get("held_out", ""),
             queries=text("test_set", "queries_sha256"),
-            absent_passages=fact("test_set", "absent_passages") or 0,
+            absent_passages=fact("relevant_not_in_collection", "test") or 0,
             weights=text("training", "weights_sha256"),
             parameters=fact("parameters"),
             tuned=fact("tuned", "parameters"),

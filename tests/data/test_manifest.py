@@ -51,6 +51,10 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
         ],
     ),
     (
+        {"files": {f"{n}.csv": "0" * 64 for n in range(10_001)}},
+        ["files: 10001 items where at most 10000 may stand [out-of-range]"],
+    ),
+    (
         {SPLIT: []},
         ["configs.length-short.test: expected an object, found a list [wrong-type]"],
     ),

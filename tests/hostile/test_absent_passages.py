@@ -58,7 +58,7 @@ def test_what_the_sidecar_of_a_run_counts(tmp_path: Path, table_format: str) -> 
         run = write_run(
             tmp_path / "runs/bm25" / place / "length.run", [(f"q{n}", ["d"]) for n in range(9)]
         )
-        facts = {"test_set": {"name": "dl", "absent_passages": 7}}
+        facts = {"relevant_not_in_collection": {"test": 7}}
         run.with_name("length.run.json").write_text(json.dumps(with_checksum(facts)))
     words = ["evaluate", str(tmp_path / "runs"), "--also-test", f"dl={tmp_path / 'dl'}"]
     done = CliRunner().invoke(app, [*words, "--format", table_format])
