@@ -171,9 +171,8 @@ def build(
     from dataclasses import asdict
 
     from msshift_bench.data import COLLECTION_VARIABLE, open_collection
-    from msshift_bench.dataset_builders.build import build_dataset, default_shifts
+    from msshift_bench.dataset_builders.build import build_dataset, default_shifts, import_official
     from msshift_bench.dataset_builders.cut import VALIDATION_SIZE
-    from msshift_bench.dataset_builders.release import import_official
     from msshift_bench.engine import Engine, using_engine
 
     collection = collection or os.environ.get(COLLECTION_VARIABLE)

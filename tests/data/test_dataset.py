@@ -15,8 +15,7 @@ from msshift_bench.data.dataset import SplitRows, load_dataset, locate, open_dat
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.errors import (
     DataError,
     IntegrityError,

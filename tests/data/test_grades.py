@@ -18,8 +18,7 @@ from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import SplitRows, load_dataset, load_triples
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import UsageError

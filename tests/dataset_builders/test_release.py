@@ -13,11 +13,11 @@ from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import release as importing
+from msshift_bench.dataset_builders import build as building
 from msshift_bench.dataset_builders.audit import add_split_leakage
+from msshift_bench.dataset_builders.build import import_official
 from msshift_bench.dataset_builders.release import (
     OfficialRelease,
-    import_official,
     read_official,
     read_test_sets,
 )
@@ -289,7 +289,7 @@ def test_all_shifts_validate_on_what_none_of_them_uses(imported: Path) -> None:
 def test_no_more_are_sampled_than_the_papers_number(
     mini_checkout: Path, tmp_path: Path, imported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "VALIDATION_SIZE", 10)
+    monkeypatch.setattr(building, "VALIDATION_SIZE", 10)
     manifest = import_official([mini_checkout], tmp_path / "msshift", collection=MINI)
     assert manifest.parameters["validation"]["queries"] == 10
     (ten,) = set(ids(tmp_path / "msshift", "validation").values())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.data import open_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import import_official
 from msshift_bench.errors import (
     CollectionError,
     DataError,

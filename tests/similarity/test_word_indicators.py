@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msshift_bench.data import open_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import import_official
 from msshift_bench.errors import DataError
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import group_similarity, query_similarity, set_similarity
