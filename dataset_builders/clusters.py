@@ -1,4 +1,4 @@
-"""From query vectors to topics: cluster, select, grow, describe.
+"""From queries to topics: embed, cluster, select, grow, describe.
 
 Source: MS-Shift (ECIR 2023), section 3.1, "Query Topics": (i) k-means with k = 100, (ii) the five
 clusters that maximise the sum of pairwise distances between their centroids, (iii) "expand those
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection as Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import lt
@@ -24,7 +25,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints, Vectors
+from msshift_bench.data import Collection, QueryColumns
 from msshift_bench.dataset_builders.kmeans import kmeans, squared_distances
+from msshift_bench.encoders import Embeddings, EncoderSpec, choose_encoder, embed_queries
 from msshift_bench.errors import DataError, FindingLog, IntegrityError, UsageError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import OTHERS
@@ -37,6 +40,7 @@ __all__ = [
     "TARGET",
     "Clustering",
     "cluster_queries",
+    "embed_for_groups",
     "grow",
     "margins_summary",
     "most_central",
@@ -93,6 +97,28 @@ CENTROIDS_SCHEMA = pa.schema(
     ]
 )
 """One row per cluster, by number; ``joined`` is its place in its group (0 = native), -1 in none."""
+
+
+def embed_for_groups(
+    queries: QueryColumns,
+    collection: Collection,
+    *,
+    encoder: str | None = None,
+    pooling: str | None = None,
+    progress: Progress = silent,
+) -> Embeddings:
+    """Embed queries, or take cached embeddings.
+
+    Args:
+        queries: the queries.
+        collection: their collection, which decides the default encoder.
+        encoder: an id of the Hugging Face Hub, a folder, or ``terms``; see `choose_encoder`.
+        pooling: ``cls``, the default, ``mean``, or ``own``.
+        progress: called with ``(stage, done, total)``.
+    """
+    name = choose_encoder(encoder, collection.layout)
+    spec = EncoderSpec(name, pooling=pooling or "cls")
+    return embed_queries(queries, spec, progress=progress)
 
 
 def grow(
@@ -323,7 +349,7 @@ def cluster_queries(
     seed: int = 0,
     target: int | None = None,
     groups: int = 5,
-    set_aside: Collection[str] = frozenset(),
+    set_aside: Sized[str] = frozenset(),
     progress: Progress = silent,
 ) -> Clustering:
     """Make topics: all three steps.

@@ -19,13 +19,14 @@ bytes; if they are not, every iteration of k-means amplifies the noise, and noth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import (
@@ -40,6 +41,7 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clusters import (
     Clustering,
     cluster_queries,
+    embed_for_groups,
     margins_summary,
     most_central,
     top_terms,
@@ -47,24 +49,17 @@ from msshift_bench.dataset_builders.clusters import (
 from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table, sample_validation
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import assign, kmeans
-from msshift_bench.encoders import Embeddings, EncoderSpec, choose_encoder, embed_queries
+from msshift_bench.encoders import Embeddings
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import SHIFTS, holds_triples
 
 __all__ = [
-    "AGREEMENT",
     "ASSIGNMENTS",
-    "BUCKETS",
-    "Buckets",
-    "CENTRES",
     "CENTROIDS",
-    "MARGIN",
+    "Buckets",
     "PublishedTopics",
-    "Retrained",
-    "Verified",
-    "embed_for_groups",
     "group_by_bucket",
     "group_by_topic",
     "replay_topics",
@@ -81,28 +76,7 @@ CENTRES = "resttest-buckets/centroids.parquet"
 """The file of a data set that publishes the bucket of every query, and that of the centroids."""
 
 _ITERATIONS = 100
-
-
-def embed_for_groups(
-    queries: QueryColumns,
-    collection: Collection,
-    *,
-    encoder: str | None = None,
-    pooling: str | None = None,
-    progress: Progress = silent,
-) -> Embeddings:
-    """Embed queries, or take cached embeddings.
-
-    Args:
-        queries: the queries.
-        collection: their collection, which decides the default encoder.
-        encoder: an id of the Hugging Face Hub, a folder, or ``terms``; see `choose_encoder`.
-        pooling: ``cls``, the default, ``mean``, or ``own``.
-        progress: called with ``(stage, done, total)``.
-    """
-    name = choose_encoder(encoder, collection.layout)
-    spec = EncoderSpec(name, pooling=pooling or "cls")
-    return embed_queries(queries, spec, progress=progress)
+_SIZES = ("train_size", "test_size", "validation_size", "seed", "nano")
 
 
 def _published(dataset: Dataset, name: str) -> pa.Table:
@@ -111,12 +85,21 @@ def _published(dataset: Dataset, name: str) -> pa.Table:
     Raises:
         IntegrityError: if the file is not what the manifest says.
     """
-    import pyarrow.parquet as pq
-
     path = dataset.folder / name
     if not path.is_file() or sha256_of(path) != dataset.manifest.files.get(name):
         raise IntegrityError(f"{path} is missing or has changed since it was built")
     return pq.read_table(path)
+
+
+def _check_queries(
+    what: str, query_ids: tuple[str, ...], queries: QueryColumns, collection: Collection
+) -> None:
+    """Check that what is published is of these queries."""
+    if query_ids != tuple(sorted(queries.ids)):
+        raise DataError(
+            f"the published {what} hold {len(query_ids)} queries, and {collection.name} "
+            f"{len(queries)} others; give the collection they were made from"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +146,9 @@ def group_by_topic(
     seed: int = 0,
     set_aside: frozenset[str] = frozenset(),
     progress: Progress = silent,
-    encoder: str | None = None,
-    pooling: str | None = None,
     topic_size: int | None = None,
     published: PublishedTopics | None = None,
+    **encoding: str | None,
 ) -> Grouping:
     """Put queries into five topics that lie far apart; all other queries are in none.
 
@@ -177,10 +159,9 @@ def group_by_topic(
         seed: the seed of the first centroids.
         set_aside: queries that do not count towards a topic's size; see `cluster_queries`.
         progress: called with ``(stage, done, total)``.
-        encoder: see `embed_for_groups`.
-        pooling: see `embed_for_groups`.
         topic_size: queries per topic, about; see `clusters.TOPIC_SCALE_RULE`.
         published: use these clusters, and embed nothing.
+        **encoding: ``encoder`` and ``pooling``; see `clusters.embed_for_groups`.
 
     Raises:
         UnknownNameError: if there is no such rule or pooling.
@@ -189,13 +170,7 @@ def group_by_topic(
     """
     shift = shift_of_rule("topics", rule)
     if published is None:
-        embeddings = embed_for_groups(
-            queries,
-            collection,
-            encoder=encoder,
-            pooling=pooling,
-            progress=progress,
-        )
+        embeddings = embed_for_groups(queries, collection, progress=progress, **encoding)
         clustering = cluster_queries(
             embeddings.query_ids,
             embeddings.vectors,
@@ -210,11 +185,7 @@ def group_by_topic(
         }
     else:
         clustering, parameters = published.clustering, published.parameters
-        if clustering.query_ids != tuple(sorted(queries.ids)):
-            raise DataError(
-                f"the published clusters hold {len(clustering.query_ids)} queries, and "
-                f"{collection.name} {len(queries)} others; give the collection they were made from"
-            )
+        _check_queries("clusters", clustering.query_ids, queries, collection)
     labels = clustering.labels_by_query()
     texts: dict[str, list[str]] = {}
     for query_id, text in sorted(queries):
@@ -310,28 +281,18 @@ def group_by_bucket(
     collection: Collection,
     seed: int = 0,
     progress: Progress = silent,
-    encoder: str | None = None,
-    pooling: str | None = None,
     published: Buckets | None = None,
+    **encoding: str | None,
 ) -> Grouping:
     """Put every query, whether for training or for test, into one of five buckets.
 
-    Args:
-        queries: the queries to group.
-        rule: ``k-means`` is the only one.
-        collection: the queries' collection.
-        seed: the seed of the first centroids.
-        progress: called with ``(stage, done, total)``.
-        encoder: see `embed_for_groups`.
-        pooling: see `embed_for_groups`.
-        published: use these buckets, and embed nothing.
+    It takes the arguments of `group_by_topic`, without those on the size of topics, and raises the
+    same errors.
 
     Returns:
         The groups ``1`` to ``5``, the bucket with most queries first.
 
     Raises:
-        UnknownNameError: if there is no such rule or pooling.
-        NotFoundError: if there is no such encoder.
         UsageError: if there are fewer than five queries.
         DataError: if fewer than five of the vectors are distinct, or the queries are not those of
             the published buckets.
@@ -339,13 +300,7 @@ def group_by_bucket(
     shift = shift_of_rule("resttest", rule)
     groups = tuple(shift.groups)
     if published is None:
-        embeddings = embed_for_groups(
-            queries,
-            collection,
-            encoder=encoder,
-            pooling=pooling,
-            progress=progress,
-        )
+        embeddings = embed_for_groups(queries, collection, progress=progress, **encoding)
         clusters = kmeans(
             embeddings.vectors,
             embeddings.query_ids,
@@ -366,11 +321,7 @@ def group_by_bucket(
         )
     else:
         buckets = published
-        if buckets.query_ids != tuple(sorted(queries.ids)):
-            raise DataError(
-                f"the published buckets hold {len(buckets.query_ids)} queries, and "
-                f"{collection.name} {len(queries)} others; give the collection they were made from"
-            )
+        _check_queries("buckets", buckets.query_ids, queries, collection)
     members = {group: np.flatnonzero(buckets.labels == n) for n, group in enumerate(groups)}
     text_of = dict(queries)
     return Grouping(
@@ -419,8 +370,7 @@ def replay_topics(
         published: the data set.
         collection: the collection that it was built from.
         folder: the folder to write.
-        overwrite: replace an earlier build even if that loses shifts, triples, files that are no
-            part of it, or the data set of another collection.
+        overwrite: see `build_dataset`.
         progress: called with ``(stage, done, total)``.
 
     Returns:
@@ -450,17 +400,14 @@ def replay_topics(
     if BUCKETS in manifest.files:
         options["resttest"]["published"] = Buckets.read(dataset)
     options["topics"]["published"] = PublishedTopics.read(dataset)
+    sizes: dict[str, Any] = {name: manifest.parameters.get(name) for name in _SIZES}
     rebuilt = build_dataset(
         collection,
         tuple(manifest.shifts),
         folder,
         options=options,
-        train_size=manifest.parameters.get("train_size"),
-        test_size=manifest.parameters.get("test_size"),
         test_queries=_given_tests(dataset),
-        validation_size=manifest.parameters["validation_size"],
-        seed=manifest.parameters["seed"],
-        nano=manifest.parameters["nano"],
+        **sizes,
         texts=manifest.texts,
         licence=manifest.collection.get("licence"),
         overwrite=overwrite,
@@ -470,17 +417,14 @@ def replay_topics(
         f"{config}/{split}"
         for config, splits in manifest.configs.items()
         for split, entry in splits.items()
-        if not holds_triples(config) and entry.digest != rebuilt.configs[config][split].digest
+        if entry.rows and not holds_triples(config)
+        if entry.digest != rebuilt.configs[config][split].digest
     ]
     return rebuilt, differing
 
 
 def _given_tests(dataset: Dataset) -> frozenset[str] | None:
-    """Return the test queries that a build was given, from its test splits.
-
-    Raises:
-        UsageError: if it kept only a part of them.
-    """
+    """Return the test queries that a build was given; refuse one that kept a part of them."""
     manifest = dataset.manifest
     if "test_queries" not in manifest.parameters:
         return None
@@ -489,23 +433,12 @@ def _given_tests(dataset: Dataset) -> frozenset[str] | None:
             f"{dataset.folder} holds a small part of the test queries that it was built with "
             "(--nano), so its topics cannot be made again; build it with their file"
         )
-    takers = [name for name in manifest.shifts if SHIFTS[name].takes_tests]
     return frozenset(
         row.query_id
-        for name in takers
-        for config in SHIFTS[name].configs
-        for row in dataset.rows(config, "test")
-    )
-
-
-def _set_aside(dataset: Dataset, query_ids: Sequence[str]) -> frozenset[str]:
-    """Return the queries that the topics of a build did not count; see `cluster_queries`."""
-    given = _given_tests(dataset) or frozenset()
-    return given | sample_validation(
-        query_ids,
-        size=dataset.manifest.parameters["validation_size"],
-        seed=dataset.manifest.parameters["seed"],
-        reserved=given,
+        for name in manifest.shifts
+        if SHIFTS[name].takes_tests
+        for rows in dataset.test_sets(SHIFTS[name]).values()
+        for row in rows
     )
 
 
@@ -514,7 +447,7 @@ class Verified:
     """The result of embedding the queries of published topics again.
 
     Attributes:
-        queries: the number of queries.
+        queries: their number.
         same_bytes: whether the embeddings equal those of the build, byte by byte.
         same_encoder: whether the encoder is the build's.
         disagreements: query_id -> margin between its two nearest published centroids, for the
@@ -563,8 +496,7 @@ def verify_topics(
     elsewhere = np.flatnonzero(labels != topics.clustering.labels)
     return Verified(
         queries=len(embeddings.query_ids),
-        same_bytes=embeddings.sha256 == topics.parameters["embedding"]["sha256"],
-        same_encoder=_same_encoder(embeddings, topics),
+        **_sameness(embeddings, topics),
         disagreements={embeddings.query_ids[row]: float(margins[row]) for row in elsewhere},
     )
 
@@ -574,8 +506,7 @@ class Retrained:
     """The result of making published topics again from the texts.
 
     Attributes:
-        same_bytes: whether the embeddings equal those of the build, byte by byte.
-        same_encoder: whether the encoder is the build's.
+        same_bytes, same_encoder: see `Verified`.
         identical: whether every query is in its published cluster.
         regrouped: share of the queries whose topic changes, when each new topic is named after
             the published topic with which it shares most queries.
@@ -608,7 +539,11 @@ def retrain_topics(
     """
     dataset = open_dataset(published)
     topics, embeddings = _embed_again(dataset, collection, encoder, progress)
-    settings = topics.parameters["clustering"]
+    settings, built = topics.parameters["clustering"], dataset.manifest.parameters
+    given = _given_tests(dataset) or frozenset()
+    validation = sample_validation(
+        embeddings.query_ids, size=built["validation_size"], seed=built["seed"], reserved=given
+    )
     again = cluster_queries(
         embeddings.query_ids,
         embeddings.vectors,
@@ -616,7 +551,7 @@ def retrain_topics(
         iterations=settings["iterations"],
         seed=settings["seed"],
         target=settings["target"],
-        set_aside=_set_aside(dataset, embeddings.query_ids),
+        set_aside=given | validation,
         progress=progress,
     )
     old, new = topics.clustering.labels_by_query(), again.labels_by_query()
@@ -628,8 +563,7 @@ def retrain_topics(
             kept[mine] = count
             taken.add(theirs)
     return Retrained(
-        same_bytes=embeddings.sha256 == topics.parameters["embedding"]["sha256"],
-        same_encoder=_same_encoder(embeddings, topics),
+        **_sameness(embeddings, topics),
         identical=bool(np.array_equal(again.labels, topics.clustering.labels)),
         regrouped=1 - sum(kept.values()) / len(old),
     )
@@ -656,6 +590,9 @@ def _embed_again(
     return topics, embeddings
 
 
-def _same_encoder(embeddings: Embeddings, topics: PublishedTopics) -> bool:
+def _sameness(embeddings: Embeddings, topics: PublishedTopics) -> dict[str, bool]:
     settings: Mapping[str, Any] = topics.parameters["embedding"]
-    return bool(embeddings.facts["encoder_sha256"] == settings["encoder_sha256"])
+    return {
+        "same_bytes": embeddings.sha256 == settings["sha256"],
+        "same_encoder": embeddings.facts["encoder_sha256"] == settings["encoder_sha256"],
+    }

@@ -32,10 +32,10 @@ import pyarrow.compute as pc
 
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.data import Collection, QrelColumns, QueryColumns, read_test_folder, sha256_of
+from msshift_bench.dataset_builders.clusters import embed_for_groups
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import squared_distances
-from msshift_bench.dataset_builders.topics import embed_for_groups
 from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.plumbing import Progress, in_parallel, silent, slices
 from msshift_bench.records import OTHERS, Grouping, Qrel, Row
@@ -313,9 +313,8 @@ def resample_training(
     rule: str = "nearest",
     test_sets: Sequence[str | Path],
     sizes: Sequence[int],
-    encoder: str | None = None,
-    pooling: str | None = None,
     progress: Progress = silent,
+    **encoding: str | None,
 ) -> tuple[Cut, ...]:
     """Make the interpolation and the extrapolation training set of every size.
 
@@ -328,9 +327,8 @@ def resample_training(
         test_sets: folders of test queries, at least one: ``queries.tsv`` and ``qrels.tsv``, whose
             judgements may be graded. Several are one test set together.
         sizes: training queries of each set, 1 or more.
-        encoder: see `embed_for_groups`.
-        pooling: see `embed_for_groups`.
         progress: called with ``(stage, done, total)``.
+        **encoding: ``encoder`` and ``pooling``; see `embed_for_groups`.
 
     Returns:
         A shift per size, the smallest first, e.g. ``restrain-14k``.
@@ -355,13 +353,8 @@ def resample_training(
             f"{2 * max(sizes):,}, and {len(ids):,} have a relevant passage and do not validate; "
             f"ask for at most {len(ids) // 2:,}"
         )
-    embeddings = embed_for_groups(
-        _together(trainable, tests),
-        collection,
-        encoder=encoder,
-        pooling=pooling,
-        progress=progress,
-    )
+    queried = _together(trainable, tests)
+    embeddings = embed_for_groups(queried, collection, progress=progress, **encoding)
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
     near = order_by_nearness(
         embeddings.vectors[[row_of[f"{_TRAIN}{query_id}"] for query_id in ids]],

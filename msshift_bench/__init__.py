@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         add_split_leakage as add_split_leakage,
     )
     from msshift_bench.dataset_builders.build import build_dataset as build_dataset
-    from msshift_bench.dataset_builders.release import import_official as import_official
+    from msshift_bench.dataset_builders.build import import_official as import_official
     from msshift_bench.dataset_builders.triples import add_triples as add_triples
     from msshift_bench.dataset_builders.typos import import_variants as import_variants
     from msshift_bench.dataset_builders.typos import make_variants as make_variants
@@ -123,7 +123,7 @@ _HOME_OF = {
     "group_similarity": "similarity",
     "GroupSimilarity": "similarity",
     "hydrate_dataset": "dataset_builders.write",
-    "import_official": "dataset_builders.release",
+    "import_official": "dataset_builders.build",
     "import_variants": "dataset_builders.typos",
     "IndicatorOptions": "similarity",
     "INDICATORS": "similarity",

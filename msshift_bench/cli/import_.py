@@ -82,7 +82,7 @@ def import_(
     Example: `msshift import CharacterBERT-DR --out published.tsv`
     """
     from msshift_bench.data import holds_manifest
-    from msshift_bench.dataset_builders.release import import_official
+    from msshift_bench.dataset_builders.build import import_official
     from msshift_bench.dataset_builders.typos import holds_variants
 
     always = {"sources", "table_format", "out"}

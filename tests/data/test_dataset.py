@@ -24,8 +24,7 @@ from msshift_bench.data import (
     rows_digest,
     verify_dataset,
 )
-from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.errors import (
     DataError,
     IntegrityError,

@@ -23,8 +23,7 @@ from msshift_bench.data import (
     read_manifest,
     verify_dataset,
 )
-from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import UsageError

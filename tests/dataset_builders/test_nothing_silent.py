@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.data import load_triples, open_collection, open_dataset
-from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError
 from tests.conftest import Command, WriteFolder

@@ -21,8 +21,7 @@ from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders import write
 from msshift_bench.dataset_builders.audit import add_split_leakage
-from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.dataset_builders.write import Amendment, hydrate_dataset
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError, UsageError

@@ -17,8 +17,7 @@ from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.data import open_dataset
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.digests import ContentDigest, sha256_of
-from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.mini.generator import passages
 from msshift_bench.runs import find_run_sets

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.shifts import SIZED, get_shift
 from tests.support.board_digests import data_digest

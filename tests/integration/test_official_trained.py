@@ -11,7 +11,7 @@ from benchmarks.support.fabricated import write_system
 from benchmarks.support.tiny_recipes import NEURAL, tiny_recipe
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import import_official
 from msshift_bench.errors import UsageError
 from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.leaderboard.gate import check_entry

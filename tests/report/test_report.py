@@ -23,8 +23,7 @@ from benchmarks.support.synthetic_entries import DATA, scored_report
 from msshift_bench.analysis import MEAN_OF_SYSTEMS, analyse_run_sets, say_link
 from msshift_bench.cli import app
 from msshift_bench.data import open_collection, open_dataset
-from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Result, Settings, evaluate_run_sets, losses_of, parse_measure
 from msshift_bench.output import pictures

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msshift_bench import mini
 from msshift_bench.arrays import Vectors
 from msshift_bench.data import QueryColumns, open_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import import_official
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import (

@@ -13,7 +13,7 @@ import pytest
 
 from msshift_bench import mini
 from msshift_bench.data import open_dataset
-from msshift_bench.dataset_builders.release import import_official
+from msshift_bench.dataset_builders.build import import_official
 from msshift_bench.errors import CollectionError, DataError
 from msshift_bench.leakage import find_leakage
 from msshift_bench.records import Qrel, Query
