@@ -96,6 +96,10 @@ def run_baseline(
         MissingError: if the system's libraries are not installed, or there is no GPU although the
             recipe's precision needs one.
         DataError: if the data, or an extra test set, fails a check.
+
+    Example:
+        >>> run_baseline("bm25", ["length"], collection="mini:300", out="made")
+        [PosixPath('made/bm25/length.run.gz')]
     """
     jobs = jobs_of(
         _replicates(system, seeds, options, name),

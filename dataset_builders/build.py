@@ -115,6 +115,13 @@ def build_dataset(
         NotFoundError: if there is no file of test queries.
         CollectionError: if the queries, the qrels or the file of test queries are malformed.
         DataError: if a group is too small.
+
+    Example:
+        >>> manifest = build_dataset("mini:300", ["length"], "built")
+        >>> list(manifest.configs)
+        ['length', 'length-short', 'length-long']
+        >>> len(load_dataset("built", "length-short", split="train"))
+        135
     """
     options = options or {}
     if not shifts:

@@ -81,6 +81,11 @@ def import_official(
         UsageError: if a collection is needed and not given, two sources hold the same shift, or
             the folder must not be replaced.
         DataError: if a file fails a check, or the collection holds no query of the releases.
+
+    Example:
+        >>> manifest = import_official(["ms-marco-shift"], "official")
+        >>> manifest.edition, list(manifest.shifts)
+        ('official-2022', ['topics', 'wh-words', 'length'])
     """
     if collection is not None:
         collection = open_collection(collection)

@@ -36,6 +36,11 @@ def verify_dataset(
     Raises:
         NotFoundError: if there is no built data set.
         IntegrityError: if the manifest itself cannot be read.
+
+    Example:
+        >>> manifest, findings = verify_dataset("msshift")
+        >>> manifest.data_version, findings
+        ('2.0.0', [])
     """
     dataset = open_dataset(data)
     folder, manifest = dataset.folder, dataset.manifest

@@ -205,6 +205,13 @@ def evaluate_run_sets(
         RunError: if a run file is missing or malformed, was made on other data or is that of
             another model (all unless allowed), or answers no test query of a group.
         DataError: if no test query has a label, or none is left to count.
+
+    Example:
+        >>> result = evaluate_run_sets("runs", "msshift", ["length"])
+        >>> for loss in result.figures.where(figure="rel_loss", group="short"):
+        ...     print(f"{loss.system} {loss.value:.2f}, 95%: {loss.low:.2f} to {loss.high:.2f}")
+        dense 0.62, 95%: 0.42 to 0.82
+        sparse 0.53, 95%: 0.23 to 0.83
     """
     settings, checks = settings or Settings(), Checks(allow=allow)
     scores = read_scores(runs, data, shifts, settings, checks, progress)
@@ -386,6 +393,12 @@ def compare_run_sets(
         NotFoundError: as in `evaluate_run_sets`.
         RunError: as in `evaluate_run_sets`; also if two systems' runs are of different passages
             (unless allowed).
+
+    Example:
+        >>> result = compare_run_sets(["runs/dense", "runs/sparse"], shifts=["length"])
+        >>> lead = result.figures.first(figure="rel_loss", against="sparse", group="mean")
+        >>> print(f"{lead.system} - {lead.against}: {lead.value:+.2f}, p = {lead.p:.2f}")
+        dense - sparse: -0.15, p = 0.21
     """
     settings, checks = settings or Settings(), Checks(allow=allow)
     folders = [runs] if isinstance(runs, str | Path) else list(runs)

@@ -74,6 +74,13 @@ class Result:
         layout: makes the tables of the figures, as some options want them.
         scores: the per-query scores that it rests on.
         facts: further JSON values that are no figures.
+
+    Example:
+        >>> result = evaluate_run_sets("runs", shifts=["length"])
+        >>> [table.title for table in result.tables()]
+        ['Query length (length), MRR@10 x 100']
+        >>> result.figures.names("group"), result.per_query().num_rows
+        (['short', 'long', 'mean'], 424)
     """
 
     kind: str

@@ -67,6 +67,12 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
         UsageError: if the config is a whole shift, which has no test split of its own.
         NotFoundError: if there is no built data set, or no such file.
         CollectionError: if the qrels are malformed.
+
+    Example:
+        >>> qrels = open_test_set({"q1": {"d1": 1}, "q2": {"d7": 2}})
+        >>> short = open_test_set("length-short", "msshift")
+        >>> list(qrels.judged), len(short.judged)
+        (['q1', 'q2'], 44)
     """
     if isinstance(source, TestSet):
         return source
@@ -178,6 +184,13 @@ def score_runs(
         UsageError: if a run is given twice, or a measure is no mean over the same queries for runs
             that are compared.
         DataError: if no query is left to count.
+
+    Example:
+        >>> result = score_runs(["my.run"], "qrels.txt", Settings("RR@10 R@10"))
+        >>> for score in result.figures.where(figure="score"):
+        ...     print(score.measure, score.value, score.queries)
+        RR@10 0.75 2
+        R@10 0.75 2
     """
     settings, judged = settings or Settings(), open_test_set(test_set, data)
     checks = Checks(judged.data, allow)

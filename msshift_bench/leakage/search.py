@@ -118,6 +118,12 @@ def find_leakage(
             string, or a query there has no text or two.
         DataError: if a query that is in both sets has two texts, or one has no token.
         UsageError: if an option makes no sense, or the training queries are a pipe.
+
+    Example:
+        >>> found = find_leakage("train.tsv", {"8": "Who is pope?", "9": "how old is rome"})
+        >>> for pair in found.pairs:
+        ...     print(pair.train_id, pair.test_id, pair.tier)
+        1 8 same-normalised
     """
     least = THRESHOLDS.get(encoder, THRESHOLDS[""]) if threshold is None else threshold
     if not 0 < least <= 1:

@@ -293,6 +293,15 @@ def review_leakage(
         UsageError: if nothing is judged, or for precision.
         NotFoundError: if a file of ids does not exist.
         CollectionError: if it is malformed.
+
+    Example:
+        >>> result = review_leakage(read_annotations(["ada.csv", "ben.csv"]))
+        >>> for row in result.figures.where(figure=("leaking_pairs", "other_pairs")):
+        ...     print(row.figure, row.slice, row.value)
+        leaking_pairs all 2
+        other_pairs all 0
+        >>> len(result.facts["disputed"])
+        1
     """
     _check_precision(precision)
     if not annotations.verdicts:

@@ -77,6 +77,12 @@ def draw_result(result: Result, path: str | Path) -> None:
     Raises:
         UnknownNameError: if its name ends on no format.
         MissingExtraError: if matplotlib is not installed.
+
+    Example:
+        >>> result = evaluate_run_sets("runs", shifts=["length"])
+        >>> draw_result(result, "losses.svg")
+        >>> Path("losses.svg").read_text().startswith("<?xml")
+        True
     """
     plot_format = check_plot(path)
     from matplotlib.figure import Figure as Drawing

@@ -111,6 +111,11 @@ def read_run(
         NotFoundError: if there is no such file.
         UsageError: if the source is nothing that can be read as a run.
         UnknownNameError: if the format is not a known one.
+
+    Example:
+        >>> run = read_run("my.run")
+        >>> run["q2"], list(run["q1"])
+        ({'d8': 5.0}, ['d3', 'd1'])
     """
     with _open_parts(source, format, "trec") as (parts, files):
         lines: list[Lines] = []
@@ -180,6 +185,13 @@ def validate_run(
     Raises:
         NotFoundError: if there is no such file.
         UsageError: as in `judge_run`.
+
+    Example:
+        >>> validate_run("my.run").ok
+        True
+        >>> report = validate_run({"q1": {"d1": float("nan"), "d2": 1.0}})
+        >>> report.error_count, report.errors[0].code
+        (1, 'score-nan')
     """
     run, findings = _judge(source, judgements, tie_policy, format, strict=strict)
     return RunValidation(

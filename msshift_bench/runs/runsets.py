@@ -199,6 +199,14 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
         NotFoundError: if a folder does not exist.
         UsageError: if a folder holds no run set, or two files claim one place in it.
         RunError: if a folder holds a run that has no place in a run set; it says the nearest.
+
+    Example:
+        >>> for run_set in find_run_sets("runs"):
+        ...     print(run_set.system, run_set.shift.name, len(run_set.files))
+        dense wh-words 3
+        sparse wh-words 3
+        dense length 2
+        sparse length 2
     """
     folders: dict[Path, Path] = {}
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):

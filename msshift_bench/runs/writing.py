@@ -54,6 +54,11 @@ def write_run(
         RunError: if the file would not read back: an id or the tag is no string, is empty, holds
             white space or is no Unicode text, a score is not finite or no number, or a query stands
             twice.
+
+    Example:
+        >>> write_run("best.run.gz", {"q1": {"d3": 9.5, "d1": 8.75}}, tag="mine")
+        >>> read_run("best.run.gz")
+        {'q1': {'d3': 9.5, 'd1': 8.75}}
     """
     path = Path(path)
     if path.suffix in (".bz2", ".xz", ".zst"):

@@ -63,6 +63,12 @@ def detectable_rel_loss(
 
     Raises:
         UsageError: if a number is out of range.
+
+    Example:
+        >>> for queries in (100, 1000):
+        ...     print(round(detectable_rel_loss(queries), 3))
+        0.177
+        0.056
     """
     if queries < 0:
         raise UsageError(f"the number of test queries is at least 0, not {queries}")
