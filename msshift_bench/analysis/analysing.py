@@ -190,8 +190,9 @@ def link_losses(
                 "shift"
             )
         )
+        counts = counts or f"there is no similarity whose slice is one of {', '.join(GROUP_SPLITS)}"
         raise DataError(
-            f"a link takes at least {FEWEST_GROUPS} groups, and {counts or 'there are none'}; "
+            f"a link takes at least {FEWEST_GROUPS} groups, and {counts}; "
             "analyse a shift with more groups, or several shifts at once"
         )
     claims = [claim for link in links for claim in link_claims(link)]

@@ -76,6 +76,7 @@ def evaluate_also_tests(
     Raises:
         UsageError: if a measure has no mean, a name cannot be a folder's, or some test sets hold
             variants and others do not.
+        UnknownNameError: for an unknown shift or allowance.
         NotFoundError: if a folder or a file does not exist, or no system has runs for a test set.
         CollectionError: if queries, judgements or variants are malformed.
         DataError: if no variant is of a test query of a shift, or none counts.

@@ -195,7 +195,8 @@ def evaluate_run_sets(
         progress: called with the number of run files done.
 
     Returns:
-        Every system's figures on every group and on average; see `Figure`.
+        Every system's figures on every group and on average: ``avg_in``, ``out`` and ``loss`` on
+        the measure's scale, not times 100, and ``rel_loss``, a fraction of Avg In; see `Figure`.
 
     Raises:
         UnknownNameError: for an unknown shift or allowance.

@@ -175,7 +175,8 @@ def score_runs(
         allow: what not to refuse, some of `ALLOWANCES`.
 
     Returns:
-        The mean of every measure for every run; of a count, such as ``NumRet``, the sum.
+        The mean of every measure for every run, on the measure's scale (mostly 0 to 1, not times
+        100); of a count, such as ``NumRet``, the sum.
 
     Raises:
         RunError: if a run is malformed, answers no query of the test set, or was made on other
@@ -184,6 +185,9 @@ def score_runs(
         UsageError: if a run is given twice, or a measure is no mean over the same queries for runs
             that are compared.
         DataError: if no query is left to count.
+        UnknownNameError: for an unknown config, allowance or run format.
+        NotFoundError: if there is no such run, qrels file or data set.
+        CollectionError: if the qrels are malformed.
 
     Example:
         >>> result = score_runs(["my.run"], "qrels.txt", Settings("RR@10 R@10"))

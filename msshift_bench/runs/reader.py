@@ -174,17 +174,20 @@ def validate_run(
 
     Args:
         source: as in `read_run`.
-        judgements: the test set; without it, query ids are not checked.
-        tie_policy: under ``rank``, warnings about ranks are errors.
+        judgements: the test set, a `msshift_bench.runs.Judgements`; without it, query ids are not
+            checked.
+        tie_policy: one of `TIE_POLICIES`; under ``rank``, warnings about ranks are errors.
         format: one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
 
     Returns:
-        Errors and warnings, and what was read.
+        Errors and warnings, and what was read; `RunValidation.ok` says whether there is no error.
 
     Raises:
         NotFoundError: if there is no such file.
-        UsageError: as in `judge_run`.
+        UsageError: if the source is nothing that can be read as a run, or has no ranks although
+            the tie policy is ``rank``.
+        UnknownNameError: if the tie policy or the format is not a known one.
 
     Example:
         >>> validate_run("my.run").ok

@@ -144,7 +144,7 @@ def group_similarity(
             ``models``, ``seed``, ``progress``; see `IndicatorOptions`.
 
     Returns:
-        One value per group, in the shift's order.
+        One value per group, in the shift's order; for their range see `set_similarity`.
 
     Raises:
         UnknownNameError: if there is no such shift, indicator or split.
@@ -232,7 +232,9 @@ def set_similarity(
             ``models``, ``seed``, ``progress``; see `IndicatorOptions`.
 
     Returns:
-        The value.
+        The value: 0 to 1 for ``weighted-jaccard``, ``unseen-words`` and ``overlap``, a cosine of -1
+        to 1 for ``mean-cosine`` and ``nearest-query``, and the mean of a model's dot products for
+        ``model-based``. `Indicator.higher` says whether a higher one means nearer or farther.
 
     Raises:
         UnknownNameError: if there is no such indicator.

@@ -162,8 +162,7 @@ class Figures(Sequence[Figure]):
             UnknownNameError: if there is no such column.
         """
         for name in names:
-            if name not in Figure._fields:
-                raise UnknownNameError("column of figures", name, Figure._fields)
+            _check_column(name)
         wanted = [
             (Figure._fields.index(name), value if isinstance(value, tuple) else (value,))
             for name, value in names.items()
@@ -173,19 +172,35 @@ class Figures(Sequence[Figure]):
         )
 
     def first(self, **names: object) -> Figure | None:
-        """Return the first figure with these names; `None` if there is none."""
+        """Return the first figure with these names, see `where`; `None` if there is none."""
         return next(iter(self.where(**names)), None)
 
     def each(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Figures]]:
-        """Yield the values of the columns `names` with their figures, in the order of the first."""
+        """Yield the values of the columns `names` with their figures, in the order of the first.
+
+        Raises:
+            UnknownNameError: if there is no such column.
+        """
+        for name in names:
+            _check_column(name)
         parts: dict[tuple[Any, ...], list[Figure]] = {}
         for row in self.rows:
             parts.setdefault(tuple(getattr(row, name) for name in names), []).append(row)
         return ((values, Figures(rows)) for values, rows in parts.items())
 
     def names(self, column: str) -> list[Any]:
-        """Return the values of a column, each once, in the order of the figures."""
+        """Return the values of a column, each once, in the order of the figures.
+
+        Raises:
+            UnknownNameError: if there is no such column.
+        """
+        _check_column(column)
         return list(dict.fromkeys(getattr(row, column) for row in self.rows))
+
+
+def _check_column(name: str) -> None:
+    if name not in Figure._fields:
+        raise UnknownNameError("column of figures", name, Figure._fields)
 
 
 def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
