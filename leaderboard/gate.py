@@ -481,8 +481,8 @@ def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
         for shift, scores in entry.scores.items():
             columns = [v for run in scores.runs.values() for v in run.scores.values()]
             values = np.concatenate(columns)
-            others = earlier.setdefault((board, shift), [])
-            for owner, known in others:
+            earlier_scores = earlier.setdefault((board, shift), [])
+            for owner, known in earlier_scores:
                 differing = np.mean(known != values) if len(known) == len(values) else 1.0
                 if owner == name or differing > _MOST_DIFFERING:
                     continue
@@ -492,7 +492,7 @@ def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
                 code = "same-scores" if not differing else "near-scores"
                 severity = _SEVERITIES.get(code, "error")
                 yield Finding(code, message, str(entry.folder), 0, fix, severity)
-            others.append((name, values))
+            earlier_scores.append((name, values))
 
 
 def _changes(base: Path, root: Path) -> Iterator[Finding]:

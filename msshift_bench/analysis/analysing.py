@@ -124,8 +124,8 @@ def analyse_run_sets(
     similarities = [
         similarity
         for shift in dict.fromkeys(part.shift_name for part in scores)
-        for indicator, taken in chosen.items()
-        for similarity in group_similarity(data, shift, indicator, split=split, **taken)
+        for indicator, its_options in chosen.items()
+        for similarity in group_similarity(data, shift, indicator, split=split, **its_options)
     ]
     return analyse_report(report, similarities, split=split, bins=bins)
 
@@ -343,8 +343,8 @@ def _query_claims(
             in_order = _in_order(similarity.per_query, group, scores.ids_of(group))
             values.setdefault((similarity.shift, similarity.indicator), {})[group] = in_order
     for (shift, indicator), of_groups in values.items():
-        named = Figure("", shift=shift, against=indicator)
-        yield from map(Claim, distribution(named, of_groups))
+        of_indicator = Figure("", shift=shift, against=indicator)
+        yield from map(Claim, distribution(of_indicator, of_groups))
     for measure in measures:
         for (shift, indicator), of_groups in values.items():
             yield from query_claims(indicator, trained[shift], measure, of_groups, bins=bins)
@@ -378,11 +378,11 @@ def _plans(scores: Scores, measure: Measure) -> Iterator[Figure]:
         known = None if loss is None else loss.uncertainty()
         if known is not None:
             errors[group] = known
-    named = Figure("", shift=scores.shift_name, system=scores.system, measure=measure.name)
+    of_system = Figure("", shift=scores.shift_name, system=scores.system, measure=measure.name)
     mean = np.mean([error.trained.scale**2 for error in errors.values()] or [0.0])
     seeds = len(scores.seeds)
     for group, error in errors.items():
-        row = named._replace(group=group, queries=len(scores.groups[group]))
+        row = of_system._replace(group=group, queries=len(scores.groups[group]))
         error = replace(error, trained=error.trained._replace(scale=float(mean) ** 0.5))
         yield row._replace(figure="detectable", value=detectable_loss(error), seeds=seeds)
         for planned in _PLANNED_SEEDS if seeds > 1 else ():

@@ -377,9 +377,9 @@ class Checks:
 
         Such a difference counts other seeds of what came after, and no other pre-training.
         """
-        made = [[self.sidecar(file) for file in part.files] for part in (first, second)]
-        names = {sidecar.baseline for part in made for sidecar in part}
-        starts = [{sidecar.start for sidecar in part} for part in made]
+        sidecars = [[self.sidecar(file) for file in part.files] for part in (first, second)]
+        names = {sidecar.baseline for part in sidecars for sidecar in part}
+        starts = [{sidecar.start for sidecar in part} for part in sidecars]
         is_one_baseline = len(names) == 1 and "" not in names
         return is_one_baseline and starts[0] != starts[1] and min(map(len, starts)) == 1
 
@@ -394,9 +394,10 @@ class Checks:
         lacking = {seed for seed, _ in scores.missing_files}
         if scores.missing_files and scores.shift:
             trained = scores.shift.training_of("; ".join(scores.missing_runs))
-            whole = [str(seed) for seed in scores.seeds if seed not in lacking]
-            alone = f"seed {' and '.join(whole)} alone can be evaluated: move the others' folders"
-            doubts.append(f"{name}: no run {trained}" + (f"; {alone}" if whole else ""))
+            complete_seeds = [str(seed) for seed in scores.seeds if seed not in lacking]
+            seeds = " and ".join(complete_seeds)
+            alone = f"seed {seeds} alone can be evaluated: move the others' folders"
+            doubts.append(f"{name}: no run {trained}" + (f"; {alone}" if complete_seeds else ""))
         remarks = Counter(remark for run in scores.runs.values() for remark in run.remarks)
         for remark, count in remarks.items():
             whose = f" ({count} of {len(scores.runs)} run files)" if len(scores.runs) > 1 else ""
@@ -488,7 +489,7 @@ def _identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, Scor
     seen: dict[str, list[ScoredRun]] = {}
     for run in runs:
         alike = seen.setdefault(run.report.documents, [])
-        first = next((other for other in alike if _is_same(run, other)), None)
+        first = next((earlier for earlier in alike if _is_same(run, earlier)), None)
         if first is None:
             alike.append(run)
         else:

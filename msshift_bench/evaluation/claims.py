@@ -111,11 +111,13 @@ def estimates_of(
     if averaged == "pooled":
         inside, out = (np.concatenate(side, axis=1) for side in zip(*sides.values(), strict=True))
         mask = None if kept is None else np.concatenate([kept[counted[group]] for group in sides])
-        whole = _figures((inside, out), training, "", measure, mask)
+        average_figures = _figures((inside, out), training, "", measure, mask)
     else:
         first = next(iter(groups.values()))
-        whole = {name: average(of_group[name] for of_group in groups.values()) for name in first}
-    return {**groups, whole_of(averaged): whole}
+        average_figures = {
+            name: average(of_group[name] for of_group in groups.values()) for name in first
+        }
+    return {**groups, whole_of(averaged): average_figures}
 
 
 def _figures(
@@ -144,13 +146,13 @@ def loss_claims(
         averaged: a key of `stats.AVERAGES`.
         label: the label of the queries, if they are a slice.
     """
-    named = _named(scores, measure)._replace(slice=label)
+    of_system = _named(scores, measure)._replace(slice=label)
     groups = estimates_of(scores, measure, counted, averaged)
     seeds = len(scores.seeds) if scores.trained_per_group else None
     sizes = {group: len(queries) for group, queries in counted.items()}
     total = sum(sizes[group] for group in groups if group in sizes)
     for group, figures in groups.items():
-        row = named._replace(group=group, seeds=seeds, queries=sizes.get(group, total))
+        row = of_system._replace(group=group, seeds=seeds, queries=sizes.get(group, total))
         over = "systems x groups" if group in sizes else "systems"
         for figure, estimate in figures.items():
             tested = figure == "rel_loss"
@@ -201,19 +203,19 @@ def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints])
     documents, or against them; they are there only where that matters. ``missing`` counts the
     queries of a group that run files lack, over all models.
     """
-    named = _named(scores, measure)
+    of_system = _named(scores, measure)
     for model in scores.models:
         runs = [run for (name, _), run in scores.runs.items() if name == model]
         training = FIXED if model == FOR_ALL else scores.system
         seeds = None if model == FOR_ALL else len(runs)
         for group, queries in counted.items():
-            row = named._replace(group=group, model=model, queries=len(queries), seeds=seeds)
+            row = of_system._replace(group=group, model=model, queries=len(queries), seeds=seeds)
             estimate = Estimate.mean(scores.of(measure.name, [model], queries), training, group)
             yield Claim(row._replace(figure="model_score"), estimate, bounds=measure.bounds)
             yield from _bounds(row, runs, queries)
     for group, queries in scores.groups.items():
         missing = sum(int(run.missing[queries].sum()) for run in scores.runs.values())
-        yield Claim(named._replace(figure="missing", group=group, value=missing))
+        yield Claim(of_system._replace(figure="missing", group=group, value=missing))
 
 
 def _bounds(row: Figure, runs: Sequence[ScoredRun], queries: Ints) -> Iterator[Claim]:
@@ -259,7 +261,7 @@ def pair_claims(
         name: estimates_of(scores, measure, counted, averaged) for name, scores in systems.items()
     }
     sizes = {group: len(queries) for group, queries in counted.items()}
-    whole = sum(sizes.values())
+    all_queries = sum(sizes.values())
     pairs = list(itertools.combinations(systems, 2))
     if reference is not None:
         pairs = [(name, reference) for name in systems if name != reference]
@@ -275,7 +277,7 @@ def pair_claims(
                 row = _named(systems[name], measure)._replace(
                     figure=figure,
                     group=group,
-                    queries=sizes.get(group, whole),
+                    queries=sizes.get(group, all_queries),
                     seeds=_seeds(systems[name]),
                 )
                 yield Claim(row, estimate, bounds=_bounds_of(figure, measure))
@@ -287,7 +289,7 @@ def pair_claims(
                     figure=figure,
                     against=second,
                     group=group,
-                    queries=sizes.get(group, whole),
+                    queries=sizes.get(group, all_queries),
                     seeds=min((count for count in seeds if count is not None), default=None),
                 )
                 difference = None if estimate is None or term is None else estimate - term
@@ -344,7 +346,7 @@ def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Cl
         measure: the measure.
         queries: positions of the queries that count.
     """
-    named = _named(scores, measure)
+    of_system = _named(scores, measure)
     complete = scores.complete_models
     chosen = {model: [model] for model in scores.models}
     chosen |= {MEAN: complete} if len(complete) > 1 else {}
@@ -352,7 +354,7 @@ def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Cl
         values = scores.of(measure.name, models, queries)
         values = values[:, np.isfinite(values).all(axis=0)]
         training = FIXED if model == FOR_ALL else scores.system
-        row = named._replace(figure="score", model=model, queries=values.shape[1])
+        row = of_system._replace(figure="score", model=model, queries=values.shape[1])
         row = row._replace(seeds=None if model == FOR_ALL else len(values))
         mean = Estimate.mean(values, training, scores.test)
         yield Claim(row, mean, bounds=measure.bounds)
@@ -372,13 +374,13 @@ def drop_claims(
     complete = scores.complete_models
     if len(complete) < 2:
         return
-    whole = everything.of(measure.name, [FOR_ALL], queries)
+    reference_scores = everything.of(measure.name, [FOR_ALL], queries)
     values = scores.of(measure.name, complete, queries)
-    valued = np.isfinite(whole).all(axis=0) & np.isfinite(values).all(axis=0)
+    valued = np.isfinite(reference_scores).all(axis=0) & np.isfinite(values).all(axis=0)
     row = _named(scores, measure)._replace(figure="drop", model=MEAN, against=everything.system)
     row = row._replace(queries=int(valued.sum()), seeds=len(values))
     drop = rel_loss(
-        Estimate.mean(whole[:, valued], FIXED, scores.test),
+        Estimate.mean(reference_scores[:, valued], FIXED, scores.test),
         Estimate.mean(values[:, valued], scores.system, scores.test),
         measure.sign,
     )
@@ -495,28 +497,30 @@ def left_out_claims(
             f"{len(rest):,} of the {len(ids):,} of {scores.system} leaked ({first_ids(rest)}); "
             "search these, too, with 'msshift leakage find'"
         )
-    kept = np.array([name not in without.query_ids for name in scores.query_ids], np.bool_)
+    is_kept = np.array([name not in without.query_ids for name in scores.query_ids], np.bool_)
     everything = estimates_of(scores, measure, counted, averaged)
     groups = [group for group in everything if group in counted]
     for group in groups:
-        if not kept[counted[group]].any():
+        if not is_kept[counted[group]].any():
             name = f"{scores.shift.name}-{group}" if scores.shift else group
             raise DataError(f"every test query of {name} leaked; no score is left")
-    of_kept = estimates_of(scores, measure, counted, averaged, kept)
+    of_kept = estimates_of(scores, measure, counted, averaged, is_kept)
     sizes = {group: len(counted[group]) for group in groups}
-    leaked = {group: int((~kept[counted[group]]).sum()) for group in groups}
+    leaked = {group: int((~is_kept[counted[group]]).sum()) for group in groups}
     if len(groups) < 2:
         everything = {group: everything[group] for group in groups}
     for figure in ("avg_in", "out", "rel_loss", "score"):
         for group, figures in everything.items():
-            whole, part = figures.get(figure), of_kept[group].get(figure)
-            if whole is None or part is None:
+            estimate, kept_estimate = figures.get(figure), of_kept[group].get(figure)
+            if estimate is None or kept_estimate is None:
                 continue
             queries = sizes.get(group, sum(sizes.values()))
             gone = leaked.get(group, sum(leaked.values()))
             row = _named(scores, measure)._replace(figure=figure, group=group)
-            named = row._replace(slice="not leaked", value=part.value, queries=queries - gone)
-            yield Claim(named)
+            of_kept_queries = row._replace(
+                slice="not leaked", value=kept_estimate.value, queries=queries - gone
+            )
+            yield Claim(of_kept_queries)
             row = row._replace(slice="all minus not leaked", queries=queries)
             over = "systems x groups" if group in sizes else "systems"
-            yield Claim(row, whole - part, _family(row, over))
+            yield Claim(row, estimate - kept_estimate, _family(row, over))

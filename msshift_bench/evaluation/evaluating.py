@@ -112,8 +112,8 @@ def read_scores(
     run_sets = find_run_sets(folders)
     selected = [run_set for run_set in run_sets if not wanted or run_set.shift.name in wanted]
     if not selected:
-        held = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
-        raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {held}")
+        present = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
+        raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {present}")
     return score_run_sets(selected, open_dataset(data), settings, checks, progress)
 
 
@@ -529,10 +529,10 @@ def _ranks(figures: Figures) -> list[Figure]:
     ranges = rank_ranges([system for system in order if system in replicated], apart)
     ranks = []
     for system in order:
-        named = next(row for row in wholes if row.system == system)
-        rank = Figure("rank", shift=named.shift, system=system, measure=named.measure)
+        rel_loss = next(row for row in wholes if row.system == system)
+        rank = Figure("rank", shift=rel_loss.shift, system=system, measure=rel_loss.measure)
         if system in ranges:
             place = ranges[system]
             rank = rank._replace(value=place.rank, low=place.best, high=place.worst)
-        ranks.append(rank._replace(group=named.group))
+        ranks.append(rank._replace(group=rel_loss.group))
     return ranks

@@ -282,10 +282,10 @@ def _run_figures(
 
 
 def _run_sections(figures: Figures, *, settings: Settings) -> Iterator[Section]:
-    whole = figures.where(slice="")
-    tables = list(run_tables(whole, settings.measures, settings.correction))
+    of_all_queries = figures.where(slice="")
+    tables = list(run_tables(of_all_queries, settings.measures, settings.correction))
     yield Section(tables, {"view": "runs"})
-    if len(whole) < len(figures):
+    if len(of_all_queries) < len(figures):
         yield Section(list(left_out_tables(figures, settings)), {"view": "left out"})
 
 

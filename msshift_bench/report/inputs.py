@@ -163,14 +163,14 @@ def _kept_models(run_sets: Iterable[RunSet], shift: Shift) -> list[Mapping[str, 
 
     Of several seeds it is the smallest.
     """
-    kept: list[Mapping[str, Path]] = []
+    models_of_systems: list[Mapping[str, Path]] = []
     for run_set in run_sets:
         if run_set.shift == shift and run_set.runs:
             seed = min(run_set.runs, key=lambda seed: -1 if seed is None else seed)
             models = {group: model_path(path) for group, path in run_set.runs[seed].items()}
             if models.keys() == shift.groups.keys() and all(map(Path.is_dir, models.values())):
-                kept.append(models)
-    return kept
+                models_of_systems.append(models)
+    return models_of_systems
 
 
 def _read_similarities(

@@ -121,9 +121,9 @@ class RunSet:
             RunError: naming every missing file.
         """
         lacking = {seed for seed, _ in self.missing}
-        whole = [f"seed-{seed}" for seed in self.runs if seed not in lacking]
+        complete_seeds = [f"seed-{seed}" for seed in self.runs if seed not in lacking]
         fix = "add the file, or go on without it (--allow partial)"
-        fix += f"; {' and '.join(whole)} can be evaluated alone" if whole else ""
+        fix += f"; {' and '.join(complete_seeds)} can be evaluated alone" if complete_seeds else ""
         findings = [
             Finding(
                 "missing-run",

@@ -220,8 +220,8 @@ def _score_texts(scores: _Scores) -> pa.Array:
     """
     texts = pc.cast(pa.array(scores), _TEXT)
     size = np.abs(scores)
-    other = (size < 0.001) | (size >= 100_000) | (size == np.floor(size))
+    is_other = (size < 0.001) | (size >= 100_000) | (size == np.floor(size))
     # By their bits, which tell 0.0 and -0.0 apart.
-    bits, which = np.unique(scores[other].view(np.int32), return_inverse=True)
+    bits, which = np.unique(scores[is_other].view(np.int32), return_inverse=True)
     printed = pa.array([str(score) for score in bits.view(np.float32)], _TEXT)
-    return pc.replace_with_mask(texts, pa.array(other), printed.take(pa.array(which)))
+    return pc.replace_with_mask(texts, pa.array(is_other), printed.take(pa.array(which)))

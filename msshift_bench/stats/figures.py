@@ -110,7 +110,7 @@ class Claim(NamedTuple):
     """An estimate that is to be printed.
 
     Attributes:
-        named: the figure's names, with its number of queries and of seeds.
+        figure: its names, with its number of queries and of seeds.
         estimate: its value and contributions, or a slope; `None` if it is undefined, or has its
             value already.
         family: what it is tested with: names that tell the family from others, the last of which
@@ -119,7 +119,7 @@ class Claim(NamedTuple):
         bounds: the range of the value, which its interval stays inside.
     """
 
-    named: Figure
+    figure: Figure
     estimate: Estimate | Slope | None = None
     family: tuple[str, ...] = ()
     p: float | None = None
@@ -217,8 +217,8 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
     """
     rows: list[Figure] = []
     families: dict[tuple[str, ...], dict[int, float]] = {}
-    for number, (named, estimate, family, p, bounds) in enumerate(claims):
-        row = named if estimate is None else named._replace(value=estimate.value)
+    for number, (figure, estimate, family, p, bounds) in enumerate(claims):
+        row = figure if estimate is None else figure._replace(value=estimate.value)
         known = None if estimate is None else estimate.uncertainty()
         if estimate is not None and known is not None:
             low, high = known.interval(estimate.value, inference.confidence)
