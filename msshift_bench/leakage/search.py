@@ -101,7 +101,7 @@ def find_leakage(
             or ``mean``; ``terms`` has none.
         threshold: the cosine from which on queries are near-duplicates, above 0 and at most 1;
             by default 0.9 for ``terms`` and 0.91 for others.
-        nearest: how many training queries count as near-duplicates of a text at most.
+        nearest: how many training queries count as near-duplicates of a text at most, at least 1.
         qrels: the relevant passages of the training queries, and those of the test queries: each a
             file, or judgements.
         separate_ids: whether the two sets number their queries each in its own way, so that an id

@@ -189,6 +189,7 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
 
     Raises:
         NotFoundError: if there is no such file.
+        UsageError: if the path is a folder.
         CollectionError: with every malformed line; the message shows three of each kind.
 
     Example:

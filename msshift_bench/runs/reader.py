@@ -109,7 +109,7 @@ def read_run(
     Raises:
         RunError: with every error found; the message shows three of each kind.
         NotFoundError: if there is no such file.
-        UsageError: if the source is nothing that can be read as a run.
+        UsageError: if the source is nothing that can be read as a run, such as a folder.
         UnknownNameError: if the format is not a known one.
 
     Example:
