@@ -202,7 +202,7 @@ def _score(run_set: RunSet, test_set: TestSet, settings: Settings, checks: Check
 
 
 def _trained_on_everything(
-    scores: Scores, others: Iterable[Scores], folders: Mapping[int, Path]
+    scores: Scores, candidates: Iterable[Scores], folders: Mapping[int, Path]
 ) -> Scores | None:
     """Return the same system, trained on everything: ``splade-all`` for ``splade``.
 
@@ -212,7 +212,7 @@ def _trained_on_everything(
     folder = folders[id(scores)]
     known = [
         part
-        for part in others
+        for part in candidates
         if folders[id(part)].name == folder.name + _TRAINED_ON_ALL and FOR_ALL in part.models
     ]
     known.sort(
@@ -390,14 +390,14 @@ def _pair(
 
 
 def _change_claims(
-    pairs: _Pairs, named: Figure, shift: Shift, settings: Settings
+    pairs: _Pairs, of_system: Figure, shift: Shift, settings: Settings
 ) -> Iterator[Claim]:
     """Yield what each model loses on all variants, on those of each method, and by group."""
     models = pairs.plain.models
     average = models[0] if len(models) == 1 else MEAN
     seeds = len(pairs.plain.seeds) if pairs.plain.trained_per_group else None
     for measure in settings.measures:
-        row = named._replace(measure=measure.name, seeds=seeds)
+        row = of_system._replace(measure=measure.name, seeds=seeds)
         on_average = row._replace(model=average)
         for model in models if len(models) > 1 else ():
             sides = pairs.of(measure.name, [model])

@@ -158,7 +158,7 @@ class Checks:
             raise RunError(f"the runs of {run_set.system} are not where they belong:", findings)
 
     def check_passages(
-        self, named: Iterable[tuple[str, Iterable[Path]]], whose: str = "runs of one system"
+        self, runs_by_name: Iterable[tuple[str, Iterable[Path]]], whose: str = "runs of one system"
     ) -> None:
         """Check that runs that make one figure searched the same passages, as far as sidecars say.
 
@@ -166,14 +166,15 @@ class Checks:
         gives the one more passages to find, and a loss that is none. So do runs that are compared.
 
         Args:
-            named: name -> the runs of a system, of all its models, or those that are compared.
+            runs_by_name: pairs of a name and the runs of a system, of all its models, or those
+                that are compared.
             whose: which runs these are, for the message.
 
         Raises:
             RunError: naming the runs, if there are some.
         """
         findings = []
-        for name, runs in named:
+        for name, runs in runs_by_name:
             searched: dict[str, Path] = {}
             for run in runs:
                 if passages := self.sidecar(run).passages:
@@ -496,27 +497,27 @@ def _identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, Scor
             yield first, run
 
 
-def _is_same(run: ScoredRun, other: ScoredRun) -> bool:
+def _is_same(run: ScoredRun, earlier: ScoredRun) -> bool:
     """Whether two runs of the same passages rank them alike, but for ties of one of them."""
     if not run.report.ranking:  # scores that were read as such
         return False
-    if run.report.ranking == other.report.ranking:
+    if run.report.ranking == earlier.report.ranking:
         return True
     differing = [
-        np.mean(~np.isclose(values, other.scores[measure], equal_nan=True))
+        np.mean(~np.isclose(values, earlier.scores[measure], equal_nan=True))
         for measure, values in run.scores.items()
     ]
-    files = [Path(scored.report.name) for scored in (run, other)]
+    files = [Path(scored.report.name) for scored in (run, earlier)]
     is_near = max(differing) <= _MOST_DIFFERING and all(file.is_file() for file in files)
     return is_near and _ranks_alike(*map(read_run, files))
 
 
-def _ranks_alike(run: _Rankings, other: _Rankings) -> bool:
+def _ranks_alike(run: _Rankings, earlier: _Rankings) -> bool:
     """Whether no two passages of a query stand in opposite orders, and few of them tie."""
     tied = [0, 0]
     documents = 0
     for query, scores in run.items():
-        pairs = sorted((score, other[query][doc]) for doc, score in scores.items())
+        pairs = sorted((score, earlier[query][doc]) for doc, score in scores.items())
         first, second = zip(*pairs, strict=True)
         if any(later < sooner for sooner, later in pairwise(second)):
             return False

@@ -79,7 +79,7 @@ def estimates_of(
     measure: Measure,
     counted: Mapping[str, Ints],
     averaged: str,
-    kept: NDArray[np.bool_] | None = None,
+    is_kept: NDArray[np.bool_] | None = None,
 ) -> dict[str, Estimates]:
     """Return group -> the figures of a system there, and on average, see `whole_of`.
 
@@ -88,7 +88,7 @@ def estimates_of(
         measure: one of its measures.
         counted: group -> positions of those of its queries that count.
         averaged: a key of `stats.AVERAGES`.
-        kept: mask of the queries to average over, of all that count, ``[queries]``, which keeps
+        is_kept: mask of the queries to average over, of all that count, ``[queries]``, which keeps
             some of each group; the others count as left out. By default all.
 
     Returns:
@@ -100,7 +100,7 @@ def estimates_of(
         for group, queries in counted.items()
         if (pair := scores.sides(measure.name, group, queries)) is not None
     }
-    masks = {group: None if kept is None else kept[counted[group]] for group in sides}
+    masks = {group: None if is_kept is None else is_kept[counted[group]] for group in sides}
     training = scores.system if scores.trained_per_group else FIXED
     groups = {
         group: _figures(pair, training, group, measure, masks[group])
@@ -110,7 +110,11 @@ def estimates_of(
         return {}
     if averaged == "pooled":
         inside, out = (np.concatenate(side, axis=1) for side in zip(*sides.values(), strict=True))
-        mask = None if kept is None else np.concatenate([kept[counted[group]] for group in sides])
+        mask = (
+            None
+            if is_kept is None
+            else np.concatenate([is_kept[counted[group]] for group in sides])
+        )
         average_figures = _figures((inside, out), training, "", measure, mask)
     else:
         first = next(iter(groups.values()))
@@ -125,11 +129,11 @@ def _figures(
     training: str,
     sample: str,
     measure: Measure,
-    kept: NDArray[np.bool_] | None,
+    is_kept: NDArray[np.bool_] | None,
 ) -> dict[str, Estimate | None]:
     if training == FIXED:
-        return {"score": Estimate.mean(sides[1], FIXED, sample, kept)}
-    inside, out = (Estimate.mean(side, training, sample, kept) for side in sides)
+        return {"score": Estimate.mean(sides[1], FIXED, sample, is_kept)}
+    inside, out = (Estimate.mean(side, training, sample, is_kept) for side in sides)
     loss = float(measure.sign) * (inside - out)
     return {"avg_in": inside, "out": out, "loss": loss, "rel_loss": loss / inside}
 
@@ -388,18 +392,18 @@ def drop_claims(
 
 
 def change_claims(
-    named: Figure, measure: Measure, plain: Floats, changed: Floats
+    of_system: Figure, measure: Measure, plain: Floats, changed: Floats
 ) -> Iterator[Claim]:
     """Yield what models lose by a change of the queries: 1 - changed / as they are.
 
     Args:
-        named: the names of the figures, with the number of seeds.
+        of_system: the names of the figures, with the number of seeds.
         measure: the measure.
         plain: scores on the queries as they are, ``[seeds, queries]``.
         changed: scores on the same queries changed.
     """
-    row = named._replace(queries=plain.shape[1])
-    before, after = (Estimate.mean(scores, named.system, "") for scores in (plain, changed))
+    row = of_system._replace(queries=plain.shape[1])
+    before, after = (Estimate.mean(scores, of_system.system, "") for scores in (plain, changed))
     yield Claim(row._replace(figure="as_is"), before, bounds=measure.bounds)
     yield Claim(row._replace(figure="changed"), after, bounds=measure.bounds)
     row = row._replace(figure="loss_by_change")
@@ -409,7 +413,7 @@ def change_claims(
 
 
 def compound_claims(
-    named: Figure,
+    of_system: Figure,
     measure: Measure,
     groups: Mapping[str, tuple[tuple[Floats, Floats], tuple[Floats, Floats]]],
 ) -> Iterator[Claim]:
@@ -420,7 +424,7 @@ def compound_claims(
     (1 - loss out) / (1 - loss in). The change of a query is taken as it is.
 
     Args:
-        named: the names of the figures, with the number of seeds.
+        of_system: the names of the figures, with the number of seeds.
         measure: the measure.
         groups: group -> the scores inside and out, ``[seeds, queries]``, on its queries as they
             are, and the same on these queries changed. Groups where a mean is 0 have no losses.
@@ -429,7 +433,8 @@ def compound_claims(
     sizes = {}
     for group, (plain, changed) in groups.items():
         before, after = (
-            [Estimate.mean(side, named.system, group) for side in pair] for pair in (plain, changed)
+            [Estimate.mean(side, of_system.system, group) for side in pair]
+            for pair in (plain, changed)
         )
         if not all(mean.value for mean in (*before, *after)) or not plain[0].size:
             continue
@@ -450,7 +455,7 @@ def compound_claims(
             name: average(of_group[name] for of_group in figures.values()) for name in names
         }
     for group, of_group in figures.items():
-        row = named._replace(group=group, queries=sizes.get(group, sum(sizes.values())))
+        row = of_system._replace(group=group, queries=sizes.get(group, sum(sizes.values())))
         for figure, estimate in of_group.items():
             over = "systems x groups" if group in sizes else "systems"
             family = _family(row, over) if figure == "out_minus_in" else ()

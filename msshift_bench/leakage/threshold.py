@@ -442,8 +442,8 @@ def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -
     ]
 
 
-def _said_of(kept: Figures) -> str:
-    pairs, _, precision, _ = kept
+def _said_of(point: Figures) -> str:
+    pairs, _, precision, _ = point
     return f"{pairs.value:.0f} pairs of precision {_SHARE.text(precision)}"
 
 

@@ -174,7 +174,10 @@ def _kept_models(run_sets: Iterable[RunSet], shift: Shift) -> list[Mapping[str, 
 
 
 def _read_similarities(
-    dataset: Dataset, shift: Shift, kept: Iterable[Mapping[str, Path]], progress: Progress
+    dataset: Dataset,
+    shift: Shift,
+    models_of_systems: Iterable[Mapping[str, Path]],
+    progress: Progress,
 ) -> list[GroupSimilarity]:
     """Return how near a shift's groups lie to each other: by words, nearest query, and models.
 
@@ -188,7 +191,7 @@ def _read_similarities(
     similarities += group_similarity(
         dataset, shift.name, "nearest-query", encoder="terms", progress=progress
     )
-    for models in kept:
+    for models in models_of_systems:
         try:
             similarities += group_similarity(
                 dataset, shift.name, MODEL_BASED, models=models, progress=progress
