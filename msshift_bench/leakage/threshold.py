@@ -300,8 +300,6 @@ def review_leakage(
         ...     print(row.figure, row.slice, row.value)
         leaking_pairs all 2
         other_pairs all 0
-        >>> len(result.facts["disputed"])
-        1
     """
     _check_precision(precision)
     if not annotations.verdicts:

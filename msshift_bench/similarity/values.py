@@ -277,10 +277,8 @@ def query_similarity(
         >>> splits = load_dataset("msshift", "length-short")
         >>> train, test = splits["train"], splits["test"]
         >>> near = query_similarity(train, test, "nearest-query", encoder="terms")
-        >>> near, near.values.shape
-        (<QuerySimilarity: nearest-query of 44 queries>, (44,))
-        >>> near.nearest.ids[0] in {row.query_id for row in train}
-        True
+        >>> near.values.shape, near.nearest.ids[0] in {row.query_id for row in train}
+        ((44,), True)
     """
     if not find_indicator(indicator).per_query:
         per_query = [name for name, row in INDICATORS.items() if row.per_query]
