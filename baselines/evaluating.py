@@ -94,6 +94,14 @@ def evaluate(
         NotFoundError: if there is no such data set or collection.
         MissingExtraError: if the search needs a library that is not installed.
         DataError: if the model gives doc_ids that the collection lacks, or what is no number.
+
+    Example:
+        >>> class FirstPassage:
+        ...     def search(self, queries, k):
+        ...         return [{"0": 1.0} for text in queries]
+        >>> result = evaluate(FirstPassage(), "length", data="msshift", progress=False)
+        >>> [row.group for row in result.figures.where(figure="score")]
+        ['short', 'long', 'mean']
     """
     if settings is not None and measures is not None:
         raise UsageError("give measures or settings, not both: settings hold measures")

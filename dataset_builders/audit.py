@@ -322,6 +322,11 @@ def add_split_leakage(
         MissingError: if it holds ids only.
         UsageError: if it has no training queries, another process is writing it, or has built it
             anew meanwhile.
+
+    Example:
+        >>> manifest = add_split_leakage("msshift")
+        >>> manifest.shifts["length"]["near_duplicates"]["test_queries"]["short"]
+        {'same-text': 0, 'same-normalised': 0, 'same-words': 0, 'near-duplicate': 0, 'any': 0}
     """
     dataset = open_dataset(data)
     if not dataset.manifest.texts:

@@ -142,6 +142,13 @@ def build_dataset(
         DataError: if a group is too small.
         MissingError: if there is no such encoder, or none at hand; it names the shifts that need
             none.
+
+    Example:
+        >>> manifest = build_dataset("mini:300", ["length"], "built")
+        >>> list(manifest.configs)
+        ['length', 'length-short', 'length-long']
+        >>> len(load_dataset("built", "length-short", split="train"))
+        135
     """
     options = options or {}
     if not shifts:
@@ -455,6 +462,11 @@ def import_official(
         UsageError: if a collection is needed and not given, two sources hold the same shift, or
             the folder must not be replaced.
         DataError: if a file fails a check, or the collection holds no query of the releases.
+
+    Example:
+        >>> manifest = import_official(["ms-marco-shift"], "official")
+        >>> manifest.edition, list(manifest.shifts)
+        ('official-2022', ['topics', 'wh-words', 'length'])
     """
     if collection is not None:
         collection = open_collection(collection)

@@ -106,6 +106,11 @@ def add_triples(
         DataError: if the collection is too small for so many negatives, or holds none of the
             passages that are relevant to a group's training queries.
         MissingExtraError: if the extra bm25 is not installed.
+
+    Example:
+        >>> manifest = add_triples("msshift", "mini:300", shifts=["length"], count=2)
+        >>> [config for config in manifest.configs if config.endswith("triples")]
+        ['length-short-triples', 'length-long-triples']
     """
     if count < 1:
         raise UsageError(f"{count} negatives per query; at least 1 is needed")

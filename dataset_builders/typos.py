@@ -376,6 +376,10 @@ def make_variants(
     Raises:
         UnknownNameError: if there is no such test-only shift.
         UsageError: if no copy is asked for.
+
+    Example:
+        >>> make_variants("typos", [("1", "cheap flights to rome")], seed=1)
+        [Variant(query_id='1', text='cheap fligihts to rome', method='typos-1')]
     """
     shift = get_test_only_shift(name)
     if copies < 1:
@@ -418,6 +422,11 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
         UnknownNameError: if it holds none of that set.
         DataError: if two folders in it hold a file each of that name, and they differ.
         CollectionError: if a file is malformed, or does not hold the queries of the set.
+
+    Example:
+        >>> queries, variants = import_variants("CharacterBERT-DR", "dev.small")
+        >>> queries, variants
+        ({'1': 'cheap flights'}, [Variant(query_id='1', text='chaep flights', method='typo1')])
     """
     folder = Path(checkout).expanduser()
     found: dict[str, dict[int, Path]] = {}

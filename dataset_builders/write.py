@@ -368,6 +368,11 @@ def hydrate_dataset(
         DataError: if queries are not in the collection, or their texts are not those that the
             data set was built from, or it was imported without any.
         UsageError: if another process is writing the data set.
+
+    Example:
+        >>> _ = build_dataset("mini:300", ["length"], "ids", texts=False)
+        >>> hydrate_dataset("ids", "mini:300").texts
+        True
     """
     dataset = open_dataset(data)
     if dataset.manifest.texts:

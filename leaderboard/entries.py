@@ -328,8 +328,8 @@ def score_submission(
     Raises:
         RunError: if runs and data do not belong together, or a run file is missing or malformed.
     """
-    named = [replace(run_set, system=system) for run_set in run_sets]
-    return score_run_sets(named, dataset, SETTINGS, Checks(dataset.info), progress)
+    under_one_name = [replace(run_set, system=system) for run_set in run_sets]
+    return score_run_sets(under_one_name, dataset, SETTINGS, Checks(dataset.info), progress)
 
 
 def figures_of(scores: Scores) -> Iterator[Figure]:

@@ -264,8 +264,11 @@ def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tup
         for anchor, dx, dy, share in _SIDES:
             box = x + dx - share * width, y + dy - 12, x + dx + (1 - share) * width, y + dy + 4
             covers = any(
-                box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
-                for other in boxes
+                box[0] < placed[2]
+                and placed[0] < box[2]
+                and box[1] < placed[3]
+                and placed[1] < box[3]
+                for placed in boxes
             )
             if left < box[0] and box[2] < right + 20 and not covers:
                 labels[system.name] = anchor, round(x + dx, 1), round(y + dy, 1)
@@ -277,16 +280,16 @@ def _labels(points: Sequence[tuple[Entry, Figures]], axes: Any) -> dict[str, tup
 def _system_page(entry: Entry) -> dict[str, Any]:
     """Return what the page of a system shows: its figures by shift and measure, and other ones."""
     panels: dict[str, dict[str, dict[tuple[str, str], Figure]]] = {}
-    others = []
+    further_figures = []
     for figure in entry.figures:
         if figure.shift in SHIFTS and figure.group in (*SHIFTS[figure.shift].groups, MEAN):
             by_measure = panels.setdefault(figure.shift, {}).setdefault(figure.measure, {})
             by_measure[figure.group, figure.figure] = figure
         elif figure.figure not in ("missing", "effect_size"):
-            others.append(figure)
+            further_figures.append(figure)
     return {
         "panels": panels,
-        "others": others,
+        "others": further_figures,
         "head": {} if entry.description.source else read_head(entry.folder / SCORES_NAME),
         "citations": cited(panels or ["topics"]),
     }

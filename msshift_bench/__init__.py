@@ -1,6 +1,18 @@
 """MS-Shift: how much does a retriever lose outside its training distribution?
 
-Each public name is imported when it is first used; docs/python.md shows them at work.
+Three calls do most of the work. Load an experiment, which holds the short queries out of training;
+evaluate the runs of the models that were trained on each; score any single run:
+
+    >>> from msshift_bench import evaluate_run_sets, load_dataset, score_runs
+    >>> experiment = load_dataset("msshift", "length-short")  # "train", "validation" and "test"
+    >>> losses = evaluate_run_sets("runs", "msshift").figures.where(figure="rel_loss")
+    >>> round(losses.first(system="dense", group="short").value, 2)  # Rel Loss, a fraction
+    0.62
+    >>> score_runs(["my.run"], "qrels.txt").figures.first(figure="score").value  # MRR@10
+    0.75
+
+Each public name is imported when it is first used. Its docstring says what it takes, returns and
+raises, with an example, and docs/python.md shows all at work.
 
 - Runs: `score_runs` scores single runs on any test set, such as `open_test_set` opens; `read_run`,
   `write_run`, `validate_run` and `read_qrels` are for their files

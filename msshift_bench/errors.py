@@ -145,7 +145,15 @@ def _first_of_each_file(findings: Iterable[Finding], most: int) -> list[Finding]
 
 
 class MsShiftError(Exception):
-    """Base of every error raised on purpose; ``exit_code`` is what the CLI exits with."""
+    """Base of every error raised on purpose; ``exit_code`` is what the CLI exits with.
+
+    Example:
+        >>> try:
+        ...     open_dataset("nowhere")
+        ... except MsShiftError as error:
+        ...     print(type(error).__name__, error.exit_code)
+        NotFoundError 3
+    """
 
     exit_code: ClassVar[int] = 1
 

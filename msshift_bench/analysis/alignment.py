@@ -113,8 +113,8 @@ def align_scores(
     for name in outside:
         column = _column(Figures(rows), test=name)
         for kind in RANK_CORRELATIONS:
-            named = Figure(kind, test=name, slice=f"{len(scores)} models")
-            claims += _compare_correlations(named, inter, extra, column)
+            correlation = Figure(kind, test=name, slice=f"{len(scores)} models")
+            claims += _compare_correlations(correlation, inter, extra, column)
     figures = Figures([*infer(claims, Inference()), *printed])
     notes = [*_notes(figures), *(Note(remark, "data") for remark in remarks)]
     return Result(
@@ -173,12 +173,12 @@ def _verdict(difference: Figure) -> str:
 
 
 def _compare_correlations(
-    named: Figure, interpolation: Floats, extrapolation: Floats, outside: Floats
+    correlation: Figure, interpolation: Floats, extrapolation: Floats, outside: Floats
 ) -> list[Claim]:
     """Compare how interpolation and extrapolation rank models with how a third score does.
 
     Args:
-        named: one of `RANK_CORRELATIONS`, with the names of its figures.
+        correlation: one of `RANK_CORRELATIONS`, with the names of its figures.
         interpolation: the models' interpolation, ``[models]``.
         extrapolation: their extrapolation, ``[models]``.
         outside: their scores elsewhere, ``[models]``.
@@ -188,14 +188,14 @@ def _compare_correlations(
         values if all models have one score, and without an interval if the order is perfect: every
         sample of it is perfect, too.
     """
-    kind, n = named.figure, len(outside)
+    kind, n = correlation.figure, len(outside)
     regimes = interpolation, extrapolation
     inter, extra = (float(correlate_ranks(kind, regime, outside)) for regime in regimes)
-    named = named._replace(group="extrapolation")
+    correlation = correlation._replace(group="extrapolation")
     rows = [
-        named._replace(group="interpolation", value=_known(inter)),
-        named._replace(value=_known(extra)),
-        named._replace(against="interpolation", value=_known(extra - inter)),
+        correlation._replace(group="interpolation", value=_known(inter)),
+        correlation._replace(value=_known(extra)),
+        correlation._replace(against="interpolation", value=_known(extra - inter)),
     ]
     if rows[2].value is None:
         return [Claim(row) for row in rows]

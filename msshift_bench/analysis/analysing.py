@@ -35,6 +35,7 @@ from msshift_bench.evaluation import (
 from msshift_bench.plumbing import silent
 from msshift_bench.shifts import DATASET_NAME, get_shift
 from msshift_bench.similarity import (
+    GROUP_SPLITS,
     INDICATORS,
     GroupSimilarity,
     IndicatorOptions,
@@ -98,6 +99,11 @@ def analyse_run_sets(
         UsageError: as in `analyse_report`, or if an indicator lacks an option, or none takes one.
         UnknownNameError: for an unknown shift, indicator or split.
         NotFoundError: if a folder or the data set does not exist.
+
+    Example:
+        >>> result = analyse_run_sets("runs", shifts=["wh-words"], indicators=["weighted-jaccard"])
+        >>> result.notes[0].text
+        'These data cannot show a link between weighted-jaccard and the Rel Loss in RR@10.'
     """
     chosen = _options_of(indicators, options)
     report = evaluate_run_sets(
@@ -118,8 +124,8 @@ def analyse_run_sets(
     similarities = [
         similarity
         for shift in dict.fromkeys(part.shift_name for part in scores)
-        for indicator, taken in chosen.items()
-        for similarity in group_similarity(data, shift, indicator, split=split, **taken)
+        for indicator, its_options in chosen.items()
+        for similarity in group_similarity(data, shift, indicator, split=split, **its_options)
     ]
     return analyse_report(report, similarities, split=split, bins=bins)
 
@@ -152,7 +158,8 @@ def link_losses(
     Args:
         figures: the losses, ``rel_loss`` of each system on each group in a measure, and the
             similarities: ``similarity`` of each group ``against`` an indicator, whose ``slice``
-            says which queries of the groups it compares, ``test``, ``train`` or ``all``.
+            says which queries of the groups it compares, ``test``, ``train`` or ``all``; without
+            such a slice it does not count. Losses are fractions.
         source: what they are, in words.
         remarks: what else is to be said of them.
         further: what else is claimed in the same call, for its verdicts are one family of tests.
@@ -164,16 +171,28 @@ def link_losses(
     Raises:
         DataError: if a system or an indicator lacks a group that another has, or has two figures
             on one, there are fewer than 3 groups, or all are equally similar.
+
+    Example:
+        >>> loss = Figure("rel_loss", shift="topics", system="mine", measure="RR@10")
+        >>> near = Figure("similarity", shift="topics", against="overlap", slice="test")
+        >>> losses, values = {"C0": 0.1, "C1": 0.3, "C2": 0.2}, {"C0": 0.5, "C1": 0.2, "C2": 0.4}
+        >>> rows = [loss._replace(group=group, value=losses[group]) for group in losses]
+        >>> rows += [near._replace(group=group, value=values[group]) for group in values]
+        >>> round(link_losses(rows).figures.first(figure="slope").value, 3)
+        -0.643
     """
     points = Figures(list(figures))
     links = find_links(points)
     if not links:
         counts = ", ".join(
             f"{shift} has {len(rows.names('group'))}"
-            for (shift,), rows in points.where(figure="similarity").each("shift")
+            for (shift,), rows in points.where(figure="similarity", slice=GROUP_SPLITS).each(
+                "shift"
+            )
         )
+        counts = counts or f"there is no similarity whose slice is one of {', '.join(GROUP_SPLITS)}"
         raise DataError(
-            f"a link takes at least {FEWEST_GROUPS} groups, and {counts or 'there are none'}; "
+            f"a link takes at least {FEWEST_GROUPS} groups, and {counts}; "
             "analyse a shift with more groups, or several shifts at once"
         )
     claims = [claim for link in links for claim in link_claims(link)]
@@ -217,6 +236,13 @@ def analyse_report(
             queries.
         UsageError: if there is no similarity of a shift, `bins` is below 2, or the report leaves
             out queries that runs lack.
+
+    Example:
+        >>> report = evaluate_run_sets("runs", shifts=["wh-words"])
+        >>> result = analyse_report(report, group_similarity("msshift", "wh-words"))
+        >>> slope = result.figures.first(figure="slope", system="dense")
+        >>> slope.against, slope.measure, slope.counts
+        ('weighted-jaccard', 'RR@10', 'groups')
     """
     if report.settings["missing"] == "skip":
         raise UsageError(
@@ -317,8 +343,8 @@ def _query_claims(
             in_order = _in_order(similarity.per_query, group, scores.ids_of(group))
             values.setdefault((similarity.shift, similarity.indicator), {})[group] = in_order
     for (shift, indicator), of_groups in values.items():
-        named = Figure("", shift=shift, against=indicator)
-        yield from map(Claim, distribution(named, of_groups))
+        of_indicator = Figure("", shift=shift, against=indicator)
+        yield from map(Claim, distribution(of_indicator, of_groups))
     for measure in measures:
         for (shift, indicator), of_groups in values.items():
             yield from query_claims(indicator, trained[shift], measure, of_groups, bins=bins)
@@ -352,11 +378,11 @@ def _plans(scores: Scores, measure: Measure) -> Iterator[Figure]:
         known = None if loss is None else loss.uncertainty()
         if known is not None:
             errors[group] = known
-    named = Figure("", shift=scores.shift_name, system=scores.system, measure=measure.name)
+    of_system = Figure("", shift=scores.shift_name, system=scores.system, measure=measure.name)
     mean = np.mean([error.trained.scale**2 for error in errors.values()] or [0.0])
     seeds = len(scores.seeds)
     for group, error in errors.items():
-        row = named._replace(group=group, queries=len(scores.groups[group]))
+        row = of_system._replace(group=group, queries=len(scores.groups[group]))
         error = replace(error, trained=error.trained._replace(scale=float(mean) ** 0.5))
         yield row._replace(figure="detectable", value=detectable_loss(error), seeds=seeds)
         for planned in _PLANNED_SEEDS if seeds > 1 else ():

@@ -57,6 +57,14 @@ def predict_losses(
             queries cannot be read.
         NotFoundError: if there is no such file.
         UsageError: if there is no link, or its indicator takes an encoder and none is named.
+
+    Example:
+        >>> link = analyse_run_sets("runs", shifts=["wh-words"], indicators=["weighted-jaccard"])
+        >>> train, test = {"1": "who is pope"}, {"8": "who is the pope"}
+        >>> result = predict_losses(link, train, test, extrapolate=True)
+        >>> foretold = result.figures.first(figure="foretold", system="dense")
+        >>> foretold.test, foretold.low < foretold.value < foretold.high
+        ('new queries', True)
     """
     link = link or _widest(find_links(analysis.figures))
     if find_indicator(link.against).needs == "encoder" and not options.get("encoder"):

@@ -52,11 +52,11 @@ def what_intervals_count(figures: Figures) -> str:
     return "".join(counts)
 
 
-def distribution(named: Figure, values: Mapping[str, Floats]) -> Iterator[Figure]:
+def distribution(of_indicator: Figure, values: Mapping[str, Floats]) -> Iterator[Figure]:
     """Yield how many queries of each group lie in columns of equal width.
 
     Args:
-        named: a figure with the names of shift and indicator.
+        of_indicator: a figure with the names of shift and indicator.
         values: group -> the values of its test queries, ``[queries]``.
     """
     edges = np.histogram_bin_edges(np.concatenate(list(values.values())), _COLUMNS)
@@ -64,7 +64,7 @@ def distribution(named: Figure, values: Mapping[str, Floats]) -> Iterator[Figure
         counts = np.histogram(of_group, edges)[0].tolist()
         for (low, high), count in zip(pairwise(edges.tolist()), counts, strict=True):
             share = count / (len(of_group) or 1)
-            yield named._replace(
+            yield of_indicator._replace(
                 figure="distribution", group=group, value=share, low=low, high=high, queries=count
             )
 
@@ -151,7 +151,7 @@ def _relative(scores: Scores, measure: Measure, groups: Iterable[str]) -> dict[s
     return relative
 
 
-def _edges(named: Figure, values: Mapping[str, Floats], bins: int) -> Floats:
+def _edges(of_indicator: Figure, values: Mapping[str, Floats], bins: int) -> Floats:
     """Return the ends of intervals that hold about as many queries each, none of them empty."""
     if bins < 2:
         raise UsageError(f"losses are shown in at least 2 intervals, not {bins}")
@@ -159,8 +159,8 @@ def _edges(named: Figure, values: Mapping[str, Floats], bins: int) -> Floats:
     edges = np.unique(np.quantile(together, np.linspace(0, 1, bins + 1)))
     if len(edges) < 2:
         raise DataError(
-            f"all test queries of {named.shift} have the same {named.against} ({edges[0]:.4g}), so "
-            "that there are no intervals of it; take another indicator"
+            f"all test queries of {of_indicator.shift} have the same {of_indicator.against} "
+            f"({edges[0]:.4g}), so that there are no intervals of it; take another indicator"
         )
     # Of more intervals than queries some lie between two of them; they join the one below.
     filled = np.histogram(together, edges)[0] > 0

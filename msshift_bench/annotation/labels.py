@@ -158,6 +158,12 @@ class Annotations:
         questions: what they were asked: `SIMILARITY` or `LEAKAGE`.
         verdicts: what they say, in the order of the sheets.
         unjudged: the pairs of the sheets that nobody judged.
+
+    Example:
+        >>> annotations = read_annotations(["ada.csv", "ben.csv"])
+        >>> for ada, ben in annotations.disputed():
+        ...     print(ada.pair.train_text, ada.labels, ben.labels)
+        how old is the pope {'label': 'different'} {'label': 'specialization'}
     """
 
     questions: tuple[Question, ...]

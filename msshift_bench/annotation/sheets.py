@@ -171,6 +171,11 @@ def read_annotations(sheets: Iterable[str | Path], *, both: str = DIFFERENT) -> 
         CollectionError: if a file is malformed or holds an unknown label, an annotator judges a
             pair twice or lacks pairs that all must judge, or two files have other texts or cosines
             for a pair; with every such line.
+
+    Example:
+        >>> annotations = read_annotations(["ada.csv", "ben.csv"])
+        >>> annotations.annotators, len(annotations.verdicts)
+        (('Ada', 'Ben'), 6)
     """
     if both not in (DIFFERENT, "type"):
         raise UsageError(f"both is {both!r}; {DIFFERENT!r} or 'type' counts")

@@ -338,6 +338,11 @@ def open_collection(
         NotFoundError: if there is no such folder, file or id.
         MissingExtraError: if `source` needs ir_datasets, which is not installed.
         UsageError: if `qrels` is given for something that is not a folder, or is ambiguous.
+
+    Example:
+        >>> collection = open_collection("mini:300")
+        >>> next(iter(collection.passages())).text[:26], len(collection.qrels)
+        ('The parish register enters', 490)
     """
     if isinstance(source, Collection):
         if qrels is not None:

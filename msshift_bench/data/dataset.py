@@ -165,6 +165,14 @@ class Dataset:
     Attributes:
         folder: the folder of its files.
         manifest: its manifest.
+
+    Example:
+        >>> dataset = open_dataset("msshift")
+        >>> dataset
+        <Dataset msshift: length, wh-words of mini:300, rebuilt 2.0.0>
+        >>> rows = dataset.rows("length-short", "train")
+        >>> len(rows), rows[0].group
+        (135, 'long')
     """
 
     folder: Path
@@ -322,6 +330,11 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME) -> Dataset:
     Raises:
         NotFoundError: if there is no built data set.
         IntegrityError: if its manifest is not one that this version can read.
+
+    Example:
+        >>> tests = open_dataset("msshift").test_sets(SHIFTS["length"])
+        >>> {group: len(rows) for group, rows in tests.items()}
+        {'short': 44, 'long': 62}
     """
     if isinstance(data, Dataset):
         return data
@@ -359,11 +372,10 @@ def load_dataset(
         UsageError: if the config holds triples; `load_triples` streams them.
         IntegrityError: if a file is missing or is not the one that was built.
 
-    Examples:
-        The passages that are relevant to the test queries of the group held out::
-
-            rows = load_dataset("msshift", "length-short", split="test")
-            relevant = {row.query_id: row.relevant for row in rows}
+    Example:
+        >>> rows = load_dataset("msshift", "length-short", split="test")
+        >>> rows[0].text, rows[0].relevant_doc_ids
+        ('what is sanephexmyl tablet', ('53',))
     """
     dataset = open_dataset(path)
     return dataset.splits(name or "") if split is None else dataset.rows(name or "", split)
@@ -385,11 +397,11 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
         UnknownNameError: if it has no such triples; ``msshift triples`` adds them.
         IntegrityError: if a file is missing or is not the one that was built.
 
-    Examples:
-        Triples stream past in the order in which models read them::
-
-            triples = load_triples("msshift", "length-short-triples")
-            query_id, positive_id, negative_id = next(iter(triples))
+    Example:
+        >>> _ = add_triples("msshift", "mini:300", shifts=["length"], count=2)
+        >>> triples = load_triples("msshift", "length-short-triples")
+        >>> next(iter(triples))._fields
+        ('query_id', 'positive_id', 'negative_id')
     """
     return open_dataset(path).triples(name)
 

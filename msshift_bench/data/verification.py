@@ -37,11 +37,10 @@ def verify_dataset(
         NotFoundError: if there is no built data set.
         IntegrityError: if the manifest itself cannot be read.
 
-    Examples:
-        What differs, each with its file and a stable code::
-
-            manifest, findings = verify_dataset("msshift")
-            codes = {finding.code for finding in findings}
+    Example:
+        >>> manifest, findings = verify_dataset("msshift")
+        >>> manifest.data_version, findings
+        ('2.0.0', [])
     """
     dataset = open_dataset(data)
     folder, manifest = dataset.folder, dataset.manifest

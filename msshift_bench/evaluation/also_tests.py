@@ -76,12 +76,18 @@ def evaluate_also_tests(
     Raises:
         UsageError: if a measure has no mean, a name cannot be a folder's, or some test sets hold
             variants and others do not.
+        UnknownNameError: for an unknown shift or allowance.
         NotFoundError: if a folder or a file does not exist, or no system has runs for a test set.
         CollectionError: if queries, judgements or variants are malformed.
         DataError: if no variant is of a test query of a shift, or none counts.
         RunError: if a run is malformed, was made for other queries, is missing or is that of
             another model, or a system's runs, or those that it is compared with, are of different
             passages or data, or a model was trained on queries of a test set (all unless allowed).
+
+    Example:
+        >>> result = evaluate_also_tests("runs/dense", {"dl19": "dl19"})
+        >>> [(row.model, row.value) for row in result.figures.where(figure="score")]
+        [('short', 0.5), ('long', 1.0), ('mean', 0.75)]
     """
     settings = settings or Settings()
     test_sets = read_extra_tests(also_test)
@@ -104,12 +110,17 @@ def evaluate_also_tests(
     scores: list[Scores] = []
     for test_set in test_sets:
         checks.check_grades(test_set, settings.measures)
-        found = _runs_for(run_sets, test_set, Path(also_test[test_set.name]), wanted, checks)
-        checks.check_passages(
-            (f"{part.system} on {test_set.name} ({part.shift.name})", part.files) for part in found
+        extra_run_sets = _runs_for(
+            run_sets, test_set, Path(also_test[test_set.name]), wanted, checks
         )
-        of_set = [_score(part, test_set, settings, checks) for part in found]
-        folders = {id(part): run_set.folder for part, run_set in zip(of_set, found, strict=True)}
+        checks.check_passages(
+            (f"{part.system} on {test_set.name} ({part.shift.name})", part.files)
+            for part in extra_run_sets
+        )
+        of_set = [_score(part, test_set, settings, checks) for part in extra_run_sets]
+        folders = {
+            id(part): run_set.folder for part, run_set in zip(of_set, extra_run_sets, strict=True)
+        }
         for part in of_set:
             everything = _trained_on_everything(part, of_set, folders)
             if everything is not None and len(part.complete_models) > 1:
@@ -153,24 +164,24 @@ def _runs_for(
 ) -> list[RunSet]:
     """Return the runs of systems for a test set, by shift; systems without any are a doubt."""
     folders = {run_set.folder: run_set.system for run_set in run_sets}
-    found = []
+    extra_run_sets = []
     for folder, system in folders.items():
         place = extra_runs_path(folder, test_set.name)
         parts = find_run_sets(place) if place.is_dir() else []
-        found += [
+        extra_run_sets += [
             replace(part, system=system, folder=folder)
             for part in parts
             if not wanted or part.shift in wanted
         ]
-    if not found:
+    if not extra_run_sets:
         raise NotFoundError(
             f"no system has runs for {test_set.name}; they lie in <system>/also/{test_set.name}, "
             f"and 'msshift run ... --also-test {test_set.name}={path}' makes them"
         )
-    if lacking := sorted({*folders.values()} - {part.system for part in found}):
+    if lacking := sorted({*folders.values()} - {part.system for part in extra_run_sets}):
         checks.doubts.append(f"{test_set.name}: no runs of {', '.join(lacking)}")
-    order = in_order({part.shift.name for part in found})
-    return sorted(found, key=lambda part: order.index(part.shift.name))
+    order = in_order({part.shift.name for part in extra_run_sets})
+    return sorted(extra_run_sets, key=lambda part: order.index(part.shift.name))
 
 
 def _score(run_set: RunSet, test_set: TestSet, settings: Settings, checks: Checks) -> Scores:
@@ -191,7 +202,7 @@ def _score(run_set: RunSet, test_set: TestSet, settings: Settings, checks: Check
 
 
 def _trained_on_everything(
-    scores: Scores, others: Iterable[Scores], folders: Mapping[int, Path]
+    scores: Scores, candidates: Iterable[Scores], folders: Mapping[int, Path]
 ) -> Scores | None:
     """Return the same system, trained on everything: ``splade-all`` for ``splade``.
 
@@ -201,7 +212,7 @@ def _trained_on_everything(
     folder = folders[id(scores)]
     known = [
         part
-        for part in others
+        for part in candidates
         if folders[id(part)].name == folder.name + _TRAINED_ON_ALL and FOR_ALL in part.models
     ]
     known.sort(
@@ -296,8 +307,8 @@ def _evaluate_variants(
                 checks.check_scores(of_queries, settings.missing, every_group=False)
                 checks.check_same_models(name, plain, changed)
             pairs = _pair(name, of_queries, of_variants, variants, settings, checks)
-            named = Figure("", test_set.name, shift.name, changed.system)
-            claims += _change_claims(pairs, named, shift, settings)
+            of_system = Figure("", test_set.name, shift.name, changed.system)
+            claims += _change_claims(pairs, of_system, shift, settings)
             scores.append(of_variants)
             contents.append(_contents(variants, shift, [*rows, *variants.rows], dataset))
     figures = infer(claims, settings)
@@ -379,14 +390,14 @@ def _pair(
 
 
 def _change_claims(
-    pairs: _Pairs, named: Figure, shift: Shift, settings: Settings
+    pairs: _Pairs, of_system: Figure, shift: Shift, settings: Settings
 ) -> Iterator[Claim]:
     """Yield what each model loses on all variants, on those of each method, and by group."""
     models = pairs.plain.models
     average = models[0] if len(models) == 1 else MEAN
     seeds = len(pairs.plain.seeds) if pairs.plain.trained_per_group else None
     for measure in settings.measures:
-        row = named._replace(measure=measure.name, seeds=seeds)
+        row = of_system._replace(measure=measure.name, seeds=seeds)
         on_average = row._replace(model=average)
         for model in models if len(models) > 1 else ():
             sides = pairs.of(measure.name, [model])

@@ -158,7 +158,7 @@ class Checks:
             raise RunError(f"the runs of {run_set.system} are not where they belong:", findings)
 
     def check_passages(
-        self, named: Iterable[tuple[str, Iterable[Path]]], whose: str = "runs of one system"
+        self, runs_by_name: Iterable[tuple[str, Iterable[Path]]], whose: str = "runs of one system"
     ) -> None:
         """Check that runs that make one figure searched the same passages, as far as sidecars say.
 
@@ -166,14 +166,15 @@ class Checks:
         gives the one more passages to find, and a loss that is none. So do runs that are compared.
 
         Args:
-            named: name -> the runs of a system, of all its models, or those that are compared.
+            runs_by_name: pairs of a name and the runs of a system, of all its models, or those
+                that are compared.
             whose: which runs these are, for the message.
 
         Raises:
             RunError: naming the runs, if there are some.
         """
         findings = []
-        for name, runs in named:
+        for name, runs in runs_by_name:
             searched: dict[str, Path] = {}
             for run in runs:
                 if passages := self.sidecar(run).passages:
@@ -377,9 +378,9 @@ class Checks:
 
         Such a difference counts other seeds of what came after, and no other pre-training.
         """
-        made = [[self.sidecar(file) for file in part.files] for part in (first, second)]
-        names = {sidecar.baseline for part in made for sidecar in part}
-        starts = [{sidecar.start for sidecar in part} for part in made]
+        sidecars = [[self.sidecar(file) for file in part.files] for part in (first, second)]
+        names = {sidecar.baseline for part in sidecars for sidecar in part}
+        starts = [{sidecar.start for sidecar in part} for part in sidecars]
         is_one_baseline = len(names) == 1 and "" not in names
         return is_one_baseline and starts[0] != starts[1] and min(map(len, starts)) == 1
 
@@ -394,9 +395,10 @@ class Checks:
         lacking = {seed for seed, _ in scores.missing_files}
         if scores.missing_files and scores.shift:
             trained = scores.shift.training_of("; ".join(scores.missing_runs))
-            whole = [str(seed) for seed in scores.seeds if seed not in lacking]
-            alone = f"seed {' and '.join(whole)} alone can be evaluated: move the others' folders"
-            doubts.append(f"{name}: no run {trained}" + (f"; {alone}" if whole else ""))
+            complete_seeds = [str(seed) for seed in scores.seeds if seed not in lacking]
+            seeds = " and ".join(complete_seeds)
+            alone = f"seed {seeds} alone can be evaluated: move the others' folders"
+            doubts.append(f"{name}: no run {trained}" + (f"; {alone}" if complete_seeds else ""))
         remarks = Counter(remark for run in scores.runs.values() for remark in run.remarks)
         for remark, count in remarks.items():
             whose = f" ({count} of {len(scores.runs)} run files)" if len(scores.runs) > 1 else ""
@@ -488,34 +490,34 @@ def _identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, Scor
     seen: dict[str, list[ScoredRun]] = {}
     for run in runs:
         alike = seen.setdefault(run.report.documents, [])
-        first = next((other for other in alike if _is_same(run, other)), None)
+        first = next((earlier for earlier in alike if _is_same(run, earlier)), None)
         if first is None:
             alike.append(run)
         else:
             yield first, run
 
 
-def _is_same(run: ScoredRun, other: ScoredRun) -> bool:
+def _is_same(run: ScoredRun, earlier: ScoredRun) -> bool:
     """Whether two runs of the same passages rank them alike, but for ties of one of them."""
     if not run.report.ranking:  # scores that were read as such
         return False
-    if run.report.ranking == other.report.ranking:
+    if run.report.ranking == earlier.report.ranking:
         return True
     differing = [
-        np.mean(~np.isclose(values, other.scores[measure], equal_nan=True))
+        np.mean(~np.isclose(values, earlier.scores[measure], equal_nan=True))
         for measure, values in run.scores.items()
     ]
-    files = [Path(scored.report.name) for scored in (run, other)]
+    files = [Path(scored.report.name) for scored in (run, earlier)]
     is_near = max(differing) <= _MOST_DIFFERING and all(file.is_file() for file in files)
     return is_near and _ranks_alike(*map(read_run, files))
 
 
-def _ranks_alike(run: _Rankings, other: _Rankings) -> bool:
+def _ranks_alike(run: _Rankings, earlier: _Rankings) -> bool:
     """Whether no two passages of a query stand in opposite orders, and few of them tie."""
     tied = [0, 0]
     documents = 0
     for query, scores in run.items():
-        pairs = sorted((score, other[query][doc]) for doc, score in scores.items())
+        pairs = sorted((score, earlier[query][doc]) for doc, score in scores.items())
         first, second = zip(*pairs, strict=True)
         if any(later < sooner for sooner, later in pairwise(second)):
             return False

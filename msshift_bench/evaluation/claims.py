@@ -79,7 +79,7 @@ def estimates_of(
     measure: Measure,
     counted: Mapping[str, Ints],
     averaged: str,
-    kept: NDArray[np.bool_] | None = None,
+    is_kept: NDArray[np.bool_] | None = None,
 ) -> dict[str, Estimates]:
     """Return group -> the figures of a system there, and on average, see `whole_of`.
 
@@ -88,7 +88,7 @@ def estimates_of(
         measure: one of its measures.
         counted: group -> positions of those of its queries that count.
         averaged: a key of `stats.AVERAGES`.
-        kept: mask of the queries to average over, of all that count, ``[queries]``, which keeps
+        is_kept: mask of the queries to average over, of all that count, ``[queries]``, which keeps
             some of each group; the others count as left out. By default all.
 
     Returns:
@@ -100,7 +100,7 @@ def estimates_of(
         for group, queries in counted.items()
         if (pair := scores.sides(measure.name, group, queries)) is not None
     }
-    masks = {group: None if kept is None else kept[counted[group]] for group in sides}
+    masks = {group: None if is_kept is None else is_kept[counted[group]] for group in sides}
     training = scores.system if scores.trained_per_group else FIXED
     groups = {
         group: _figures(pair, training, group, measure, masks[group])
@@ -110,12 +110,18 @@ def estimates_of(
         return {}
     if averaged == "pooled":
         inside, out = (np.concatenate(side, axis=1) for side in zip(*sides.values(), strict=True))
-        mask = None if kept is None else np.concatenate([kept[counted[group]] for group in sides])
-        whole = _figures((inside, out), training, "", measure, mask)
+        mask = (
+            None
+            if is_kept is None
+            else np.concatenate([is_kept[counted[group]] for group in sides])
+        )
+        average_figures = _figures((inside, out), training, "", measure, mask)
     else:
         first = next(iter(groups.values()))
-        whole = {name: average(of_group[name] for of_group in groups.values()) for name in first}
-    return {**groups, whole_of(averaged): whole}
+        average_figures = {
+            name: average(of_group[name] for of_group in groups.values()) for name in first
+        }
+    return {**groups, whole_of(averaged): average_figures}
 
 
 def _figures(
@@ -123,11 +129,11 @@ def _figures(
     training: str,
     sample: str,
     measure: Measure,
-    kept: NDArray[np.bool_] | None,
+    is_kept: NDArray[np.bool_] | None,
 ) -> dict[str, Estimate | None]:
     if training == FIXED:
-        return {"score": Estimate.mean(sides[1], FIXED, sample, kept)}
-    inside, out = (Estimate.mean(side, training, sample, kept) for side in sides)
+        return {"score": Estimate.mean(sides[1], FIXED, sample, is_kept)}
+    inside, out = (Estimate.mean(side, training, sample, is_kept) for side in sides)
     loss = float(measure.sign) * (inside - out)
     return {"avg_in": inside, "out": out, "loss": loss, "rel_loss": loss / inside}
 
@@ -144,13 +150,13 @@ def loss_claims(
         averaged: a key of `stats.AVERAGES`.
         label: the label of the queries, if they are a slice.
     """
-    named = _named(scores, measure)._replace(slice=label)
+    of_system = _named(scores, measure)._replace(slice=label)
     groups = estimates_of(scores, measure, counted, averaged)
     seeds = len(scores.seeds) if scores.trained_per_group else None
     sizes = {group: len(queries) for group, queries in counted.items()}
     total = sum(sizes[group] for group in groups if group in sizes)
     for group, figures in groups.items():
-        row = named._replace(group=group, seeds=seeds, queries=sizes.get(group, total))
+        row = of_system._replace(group=group, seeds=seeds, queries=sizes.get(group, total))
         over = "systems x groups" if group in sizes else "systems"
         for figure, estimate in figures.items():
             tested = figure == "rel_loss"
@@ -201,19 +207,19 @@ def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints])
     documents, or against them; they are there only where that matters. ``missing`` counts the
     queries of a group that run files lack, over all models.
     """
-    named = _named(scores, measure)
+    of_system = _named(scores, measure)
     for model in scores.models:
         runs = [run for (name, _), run in scores.runs.items() if name == model]
         training = FIXED if model == FOR_ALL else scores.system
         seeds = None if model == FOR_ALL else len(runs)
         for group, queries in counted.items():
-            row = named._replace(group=group, model=model, queries=len(queries), seeds=seeds)
+            row = of_system._replace(group=group, model=model, queries=len(queries), seeds=seeds)
             estimate = Estimate.mean(scores.of(measure.name, [model], queries), training, group)
             yield Claim(row._replace(figure="model_score"), estimate, bounds=measure.bounds)
             yield from _bounds(row, runs, queries)
     for group, queries in scores.groups.items():
         missing = sum(int(run.missing[queries].sum()) for run in scores.runs.values())
-        yield Claim(named._replace(figure="missing", group=group, value=missing))
+        yield Claim(of_system._replace(figure="missing", group=group, value=missing))
 
 
 def _bounds(row: Figure, runs: Sequence[ScoredRun], queries: Ints) -> Iterator[Claim]:
@@ -259,7 +265,7 @@ def pair_claims(
         name: estimates_of(scores, measure, counted, averaged) for name, scores in systems.items()
     }
     sizes = {group: len(queries) for group, queries in counted.items()}
-    whole = sum(sizes.values())
+    all_queries = sum(sizes.values())
     pairs = list(itertools.combinations(systems, 2))
     if reference is not None:
         pairs = [(name, reference) for name in systems if name != reference]
@@ -275,7 +281,7 @@ def pair_claims(
                 row = _named(systems[name], measure)._replace(
                     figure=figure,
                     group=group,
-                    queries=sizes.get(group, whole),
+                    queries=sizes.get(group, all_queries),
                     seeds=_seeds(systems[name]),
                 )
                 yield Claim(row, estimate, bounds=_bounds_of(figure, measure))
@@ -287,7 +293,7 @@ def pair_claims(
                     figure=figure,
                     against=second,
                     group=group,
-                    queries=sizes.get(group, whole),
+                    queries=sizes.get(group, all_queries),
                     seeds=min((count for count in seeds if count is not None), default=None),
                 )
                 difference = None if estimate is None or term is None else estimate - term
@@ -344,7 +350,7 @@ def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Cl
         measure: the measure.
         queries: positions of the queries that count.
     """
-    named = _named(scores, measure)
+    of_system = _named(scores, measure)
     complete = scores.complete_models
     chosen = {model: [model] for model in scores.models}
     chosen |= {MEAN: complete} if len(complete) > 1 else {}
@@ -352,7 +358,7 @@ def extra_claims(scores: Scores, measure: Measure, queries: Ints) -> Iterator[Cl
         values = scores.of(measure.name, models, queries)
         values = values[:, np.isfinite(values).all(axis=0)]
         training = FIXED if model == FOR_ALL else scores.system
-        row = named._replace(figure="score", model=model, queries=values.shape[1])
+        row = of_system._replace(figure="score", model=model, queries=values.shape[1])
         row = row._replace(seeds=None if model == FOR_ALL else len(values))
         mean = Estimate.mean(values, training, scores.test)
         yield Claim(row, mean, bounds=measure.bounds)
@@ -372,13 +378,13 @@ def drop_claims(
     complete = scores.complete_models
     if len(complete) < 2:
         return
-    whole = everything.of(measure.name, [FOR_ALL], queries)
+    reference_scores = everything.of(measure.name, [FOR_ALL], queries)
     values = scores.of(measure.name, complete, queries)
-    valued = np.isfinite(whole).all(axis=0) & np.isfinite(values).all(axis=0)
+    valued = np.isfinite(reference_scores).all(axis=0) & np.isfinite(values).all(axis=0)
     row = _named(scores, measure)._replace(figure="drop", model=MEAN, against=everything.system)
     row = row._replace(queries=int(valued.sum()), seeds=len(values))
     drop = rel_loss(
-        Estimate.mean(whole[:, valued], FIXED, scores.test),
+        Estimate.mean(reference_scores[:, valued], FIXED, scores.test),
         Estimate.mean(values[:, valued], scores.system, scores.test),
         measure.sign,
     )
@@ -386,18 +392,18 @@ def drop_claims(
 
 
 def change_claims(
-    named: Figure, measure: Measure, plain: Floats, changed: Floats
+    of_system: Figure, measure: Measure, plain: Floats, changed: Floats
 ) -> Iterator[Claim]:
     """Yield what models lose by a change of the queries: 1 - changed / as they are.
 
     Args:
-        named: the names of the figures, with the number of seeds.
+        of_system: the names of the figures, with the number of seeds.
         measure: the measure.
         plain: scores on the queries as they are, ``[seeds, queries]``.
         changed: scores on the same queries changed.
     """
-    row = named._replace(queries=plain.shape[1])
-    before, after = (Estimate.mean(scores, named.system, "") for scores in (plain, changed))
+    row = of_system._replace(queries=plain.shape[1])
+    before, after = (Estimate.mean(scores, of_system.system, "") for scores in (plain, changed))
     yield Claim(row._replace(figure="as_is"), before, bounds=measure.bounds)
     yield Claim(row._replace(figure="changed"), after, bounds=measure.bounds)
     row = row._replace(figure="loss_by_change")
@@ -407,7 +413,7 @@ def change_claims(
 
 
 def compound_claims(
-    named: Figure,
+    of_system: Figure,
     measure: Measure,
     groups: Mapping[str, tuple[tuple[Floats, Floats], tuple[Floats, Floats]]],
 ) -> Iterator[Claim]:
@@ -418,7 +424,7 @@ def compound_claims(
     (1 - loss out) / (1 - loss in). The change of a query is taken as it is.
 
     Args:
-        named: the names of the figures, with the number of seeds.
+        of_system: the names of the figures, with the number of seeds.
         measure: the measure.
         groups: group -> the scores inside and out, ``[seeds, queries]``, on its queries as they
             are, and the same on these queries changed. Groups where a mean is 0 have no losses.
@@ -427,7 +433,8 @@ def compound_claims(
     sizes = {}
     for group, (plain, changed) in groups.items():
         before, after = (
-            [Estimate.mean(side, named.system, group) for side in pair] for pair in (plain, changed)
+            [Estimate.mean(side, of_system.system, group) for side in pair]
+            for pair in (plain, changed)
         )
         if not all(mean.value for mean in (*before, *after)) or not plain[0].size:
             continue
@@ -448,7 +455,7 @@ def compound_claims(
             name: average(of_group[name] for of_group in figures.values()) for name in names
         }
     for group, of_group in figures.items():
-        row = named._replace(group=group, queries=sizes.get(group, sum(sizes.values())))
+        row = of_system._replace(group=group, queries=sizes.get(group, sum(sizes.values())))
         for figure, estimate in of_group.items():
             over = "systems x groups" if group in sizes else "systems"
             family = _family(row, over) if figure == "out_minus_in" else ()
@@ -495,28 +502,30 @@ def left_out_claims(
             f"{len(rest):,} of the {len(ids):,} of {scores.system} leaked ({first_ids(rest)}); "
             "search these, too, with 'msshift leakage find'"
         )
-    kept = np.array([name not in without.query_ids for name in scores.query_ids], np.bool_)
+    is_kept = np.array([name not in without.query_ids for name in scores.query_ids], np.bool_)
     everything = estimates_of(scores, measure, counted, averaged)
     groups = [group for group in everything if group in counted]
     for group in groups:
-        if not kept[counted[group]].any():
+        if not is_kept[counted[group]].any():
             name = f"{scores.shift.name}-{group}" if scores.shift else group
             raise DataError(f"every test query of {name} leaked; no score is left")
-    of_kept = estimates_of(scores, measure, counted, averaged, kept)
+    of_kept = estimates_of(scores, measure, counted, averaged, is_kept)
     sizes = {group: len(counted[group]) for group in groups}
-    leaked = {group: int((~kept[counted[group]]).sum()) for group in groups}
+    leaked = {group: int((~is_kept[counted[group]]).sum()) for group in groups}
     if len(groups) < 2:
         everything = {group: everything[group] for group in groups}
     for figure in ("avg_in", "out", "rel_loss", "score"):
         for group, figures in everything.items():
-            whole, part = figures.get(figure), of_kept[group].get(figure)
-            if whole is None or part is None:
+            estimate, kept_estimate = figures.get(figure), of_kept[group].get(figure)
+            if estimate is None or kept_estimate is None:
                 continue
             queries = sizes.get(group, sum(sizes.values()))
             gone = leaked.get(group, sum(leaked.values()))
             row = _named(scores, measure)._replace(figure=figure, group=group)
-            named = row._replace(slice="not leaked", value=part.value, queries=queries - gone)
-            yield Claim(named)
+            of_kept_queries = row._replace(
+                slice="not leaked", value=kept_estimate.value, queries=queries - gone
+            )
+            yield Claim(of_kept_queries)
             row = row._replace(slice="all minus not leaked", queries=queries)
             over = "systems x groups" if group in sizes else "systems"
-            yield Claim(row, whole - part, _family(row, over))
+            yield Claim(row, estimate - kept_estimate, _family(row, over))

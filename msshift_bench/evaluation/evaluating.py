@@ -112,8 +112,8 @@ def read_scores(
     run_sets = find_run_sets(folders)
     selected = [run_set for run_set in run_sets if not wanted or run_set.shift.name in wanted]
     if not selected:
-        held = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
-        raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {held}")
+        present = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
+        raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {present}")
     return score_run_sets(selected, open_dataset(data), settings, checks, progress)
 
 
@@ -195,7 +195,8 @@ def evaluate_run_sets(
         progress: called with the number of run files done.
 
     Returns:
-        Every system's figures on every group and on average; see `Figure`.
+        Every system's figures on every group and on average: ``avg_in``, ``out`` and ``loss`` on
+        the measure's scale, not times 100, and ``rel_loss``, a fraction of Avg In; see `Figure`.
 
     Raises:
         UnknownNameError: for an unknown shift or allowance.
@@ -205,6 +206,13 @@ def evaluate_run_sets(
         RunError: if a run file is missing or malformed, was made on other data or is that of
             another model (all unless allowed), or answers no test query of a group.
         DataError: if no test query has a label, or none is left to count.
+
+    Example:
+        >>> result = evaluate_run_sets("runs", "msshift", ["length"])
+        >>> for loss in result.figures.where(figure="rel_loss", group="short"):
+        ...     print(f"{loss.system} {loss.value:.2f}, 95%: {loss.low:.2f} to {loss.high:.2f}")
+        dense 0.62, 95%: 0.42 to 0.82
+        sparse 0.53, 95%: 0.23 to 0.83
     """
     settings, checks = settings or Settings(), Checks(allow=allow)
     scores = read_scores(runs, data, shifts, settings, checks, progress)
@@ -386,6 +394,12 @@ def compare_run_sets(
         NotFoundError: as in `evaluate_run_sets`.
         RunError: as in `evaluate_run_sets`; also if two systems' runs are of different passages
             (unless allowed).
+
+    Example:
+        >>> result = compare_run_sets(["runs/dense", "runs/sparse"], shifts=["length"])
+        >>> lead = result.figures.first(figure="rel_loss", against="sparse", group="mean")
+        >>> print(f"{lead.system} - {lead.against}: {lead.value:+.2f}, p = {lead.p:.2f}")
+        dense - sparse: -0.15, p = 0.21
     """
     settings, checks = settings or Settings(), Checks(allow=allow)
     folders = [runs] if isinstance(runs, str | Path) else list(runs)
@@ -515,10 +529,10 @@ def _ranks(figures: Figures) -> list[Figure]:
     ranges = rank_ranges([system for system in order if system in replicated], apart)
     ranks = []
     for system in order:
-        named = next(row for row in wholes if row.system == system)
-        rank = Figure("rank", shift=named.shift, system=system, measure=named.measure)
+        rel_loss = next(row for row in wholes if row.system == system)
+        rank = Figure("rank", shift=rel_loss.shift, system=system, measure=rel_loss.measure)
         if system in ranges:
             place = ranges[system]
             rank = rank._replace(value=place.rank, low=place.best, high=place.worst)
-        ranks.append(rank._replace(group=named.group))
+        ranks.append(rank._replace(group=rel_loss.group))
     return ranks

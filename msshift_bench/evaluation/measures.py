@@ -186,9 +186,9 @@ def _success(run: JudgedRun, cutoff: int | None) -> Floats:
     placement = run.placement
     outside = placement.size - np.clip(cutoff - placement.above, 0, placement.size)
     none_inside = np.ones(len(outside))
-    for taken in range(placement.peers.max(initial=0)):
-        left = np.maximum(outside - taken, 0) / np.maximum(placement.size - taken, 1)
-        none_inside *= np.where(taken < placement.peers, left, 1.0)
+    for draws in range(placement.peers.max(initial=0)):
+        left = np.maximum(outside - draws, 0) / np.maximum(placement.size - draws, 1)
+        none_inside *= np.where(draws < placement.peers, left, 1.0)
     none = np.ones(len(run.judgements))
     np.minimum.at(none, placement.query, none_inside)
     return 1.0 - none
@@ -266,8 +266,8 @@ def _search_length(run: JudgedRun, cutoff: int | None) -> Floats:
     total = (counted + 1) * surely + counted * (counted + 1) // 2 + (tied - counted) * cutoff
     lengths = _per_query(run, total / (tied + 1))
     relevant = run.judgements.relevant_counts
-    found = np.bincount(placement.query, minlength=len(relevant))
-    lengths += (relevant - found) * float(cutoff)
+    retrieved = np.bincount(placement.query, minlength=len(relevant))
+    lengths += (relevant - retrieved) * float(cutoff)
     return np.where(relevant > 0, lengths / np.maximum(relevant, 1), float(cutoff))
 
 

@@ -163,7 +163,7 @@ def _unsupported(measure: Any) -> str | None:
     import ir_measures
 
     providers = ir_measures.DefaultPipeline.providers
-    if any(one.supports(measure) and one.is_available() for one in providers):
+    if any(library.supports(measure) and library.is_available() for library in providers):
         return None
     offers = []
     for provider in providers:
@@ -184,9 +184,9 @@ def _lacking(provider: Any) -> str:
 def _form(offered: Any) -> str:
     """Return a measure with the parameters that a library takes, e.g. ``RBP(rel=..., [p=...])``."""
     written, cutoff = [], ""
-    for name, taken in offered.params.items():
-        value, needed = "...", getattr(taken, "required", False)
-        if choices := getattr(taken, "choices", ()):
+    for name, parameter in offered.params.items():
+        value, needed = "...", getattr(parameter, "required", False)
+        if choices := getattr(parameter, "choices", ()):
             # A choice that is no plain value stands for a parameter that is left out.
             plain = [choice for choice in choices if isinstance(choice, str | int | float)]
             value, needed = " or ".join(map(repr, plain)), len(plain) == len(choices)
@@ -253,12 +253,12 @@ def parse_measures(names: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
         UsageError: if no measure is named; as for `parse_measure`, with all that are wrong.
         UnknownNameError: as for `parse_measure`.
     """
-    given = split_measures(names) if isinstance(names, str) else names
+    requested = split_measures(names) if isinstance(names, str) else names
     parsed: list[Measure] = []
     wrong: list[UsageError] = []
-    for one in given:
+    for name in requested:
         try:
-            parsed.append(one if isinstance(one, Measure) else parse_measure(one))
+            parsed.append(name if isinstance(name, Measure) else parse_measure(name))
         except UsageError as error:
             wrong.append(error)
     raise_any(wrong, f"{len(wrong)} measures are wrong:")

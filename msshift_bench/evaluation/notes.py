@@ -120,12 +120,12 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
     codes: Counter[str] = Counter()
     for run in runs:
         codes.update(run.report.warning_counts)
-    named = ", ".join(f"{code} {count}" for code, count in sorted(codes.items()))
+    warnings = ", ".join(f"{code} {count}" for code, count in sorted(codes.items()))
     strangers = sum(run.report.extra_queries for run in runs)
     digests = " ".join(run.report.digest[:8] for run in runs)
     return (
         f"sha256 {digests}; {missing} missing queries, {tied} with a tie at a relevant passage"
-        + (f", {codes.total()} warnings ({named})" if codes else "")
+        + (f", {codes.total()} warnings ({warnings})" if codes else "")
         + (f"; {strangers} other queries, which do not count here" if strangers else "")
     )
 
@@ -208,8 +208,8 @@ def loss_notes(
     notes = [Note(line, "data", about) for line in lines]
     if certain:
         notes.append(Note(f"{whole_of(averaged)}: {AVERAGES[averaged]}", about=about))
-        losses = [claim.named for claim in claims if claim.named.figure == "rel_loss"]
-        if any((named.seeds or 1) > 1 for named in losses):
+        losses = [claim.figure for claim in claims if claim.figure.figure == "rel_loss"]
+        if any((loss.seeds or 1) > 1 for loss in losses):
             counted = f"intervals and p: {QUERIES_AND_SEEDS}, as random effects"
             notes.append(Note(counted, about=about))
         notes += [Note(line, about=about) for line in certain]
@@ -228,11 +228,11 @@ def certainty_notes(claims: Sequence[Claim], settings: Settings) -> list[str]:
     """
     lines = []
     measure = settings.measures[0].name
-    for named, estimate, *_ in claims:
-        is_average = named.group in _AVERAGED and named.measure == measure
-        if named.figure != "rel_loss" or not is_average or named.slice:
+    for row, estimate, *_ in claims:
+        is_average = row.group in _AVERAGED and row.measure == measure
+        if row.figure != "rel_loss" or not is_average or row.slice:
             continue
-        seeds = named.seeds or 1
+        seeds = row.seeds or 1
         known = None if estimate is None else estimate.uncertainty()
         share = None if known is None else known.seed_share
         luck = "; two seeds do not tell agreement from luck" * (seeds == 2)
@@ -249,7 +249,7 @@ def certainty_notes(claims: Sequence[Claim], settings: Settings) -> list[str]:
             line = f"{show_share(share)} of the variance of its average Rel Loss is what its "
             line += f"{seeds} seeds differ by, noise included, {show_share(1 - share)} comes from "
             line += f"the choice of queries; {halved}{luck}"
-        lines.append(f"{named.system}: {line}")
+        lines.append(f"{row.system}: {line}")
     return lines
 
 
@@ -444,7 +444,7 @@ def left_out_notes(figures: Figures, source: str) -> list[str]:
     """
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     for row in figures.where(slice="all minus not leaked"):
-        kept = figures.first(
+        not_leaked = figures.first(
             slice="not leaked",
             shift=row.shift,
             system=row.system,
@@ -452,9 +452,9 @@ def left_out_notes(figures: Figures, source: str) -> list[str]:
             measure=row.measure,
             figure=row.figure,
         )
-        if row.group not in _AVERAGED and kept is not None:
+        if row.group not in _AVERAGED and not_leaked is not None:
             queries = row.queries or 0
-            counts[row.shift, row.group] = queries - (kept.queries or 0), queries
+            counts[row.shift, row.group] = queries - (not_leaked.queries or 0), queries
     if not counts:
         return [
             "no figure without leaked test queries: no group has the scores of models that saw it "

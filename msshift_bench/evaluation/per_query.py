@@ -171,7 +171,7 @@ def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Score
         _refuse("scores-layout", f"{shift.name}: {len(part)} rows where {rows} are due")
     query_ids = tuple(sorted(ids))
     index = {query_id: position for position, query_id in enumerate(query_ids)}
-    groups = {group: np.array([index[one] for one in ids]) for group, ids in members.items()}
+    groups = {group: np.array([index[member] for member in ids]) for group, ids in members.items()}
     score_column, missing_column = part["score"].to_numpy(), part["missing"].to_numpy()
     start, runs = 0, {}
     for seed, held_out in models:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msshift_bench.data import DataInfo
-from msshift_bench.errors import require
+from msshift_bench.errors import UsageError, require
 from msshift_bench.evaluation.per_query import scores_table
 from msshift_bench.evaluation.scores import Scores
 from msshift_bench.output import Table, csv_text, plain, report_head, with_head
@@ -74,6 +74,13 @@ class Result:
         layout: makes the tables of the figures, as some options want them.
         scores: the per-query scores that it rests on.
         facts: further JSON values that are no figures.
+
+    Example:
+        >>> result = evaluate_run_sets("runs", shifts=["length"])
+        >>> [table.title for table in result.tables()]
+        ['Query length (length), MRR@10 x 100']
+        >>> result.figures.names("group"), result.per_query().num_rows
+        (['short', 'long', 'mean'], 424)
     """
 
     kind: str
@@ -166,8 +173,18 @@ class Result:
         return frame.astype(kinds)
 
     def per_query(self) -> pa.Table:
-        """Return one row per run, query and measure; see `scores_table`."""
+        """Return one row per run, query and measure; see `scores_table`.
+
+        Raises:
+            UsageError: if the result rests on no scores of queries, as that of `analyse_run_sets`.
+        """
         import pyarrow as pa
+
+        if not self.scores:
+            raise UsageError(
+                f"a result of kind {self.kind!r} holds no scores of queries; evaluate run sets, or "
+                "score runs, for these"
+            )
 
         table = pa.concat_tables([scores_table(part) for part in self.scores])
         return with_head(table, self._head())

@@ -81,11 +81,11 @@ def looks_like(query_ids: Collection[bytes]) -> str:
     Args:
         query_ids: in UTF-8.
     """
-    found = {hashlib.sha256(query_id).hexdigest()[:12] for query_id in query_ids}
+    id_digests = {hashlib.sha256(query_id).hexdigest()[:12] for query_id in query_ids}
     names = [
         name
         for name, digests in KNOWN.items()
-        if len(found.intersection(digests)) >= len(digests) - 1
+        if len(id_digests.intersection(digests)) >= len(digests) - 1
     ]
     return " and ".join(f"{name}'s queries" for name in names)
 
@@ -222,9 +222,9 @@ def _check_ids(run: JudgedRun) -> None:
         return
     judged = {doc for docs in run.judgements.judged.values() for doc in docs}
     bare = {_bare(doc): doc for doc in judged}
-    held = [doc for _, ranking in run.reread() for doc, _, _ in ranking]
-    lost = next((doc for doc in held if _bare(doc) in bare), None)
-    if lost is not None and judged.isdisjoint(held):
+    retrieved = [doc for _, ranking in run.reread() for doc, _, _ in ranking]
+    lost = next((doc for doc in retrieved if _bare(doc) in bare), None)
+    if lost is not None and judged.isdisjoint(retrieved):
         finding = Finding(
             "ids-changed",
             f"its passages are written like {lost}, the judged ones like {bare[_bare(lost)]}",
@@ -243,9 +243,13 @@ def _check_answered(run: JudgedRun) -> None:
     query_ids = run.judgements.query_ids
     if not (query_ids and run.missing.all()):
         return
-    strangers = [query_id.decode() for query_id in run.others]
+    strangers = [query_id.decode() for query_id in run.unknown_queries]
     of_shift = bool(strangers) and run.judgements.elsewhere.issuperset(strangers)
-    known = "the test queries of the shift's other groups" if of_shift else looks_like(run.others)
+    known = (
+        "the test queries of the shift's other groups"
+        if of_shift
+        else looks_like(run.unknown_queries)
+    )
     bare = set(map(_bare, query_ids))
     finding = Finding(
         "no-query-answered",
@@ -498,7 +502,7 @@ def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
         return _read_file(path)
     dataset = open_dataset(data)
     shifts = dataset.manifest.shifts
-    meant = [by] if by in shifts else [one for one in shifts if by and one.startswith(by)]
+    meant = [by] if by in shifts else [name for name in shifts if by and name.startswith(by)]
     if len(meant) != 1:
         raise UnknownNameError("file or shift to break results down by", by, shifts)
     labels: dict[str, str] = {}
@@ -530,10 +534,10 @@ def check_labels(labels: Mapping[str, str], query_ids: Iterable[str]) -> None:
     """
     tested = set(query_ids)
     if tested.isdisjoint(labels):
-        others = first_ids([str(query_id) for query_id in labels]) or "no query"
+        labelled = first_ids([str(query_id) for query_id in labels]) or "no query"
         raise DataError(
             f"none of the {len(tested):,} test queries has a label ({first_ids(tested)}); the "
-            f"labels are those of {others}"
+            f"labels are those of {labelled}"
         )
 
 

@@ -67,6 +67,12 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
         UsageError: if the config is a whole shift, which has no test split of its own.
         NotFoundError: if there is no built data set, or no such file.
         CollectionError: if the qrels are malformed.
+
+    Example:
+        >>> qrels = open_test_set({"q1": {"d1": 1}, "q2": {"d7": 2}})
+        >>> short = open_test_set("length-short", "msshift")
+        >>> list(qrels.judged), len(short.judged)
+        (['q1', 'q2'], 44)
     """
     if isinstance(source, TestSet):
         return source
@@ -169,7 +175,8 @@ def score_runs(
         allow: what not to refuse, some of `ALLOWANCES`.
 
     Returns:
-        The mean of every measure for every run; of a count, such as ``NumRet``, the sum.
+        The mean of every measure for every run, on the measure's scale (mostly 0 to 1, not times
+        100); of a count, such as ``NumRet``, the sum.
 
     Raises:
         RunError: if a run is malformed, answers no query of the test set, or was made on other
@@ -178,6 +185,16 @@ def score_runs(
         UsageError: if a run is given twice, or a measure is no mean over the same queries for runs
             that are compared.
         DataError: if no query is left to count.
+        UnknownNameError: for an unknown config, allowance or run format.
+        NotFoundError: if there is no such run, qrels file or data set.
+        CollectionError: if the qrels are malformed.
+
+    Example:
+        >>> result = score_runs(["my.run"], "qrels.txt", Settings("RR@10 R@10"))
+        >>> for score in result.figures.where(figure="score"):
+        ...     print(score.measure, score.value, score.queries)
+        RR@10 0.75 2
+        R@10 0.75 2
     """
     settings, judged = settings or Settings(), open_test_set(test_set, data)
     checks = Checks(judged.data, allow)
@@ -265,10 +282,10 @@ def _run_figures(
 
 
 def _run_sections(figures: Figures, *, settings: Settings) -> Iterator[Section]:
-    whole = figures.where(slice="")
-    tables = list(run_tables(whole, settings.measures, settings.correction))
+    of_all_queries = figures.where(slice="")
+    tables = list(run_tables(of_all_queries, settings.measures, settings.correction))
     yield Section(tables, {"view": "runs"})
-    if len(whole) < len(figures):
+    if len(of_all_queries) < len(figures):
         yield Section(list(left_out_tables(figures, settings)), {"view": "left out"})
 
 

@@ -135,8 +135,8 @@ def loss_table(
         brief: leave out intervals, spreads and p-values, as the paper's tables do.
     """
     shift, label = get_shift(figures[0].shift), figures[0].slice
-    whole = next((name for name in WHOLE if figures.where(group=name)), MEAN)
-    columns = [Head((group,), {"group": group}) for group in (*shift.tested, whole)]
+    average = next((name for name in WHOLE if figures.where(group=name)), MEAN)
+    columns = [Head((group,), {"group": group}) for group in (*shift.tested, average)]
     rows = [_query_counts(figures)] if label else []
     systems = figures.names("system")
     figures = _printable(figures.where(model=""))
@@ -397,20 +397,20 @@ def _difference_heads(
 
 def _overview(values: Figures, measure: Measure, heading: str, reference: str, label: str) -> Table:
     """Return the averages of every system, with a mark where it differs from the reference."""
-    wholes = values.where(group=WHOLE)
-    (whole,) = wholes.names("group")
+    averages = values.where(group=WHOLE)
+    (average,) = averages.names("group")
     # A mark is that of the difference, and stands at the value.
-    apart = {(row.system, row.figure): row for row in wholes.where(against=reference)}
+    apart = {(row.system, row.figure): row for row in averages.where(against=reference)}
     alone = []
-    for row in wholes.where(against=""):
+    for row in averages.where(against=""):
         difference = apart.get((row.system, row.figure), row)
         alone.append(row._replace(mark=difference.mark, family=difference.family))
     compared = {reference, *(system for system, _ in apart)}
-    names = [name for name in wholes.names("system") if name != reference]
+    names = [name for name in averages.names("system") if name != reference]
     rows = [Head((name,), {"system": name}) for name in (reference, *names) if name in compared]
-    shown = wholes.names("figure")
+    shown = averages.names("figure")
     columns = [Head((_SHOWN[name],), {"figure": name}, value(measure)) for name in shown]
-    title = f"{heading}: {whole}, * or † differs from {reference}"
+    title = f"{heading}: {average}, * or † differs from {reference}"
     label = f"{label} against {reference}"
     table = pivot(Figures(alone), title, ("system",), rows, columns, label=label)
     return replace(table, sections=frozenset({1}))
@@ -512,11 +512,11 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
 
 def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
     """Yield what models lose by a change of the queries, and whether the shift adds to it."""
-    named = {measure.name: measure for measure in settings.measures}
+    measure_of = {measure.name: measure for measure in settings.measures}
     level = say_level(settings.confidence)
     tables: list[Table] = []
     for (test, name, of_measure), part in figures.each("test", "shift", "measure"):
-        measure, shift = named[of_measure], get_shift(name)
+        measure, shift = measure_of[of_measure], get_shift(name)
         about = f"{test}, {shift.title} ({name}), {measure.mean_name}{scale_of([measure])}"
         label = f"{test} {name} {of_measure}"
         lost = {"figure": "loss_by_change"}
@@ -583,10 +583,10 @@ def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
         settings: the measures, and the level of the intervals.
     """
     level = f"{say_level(settings.confidence)} interval"
-    named = {measure.name: measure for measure in settings.measures}
+    measure_of = {measure.name: measure for measure in settings.measures}
     differing = figures.where(slice="all minus not leaked")
     for (name, of_measure), part in differing.each("shift", "measure"):
-        measure = named[of_measure]
+        measure = measure_of[of_measure]
         difference, interval = value(measure), ends(measure)
         shown_as = Format(difference.text)
         rows = []

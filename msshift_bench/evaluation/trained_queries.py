@@ -85,23 +85,23 @@ def count_trained(
     passages = {doc_id for row in rows for doc_id in row.relevant_doc_ids}
     variants = {variant.run_id for variant in test_set.variants}
     texts = {row.query_id: row.text for row in test_set.rows}
-    asked = {
+    words_of = {
         query_id: sorted_words(texts.get(query_id, ""))
         for query_id in test_set.judged
         if query_id not in variants
     }
     met = set(known.values()) - {""}
-    by_words = {query_id for query_id, words in asked.items() if words in met}
+    by_words = {query_id for query_id, words in words_of.items() if words in met}
     by_id = {
         query_id
-        for query_id, words in asked.items()
+        for query_id, words in words_of.items()
         if query_id in known and (not words or known[query_id] in ("", words))
     }
     sharing = [
         query_id
-        for query_id in asked
+        for query_id in words_of
         if any(doc in passages for doc, grade in test_set.judged[query_id].items() if grade >= 1)
     ]
     trained = len(by_id | by_words)
-    counts = len(asked), len(by_id), len(by_words), trained, len(sharing)
+    counts = len(words_of), len(by_id), len(by_words), trained, len(sharing)
     return TrainedQueries(test_set.name, shift, model, *counts)

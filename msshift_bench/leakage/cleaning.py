@@ -89,6 +89,14 @@ class CleanedTraining:
         found_sha256: the digest of the ``found.json`` that said what leaks.
         removed: tier -> the training queries that were left out, each at its strictest tier.
         files: what became of each file.
+
+    Example:
+        >>> find_leakage("train.tsv", {"8": "Who is pope?"}).write("leaked")
+        >>> cleaned = clean_training("leaked", "train.tsv", "clean")
+        >>> cleaned
+        <CleanedTraining: 1 queries left out>
+        >>> [(file.name, file.lines, file.kept) for file in cleaned.files]
+        [('queries.tsv', 2, 1)]
     """
 
     found_sha256: str
@@ -152,6 +160,13 @@ def clean_training(
             it.
         CollectionError: if a file is malformed; with every such line.
         DataError: if `found` was made for other training queries, or nothing would be left.
+
+    Example:
+        >>> find_leakage("train.tsv", {"8": "Who is pope?"}).write("found")
+        >>> clean_training("found", "train.tsv", "cleaned").removed
+        {'same-text': 0, 'same-normalised': 1, 'same-words': 0, 'near-duplicate': 0}
+        >>> Path("cleaned/queries.tsv").read_text().split()
+        ['2', 'cheap', 'flights', 'to', 'rome']
     """
     out, train = Path(out), Path(train)
     leaking, facts = _read_found(Path(found), tier)

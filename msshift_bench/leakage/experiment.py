@@ -234,7 +234,7 @@ def _published_tests(claims: Sequence[Claim]) -> Figures:
     """
     fixed = [
         claim._replace(
-            named=claim.named._replace(figure="students_t"),
+            figure=claim.figure._replace(figure="students_t"),
             estimate=claim.estimate.with_models_fixed(),
         )
         for claim in claims

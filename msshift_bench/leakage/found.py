@@ -119,6 +119,13 @@ class FoundLeakage:
         fields: a topic's kind of text, such as ``title`` -> what leaks through it, by text.
         facts: the sources with their digests, the encoder, the threshold; JSON values.
         test_ids: the test topics that were searched, each once.
+
+    Example:
+        >>> found = find_leakage("train.tsv", {"8": "Who is pope?", "9": "how old is rome"})
+        >>> found, found.queries
+        (<FoundLeakage: 1 pairs of 2 test topics>, 2)
+        >>> found.count("same-normalised").pairs, found.count().topics
+        (1, 1)
     """
 
     pairs: tuple[LeakedPair, ...]
@@ -316,6 +323,13 @@ def read_left_out(
         NotFoundError: if there is no such file or data set.
         CollectionError: if the file holds no candidates.
         DataError: if it was made for other test queries.
+
+    Example:
+        >>> test = load_dataset("msshift", "length-short", split="test")
+        >>> find_leakage({"t1": test[0].text}, test).write("leaks-of-short")
+        >>> leaked = read_left_out("leaks-of-short", "msshift")
+        >>> leaked.query_ids == {test[0].query_id}
+        True
     """
     leaked = {pair.test_id: pair.test_text for pair in read_candidates(candidates)}
     texts = dict.fromkeys(known.judged, "") if isinstance(known, TestSet) else _texts(known)

@@ -101,7 +101,7 @@ def find_leakage(
             or ``mean``; ``terms`` has none.
         threshold: the cosine from which on queries are near-duplicates, above 0 and at most 1;
             by default 0.9 for ``terms`` and 0.91 for others.
-        nearest: how many training queries count as near-duplicates of a text at most.
+        nearest: how many training queries count as near-duplicates of a text at most, at least 1.
         qrels: the relevant passages of the training queries, and those of the test queries: each a
             file, or judgements.
         separate_ids: whether the two sets number their queries each in its own way, so that an id
@@ -118,6 +118,12 @@ def find_leakage(
             string, or a query there has no text or two.
         DataError: if a query that is in both sets has two texts, or one has no token.
         UsageError: if an option makes no sense, or the training queries are a pipe.
+
+    Example:
+        >>> found = find_leakage("train.tsv", {"8": "Who is pope?", "9": "how old is rome"})
+        >>> for pair in found.pairs:
+        ...     print(pair.train_id, pair.test_id, pair.tier)
+        1 8 same-normalised
     """
     least = THRESHOLDS.get(encoder, THRESHOLDS[""]) if threshold is None else threshold
     if not 0 < least <= 1:

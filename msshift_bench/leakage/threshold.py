@@ -191,10 +191,10 @@ class ThresholdCurve:
     def every_point(self) -> tuple[Floats, Floats, Floats]:
         """Return every threshold that is a cosine, rising, with its precision and its recall."""
         hits = np.cumsum(self._leaks)[self._ends][::-1]
-        kept = (self._ends[::-1] + 1).astype(np.float64)
+        pairs = (self._ends[::-1] + 1).astype(np.float64)
         leaking = float(self._leaks.sum())
         recall = hits / leaking if leaking else np.full(len(hits), np.nan)
-        return self._cosines[self._ends][::-1], hits / kept, recall
+        return self._cosines[self._ends][::-1], hits / pairs, recall
 
     def lowest(self, precision: float = 0.9) -> Figures:
         """Return the lowest thresholds that keep pairs of a precision.
@@ -221,8 +221,8 @@ class ThresholdCurve:
     def _lowest(self, weights: Floats | Ints, precision: float) -> float:
         """Return the lowest threshold if every test query counts so often; inf if there is none."""
         counted = weights[self._rows]
-        kept, hits = np.cumsum(counted)[self._ends], np.cumsum(counted * self._leaks)[self._ends]
-        good = np.flatnonzero((kept > 0) & (hits >= precision * kept - 1e-9))
+        pairs, hits = np.cumsum(counted)[self._ends], np.cumsum(counted * self._leaks)[self._ends]
+        good = np.flatnonzero((pairs > 0) & (hits >= precision * pairs - 1e-9))
         return float(self._cosines[self._ends[good[-1]]]) if len(good) else math.inf
 
     def _interval(self, precision: float) -> Interval | None:
@@ -293,6 +293,13 @@ def review_leakage(
         UsageError: if nothing is judged, or for precision.
         NotFoundError: if a file of ids does not exist.
         CollectionError: if it is malformed.
+
+    Example:
+        >>> result = review_leakage(read_annotations(["ada.csv", "ben.csv"]))
+        >>> for row in result.figures.where(figure=("leaking_pairs", "other_pairs")):
+        ...     print(row.figure, row.slice, row.value)
+        leaking_pairs all 2
+        other_pairs all 0
     """
     _check_precision(precision)
     if not annotations.verdicts:
@@ -433,8 +440,8 @@ def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -
     ]
 
 
-def _said_of(kept: Figures) -> str:
-    pairs, _, precision, _ = kept
+def _said_of(point: Figures) -> str:
+    pairs, _, precision, _ = point
     return f"{pairs.value:.0f} pairs of precision {_SHARE.text(precision)}"
 
 

@@ -77,7 +77,10 @@ def to_text(table: Table, rule: str = "─") -> str:
         return cell_len(text)
 
     def line(cells: Sequence[str]) -> str:
-        gaps = [" " * (most - width(text)) for text, most in zip(cells, widths, strict=True)]
+        gaps = [
+            " " * (column_width - width(text))
+            for text, column_width in zip(cells, widths, strict=True)
+        ]
         places = enumerate(zip(cells, gaps, strict=True))
         padded = [text + gap if at < table.names else gap + text for at, (text, gap) in places]
         return f"  {'   '.join(padded)}  "

@@ -406,7 +406,7 @@ def name_points(
         dx, dy = half_width * across, half_height * up
         return Bbox.from_extents(x - dx, y - dy, x + dx, y + dy)
 
-    taken = [box(x, y, 4, 4) for x, y, _ in points]
+    occupied = [box(x, y, 4, 4) for x, y, _ in points]
     for x, y, name in points:
         half = _LETTER * _SIZE * len(name) / 2
         for side, level in _SIDES:
@@ -414,7 +414,7 @@ def name_points(
             letters = box(*place, half + _BETWEEN / 2, 0.55 * _SIZE)
             is_inside = left <= letters.x0 and letters.x1 <= right
             is_inside = is_inside and bottom <= letters.y0 and letters.y1 <= top
-            if is_inside and not letters.count_overlaps(taken):
-                taken.append(letters)
+            if is_inside and not letters.count_overlaps(occupied):
+                occupied.append(letters)
                 ax.text(*place, name, fontsize=_SIZE, color=INK, **MIDDLE)
                 break

@@ -163,18 +163,21 @@ def _kept_models(run_sets: Iterable[RunSet], shift: Shift) -> list[Mapping[str, 
 
     Of several seeds it is the smallest.
     """
-    kept: list[Mapping[str, Path]] = []
+    models_of_systems: list[Mapping[str, Path]] = []
     for run_set in run_sets:
         if run_set.shift == shift and run_set.runs:
             seed = min(run_set.runs, key=lambda seed: -1 if seed is None else seed)
             models = {group: model_path(path) for group, path in run_set.runs[seed].items()}
             if models.keys() == shift.groups.keys() and all(map(Path.is_dir, models.values())):
-                kept.append(models)
-    return kept
+                models_of_systems.append(models)
+    return models_of_systems
 
 
 def _read_similarities(
-    dataset: Dataset, shift: Shift, kept: Iterable[Mapping[str, Path]], progress: Progress
+    dataset: Dataset,
+    shift: Shift,
+    models_of_systems: Iterable[Mapping[str, Path]],
+    progress: Progress,
 ) -> list[GroupSimilarity]:
     """Return how near a shift's groups lie to each other: by words, nearest query, and models.
 
@@ -188,7 +191,7 @@ def _read_similarities(
     similarities += group_similarity(
         dataset, shift.name, "nearest-query", encoder="terms", progress=progress
     )
-    for models in kept:
+    for models in models_of_systems:
         try:
             similarities += group_similarity(
                 dataset, shift.name, MODEL_BASED, models=models, progress=progress

@@ -105,7 +105,7 @@ def _slice_losses(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Fi
         for by, label, scores in _slices_of(part, labels, inputs.settings.missing):
             counted, name = scores.counted(inputs.settings.missing), f"{by}: {label}"
             for claim in loss_claims(scores, inputs.measure, counted, "pooled", name):
-                row = claim.named
+                row = claim.figure
                 is_whole = row.group == ALL_QUERIES and (row.queries or 0) >= FEWEST_IN_SLICE
                 if row.figure == "rel_loss" and is_whole and claim.estimate is not None:
                     claims.setdefault(by, []).append(claim._replace(family=()))

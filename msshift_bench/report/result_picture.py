@@ -12,6 +12,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
+from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import (
     FOR_ALL,
     Measure,
@@ -70,15 +71,27 @@ def draw_result(result: Result, path: str | Path) -> None:
     """Draw the losses of systems with their intervals, and the matrix of each, shift by shift.
 
     Args:
-        result: the losses of run sets.
+        result: what `evaluate_run_sets`, `evaluate` or `compare_run_sets` returned.
         path: the file to write: SVG, PNG or PDF, by its ending. Equal results give equal pictures;
             their bytes may differ in the last digits of the layout.
 
     Raises:
         UnknownNameError: if its name ends on no format.
         MissingExtraError: if matplotlib is not installed.
+        UsageError: if the result holds no scores of run sets on the groups of a shift.
+
+    Example:
+        >>> result = evaluate_run_sets("runs", shifts=["length"])
+        >>> draw_result(result, "losses.svg")
+        >>> Path("losses.svg").read_text().startswith("<?xml")
+        True
     """
     plot_format = check_plot(path)
+    if not result.figures.where(figure="model_score"):
+        raise UsageError(
+            f"a result of kind {result.kind!r} holds no scores of run sets on the groups of a "
+            "shift; draw what evaluate_run_sets returns"
+        )
     from matplotlib.figure import Figure as Drawing
 
     looks = looks_of(part.system for part in result.scores)

@@ -129,7 +129,7 @@ class JudgedRun:
         report: what was read.
         reread: returns the queries of the run, read again once; `None` where the source cannot be
             read twice.
-        others: the UTF-8 ids of the first queries read that are not in the test set.
+        unknown_queries: the UTF-8 ids of the first queries read that are not in the test set.
     """
 
     judgements: Judgements
@@ -138,7 +138,7 @@ class JudgedRun:
     retrieved: Ints
     report: RunReport
     reread: Callable[[], Sequence[QueryRanking]] | None = None
-    others: Sequence[bytes] = ()
+    unknown_queries: Sequence[bytes] = ()
 
     @property
     def missing(self) -> NDArray[np.bool_]:

@@ -291,7 +291,7 @@ class RunJudge:
             Hits(*columns),
             self._retrieved,
             report,
-            others=tuple(self._extra),
+            unknown_queries=tuple(self._extra),
         )
 
 

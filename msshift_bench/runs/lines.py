@@ -200,14 +200,14 @@ def parse_fast(text: bytes, run_format: str) -> Lines | None:
 
 def _count_gaps(text: bytes) -> int:
     """Return how many bytes are white space; 0 if two are side by side, or one is the first."""
-    whole = np.frombuffer(text, np.uint8)
-    gaps, both = np.empty(_SCANNED_BYTES + 1, np.bool_), np.empty(_SCANNED_BYTES, np.bool_)
+    text_bytes = np.frombuffer(text, np.uint8)
+    gaps, adjacent = np.empty(_SCANNED_BYTES + 1, np.bool_), np.empty(_SCANNED_BYTES, np.bool_)
     total, gaps[0] = 0, True
-    for piece in slices(len(whole), _SCANNED_BYTES):
-        part = whole[piece]
+    for piece in slices(len(text_bytes), _SCANNED_BYTES):
+        part = text_bytes[piece]
         here, before = gaps[1 : len(part) + 1], gaps[: len(part)]
         np.less_equal(part, _SPACE, out=here)
-        if np.logical_and(here, before, out=both[: len(part)]).any():
+        if np.logical_and(here, before, out=adjacent[: len(part)]).any():
             return 0
         total += int(np.count_nonzero(here))
         gaps[0] = here[-1]

@@ -193,7 +193,12 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
 
     Raises:
         NotFoundError: if there is no such file.
+        UsageError: if the path is a folder.
         CollectionError: with every malformed line; the message shows three of each kind.
+
+    Example:
+        >>> read_qrels("qrels.txt")[0]
+        Qrel(query_id='q1', doc_id='d1', relevance=1)
     """
     name, findings = str(path), FindingLog()
     qrels: list[Qrel] = []

@@ -109,8 +109,13 @@ def read_run(
     Raises:
         RunError: with every error found; the message shows three of each kind.
         NotFoundError: if there is no such file.
-        UsageError: if the source is nothing that can be read as a run.
+        UsageError: if the source is nothing that can be read as a run, such as a folder.
         UnknownNameError: if the format is not a known one.
+
+    Example:
+        >>> run = read_run("my.run")
+        >>> run["q2"], list(run["q1"])
+        ({'d8': 5.0}, ['d3', 'd1'])
     """
     with _open_parts(source, format, "trec") as (parts, files):
         lines: list[Lines] = []
@@ -169,17 +174,27 @@ def validate_run(
 
     Args:
         source: as in `read_run`.
-        judgements: the test set; without it, query ids are not checked.
-        tie_policy: under ``rank``, warnings about ranks are errors.
+        judgements: the test set, a `msshift_bench.runs.Judgements`; without it, query ids are not
+            checked.
+        tie_policy: one of `TIE_POLICIES`; under ``rank``, warnings about ranks are errors.
         format: one of `RUN_FORMATS`; files only.
         strict: treat every warning as an error.
 
     Returns:
-        Errors and warnings, and what was read.
+        Errors and warnings, and what was read; `RunValidation.ok` says whether there is no error.
 
     Raises:
         NotFoundError: if there is no such file.
-        UsageError: as in `judge_run`.
+        UsageError: if the source is nothing that can be read as a run, or has no ranks although
+            the tie policy is ``rank``.
+        UnknownNameError: if the tie policy or the format is not a known one.
+
+    Example:
+        >>> validate_run("my.run").ok
+        True
+        >>> report = validate_run({"q1": {"d1": float("nan"), "d2": 1.0}})
+        >>> report.error_count, report.errors[0].code
+        (1, 'score-nan')
     """
     run, findings = _judge(source, judgements, tie_policy, format, strict=strict)
     return RunValidation(

@@ -122,9 +122,9 @@ class RunSet:
             RunError: naming every missing file.
         """
         lacking = {seed for seed, _ in self.missing}
-        whole = [f"seed-{seed}" for seed in self.runs if seed not in lacking]
+        complete_seeds = [f"seed-{seed}" for seed in self.runs if seed not in lacking]
         fix = "add the file, or go on without it (--allow partial)"
-        fix += f"; {' and '.join(whole)} can be evaluated alone" if whole else ""
+        fix += f"; {' and '.join(complete_seeds)} can be evaluated alone" if complete_seeds else ""
         findings = [
             Finding(
                 "missing-run",
@@ -211,6 +211,14 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
         NotFoundError: if a folder does not exist.
         UsageError: if a folder holds no run set, or two files claim one place in it.
         RunError: if a folder holds a run that has no place in a run set; it says the nearest.
+
+    Example:
+        >>> for run_set in find_run_sets("runs"):
+        ...     print(run_set.system, run_set.shift.name, len(run_set.files))
+        dense wh-words 3
+        sparse wh-words 3
+        dense length 2
+        sparse length 2
     """
     folders: dict[Path, Path] = {}
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):

@@ -56,6 +56,11 @@ def write_run(
         RunError: if the file would not read back: an id or the tag is no string, is empty, holds
             white space or is no Unicode text, a score is not finite or no number, or a query stands
             twice.
+
+    Example:
+        >>> write_run("best.run.gz", {"q1": {"d3": 9.5, "d1": 8.75}}, tag="mine")
+        >>> read_run("best.run.gz")
+        {'q1': {'d3': 9.5, 'd1': 8.75}}
     """
     path = Path(path)
     tag = "_".join(system_of(path).split()) or "msshift-bench" if tag is None else tag
@@ -218,8 +223,8 @@ def _score_texts(scores: _Scores) -> pa.Array:
     """
     texts = pc.cast(pa.array(scores), _TEXT)
     size = np.abs(scores)
-    other = (size < 0.001) | (size >= 100_000) | (size == np.floor(size))
+    is_other = (size < 0.001) | (size >= 100_000) | (size == np.floor(size))
     # By their bits, which tell 0.0 and -0.0 apart.
-    bits, which = np.unique(scores[other].view(np.int32), return_inverse=True)
+    bits, which = np.unique(scores[is_other].view(np.int32), return_inverse=True)
     printed = pa.array([str(score) for score in bits.view(np.float32)], _TEXT)
-    return pc.replace_with_mask(texts, pa.array(other), printed.take(pa.array(which)))
+    return pc.replace_with_mask(texts, pa.array(is_other), printed.take(pa.array(which)))

@@ -37,6 +37,11 @@ class IndicatorOptions(TypedDict, total=False):
             -> model folder, or one model folder for two sets of queries.
         seed: the seed whose models count, if the run set has several; by default the smallest.
         progress: called with ``(stage, done, total)``.
+
+    Example:
+        >>> options = IndicatorOptions(tokenizer=str.split)
+        >>> set_similarity({"1": "rome hotels"}, {"8": "Rome hotels"}, **options)
+        0.3333333333333333
     """
 
     tokenizer: Tokenizer

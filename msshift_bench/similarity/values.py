@@ -60,6 +60,12 @@ class QuerySimilarity:
             order; empty of the others.
         facts: what decided the values beyond the queries, as JSON values: the encoder or the model
             with its digest.
+
+    Example:
+        >>> train, test = {"1": "cheap flights"}, {"8": "cheap hotels", "9": "cheap flights"}
+        >>> near = query_similarity(train, test, "unseen-words")
+        >>> near.query_ids, near.values, near.mean, near.ranks
+        (('8', '9'), array([0.5, 0. ]), 0.25, array([2, 1]))
     """
 
     indicator: str
@@ -100,6 +106,11 @@ class GroupSimilarity:
         other_queries: how many of the other groups did; a query of two of them counts twice.
         per_query: the values of the group's queries, if the indicator is defined per query; `value`
             is then their mean.
+
+    Example:
+        >>> short, long = group_similarity("msshift", "length", "unseen-words")
+        >>> short.group, round(short.value, 2), short.per_query
+        ('short', 0.41, <QuerySimilarity: unseen-words of 44 queries>)
     """
 
     indicator: str
@@ -133,7 +144,7 @@ def group_similarity(
             ``models``, ``seed``, ``progress``; see `IndicatorOptions`.
 
     Returns:
-        One value per group, in the shift's order.
+        One value per group, in the shift's order; for their range see `set_similarity`.
 
     Raises:
         UnknownNameError: if there is no such shift, indicator or split.
@@ -145,6 +156,12 @@ def group_similarity(
         MissingError: if the data set holds ids only, a model was not kept, or libraries are not
             installed.
         IntegrityError: if a file is missing or is not the one that was built.
+
+    Example:
+        >>> for group in group_similarity("msshift", "length", "weighted-jaccard"):
+        ...     print(group.group, round(group.value, 2), group.queries, group.other_queries)
+        short 0.18 44 62
+        long 0.18 62 44
     """
     chosen, cut, dataset = find_indicator(indicator), get_shift(shift), open_dataset(data)
     _check_options(chosen, options)
@@ -215,7 +232,9 @@ def set_similarity(
             ``models``, ``seed``, ``progress``; see `IndicatorOptions`.
 
     Returns:
-        The value.
+        The value: 0 to 1 for ``weighted-jaccard``, ``unseen-words`` and ``overlap``, a cosine of -1
+        to 1 for ``mean-cosine`` and ``nearest-query``, and the mean of a model's dot products for
+        ``model-based``. `Indicator.higher` says whether a higher one means nearer or farther.
 
     Raises:
         UnknownNameError: if there is no such indicator.
@@ -224,6 +243,10 @@ def set_similarity(
         DataError: if a file is malformed, a set holds no query, or no word, or a query has another
             text in one set than in the other.
         MissingError: if libraries are not installed.
+
+    Example:
+        >>> set_similarity({"1": "cheap flights to rome"}, {"8": "Cheap hotels in Rome"})
+        0.3333333333333333
     """
     return _compare(*_prepare(train, test, indicator, options))[0]
 
@@ -249,6 +272,13 @@ def query_similarity(
         NotFoundError: as in `set_similarity`.
         DataError: as in `set_similarity`.
         MissingError: as in `set_similarity`.
+
+    Example:
+        >>> splits = load_dataset("msshift", "length-short")
+        >>> train, test = splits["train"], splits["test"]
+        >>> near = query_similarity(train, test, "nearest-query", encoder="terms")
+        >>> near.values.shape, near.nearest.ids[0] in {row.query_id for row in train}
+        ((44,), True)
     """
     if not find_indicator(indicator).per_query:
         per_query = [name for name, row in INDICATORS.items() if row.per_query]

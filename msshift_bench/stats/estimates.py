@@ -164,7 +164,7 @@ class Estimate:
 
     @classmethod
     def mean(
-        cls, scores: Floats, training: str, sample: str, kept: NDArray[np.bool_] | None = None
+        cls, scores: Floats, training: str, sample: str, is_kept: NDArray[np.bool_] | None = None
     ) -> Estimate:
         """Return the mean of scores, exactly rounded by seed.
 
@@ -176,7 +176,8 @@ class Estimate:
             scores: ``[seeds, queries]``.
             training: whose training the seeds repeat; `FIXED` for a ranking without other seeds.
             sample: which sample of queries these are.
-            kept: mask of the queries to average over, ``[queries]``, at least one; by default all.
+            is_kept: mask of the queries to average over, ``[queries]``, at least one; by default
+                all.
 
         Raises:
             UsageError: if a score is not finite.
@@ -184,10 +185,10 @@ class Estimate:
         if not np.isfinite(scores).all():
             raise UsageError("scores must be finite; decide first what a missing query counts")
         largest = float(np.abs(scores).max(initial=0.0))
-        if kept is not None:
-            of_kept = scores[:, kept].mean(axis=1, keepdims=True)
-            share = float(kept.mean())
-            scores = of_kept + np.where(kept, (scores - of_kept) / share, 0.0)
+        if is_kept is not None:
+            of_kept = scores[:, is_kept].mean(axis=1, keepdims=True)
+            share = float(is_kept.mean())
+            scores = of_kept + np.where(is_kept, (scores - of_kept) / share, 0.0)
             largest /= share
         per_seed = [math.fsum(row) / len(row) if len(row) else math.nan for row in scores]
         return cls(float(np.mean(per_seed)), {(training, sample): scores}, largest)

@@ -53,6 +53,11 @@ class Figure(NamedTuple):
         queries: the number of queries that count.
         seed_sd: the standard deviation over seeds, to first order.
         seed_share: the share of the variance that comes from seeds, 0 to 1.
+
+    Example:
+        >>> figure = Figure("loss", group="short", value=0.25, low=0.1, high=0.4, p=0.01)
+        >>> figure.value, figure.interval, figure.system
+        (0.25, (0.1, 0.4), '')
     """
 
     figure: str
@@ -105,7 +110,7 @@ class Claim(NamedTuple):
     """An estimate that is to be printed.
 
     Attributes:
-        named: the figure's names, with its number of queries and of seeds.
+        figure: its names, with its number of queries and of seeds.
         estimate: its value and contributions, or a slope; `None` if it is undefined, or has its
             value already.
         family: what it is tested with: names that tell the family from others, the last of which
@@ -114,7 +119,7 @@ class Claim(NamedTuple):
         bounds: the range of the value, which its interval stays inside.
     """
 
-    named: Figure
+    figure: Figure
     estimate: Estimate | Slope | None = None
     family: tuple[str, ...] = ()
     p: float | None = None
@@ -157,8 +162,7 @@ class Figures(Sequence[Figure]):
             UnknownNameError: if there is no such column.
         """
         for name in names:
-            if name not in Figure._fields:
-                raise UnknownNameError("column of figures", name, Figure._fields)
+            _check_column(name)
         wanted = [
             (Figure._fields.index(name), value if isinstance(value, tuple) else (value,))
             for name, value in names.items()
@@ -168,19 +172,35 @@ class Figures(Sequence[Figure]):
         )
 
     def first(self, **names: object) -> Figure | None:
-        """Return the first figure with these names; `None` if there is none."""
+        """Return the first figure with these names, see `where`; `None` if there is none."""
         return next(iter(self.where(**names)), None)
 
     def each(self, *names: str) -> Iterator[tuple[tuple[Any, ...], Figures]]:
-        """Yield the values of the columns `names` with their figures, in the order of the first."""
+        """Yield the values of the columns `names` with their figures, in the order of the first.
+
+        Raises:
+            UnknownNameError: if there is no such column.
+        """
+        for name in names:
+            _check_column(name)
         parts: dict[tuple[Any, ...], list[Figure]] = {}
         for row in self.rows:
             parts.setdefault(tuple(getattr(row, name) for name in names), []).append(row)
         return ((values, Figures(rows)) for values, rows in parts.items())
 
     def names(self, column: str) -> list[Any]:
-        """Return the values of a column, each once, in the order of the figures."""
+        """Return the values of a column, each once, in the order of the figures.
+
+        Raises:
+            UnknownNameError: if there is no such column.
+        """
+        _check_column(column)
         return list(dict.fromkeys(getattr(row, column) for row in self.rows))
+
+
+def _check_column(name: str) -> None:
+    if name not in Figure._fields:
+        raise UnknownNameError("column of figures", name, Figure._fields)
 
 
 def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
@@ -197,8 +217,8 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
     """
     rows: list[Figure] = []
     families: dict[tuple[str, ...], dict[int, float]] = {}
-    for number, (named, estimate, family, p, bounds) in enumerate(claims):
-        row = named if estimate is None else named._replace(value=estimate.value)
+    for number, (figure, estimate, family, p, bounds) in enumerate(claims):
+        row = figure if estimate is None else figure._replace(value=estimate.value)
         known = None if estimate is None else estimate.uncertainty()
         if estimate is not None and known is not None:
             low, high = known.interval(estimate.value, inference.confidence)

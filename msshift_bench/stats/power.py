@@ -52,17 +52,24 @@ def detectable_rel_loss(
     """Return the smallest Rel Loss that a test on so many queries is likely to find.
 
     Args:
-        queries: the number of test queries of a group.
-        deviation: the standard deviation of scores over queries, in units of Avg In.
+        queries: the number of test queries of a group, at least 0.
+        deviation: the standard deviation of scores over queries, in units of Avg In; above 0.
         correlation: of Out with the in-domain models' scores, over queries; from -1 to below 1.
         level: the level of the two-sided test, strictly between 0 and 1.
         power: the chance to find the loss, strictly between 0 and 1.
 
     Returns:
-        A fraction of Avg In; `None` if not even the loss of everything (1) would be found.
+        A fraction of Avg In, above 0 and at most 1; `None` if not even the loss of everything (1)
+        would be found.
 
     Raises:
         UsageError: if a number is out of range.
+
+    Example:
+        >>> for queries in (100, 1000):
+        ...     print(round(detectable_rel_loss(queries), 3))
+        0.177
+        0.056
     """
     if queries < 0:
         raise UsageError(f"the number of test queries is at least 0, not {queries}")

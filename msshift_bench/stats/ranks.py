@@ -61,7 +61,7 @@ def rank_ranges(order: Sequence[str], apart: Collection[tuple[str, str]]) -> dic
     known_better: dict[str, set[str]] = {}
     for name in order:
         direct = directly_better[name]
-        known_better[name] = set(direct).union(*(known_better[one] for one in direct))
+        known_better[name] = set(direct).union(*(known_better[system] for system in direct))
     worse_systems = dict.fromkeys(order, 0)
     for better_systems in known_better.values():
         for name in better_systems:

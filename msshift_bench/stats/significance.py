@@ -113,5 +113,5 @@ def adjust(p_values: Mapping[_Test, float | None], correction: str) -> dict[_Tes
     """
     if correction not in CORRECTIONS:
         raise UnknownNameError("correction", correction, CORRECTIONS)
-    made = {name: p for name, p in p_values.items() if p is not None}
-    return dict(zip(made, CORRECTIONS[correction](list(made.values())), strict=True))
+    defined = {name: p for name, p in p_values.items() if p is not None}
+    return dict(zip(defined, CORRECTIONS[correction](list(defined.values())), strict=True))

@@ -317,6 +317,8 @@ def test_what_a_link_does_not_reach_is_refused_or_said() -> None:
 
 def test_a_flat_line_foretells_the_loss_of_all_groups() -> None:
     link = link_losses(points(0.2, 0.2, 0.2))
+    with pytest.raises(UsageError, match="kind 'analysis' holds no scores of queries"):
+        link.per_query()
     (row,) = link.tables()[1].rows
     assert [cell.text for cell in row] == [
         "dense", "3", "0.0 [0.0, 0.0]", "-", "1.000", *["-"] * 4,
@@ -350,6 +352,7 @@ def test_a_group_has_one_loss_per_system_and_one_similarity(golden: Golden) -> N
         "no loss": [*rows, points(0, 0, 0, system="b")[0]],
         "groups": rows[:4],
         "nothing": [],
+        "no slice": [row._replace(slice="") for row in rows],
     }
     refusals = {name: partial(link_losses, given) for name, given in wrong.items()}
     golden.check_refusals("no-links.txt", refusals)

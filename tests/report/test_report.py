@@ -25,7 +25,14 @@ from msshift_bench.cli import app
 from msshift_bench.data import open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
-from msshift_bench.evaluation import Result, Settings, evaluate_run_sets, losses_of, parse_measure
+from msshift_bench.evaluation import (
+    Result,
+    Settings,
+    evaluate_run_sets,
+    losses_of,
+    parse_measure,
+    score_runs,
+)
 from msshift_bench.output import pictures
 from msshift_bench.report import WrittenReport, draw_result, write_report
 from msshift_bench.runs import find_run_sets, model_path
@@ -495,6 +502,9 @@ def test_what_cannot_be_drawn_is_said(
     result = result_of(dense=(1, 2))
     with pytest.raises(UnknownNameError, match=r"'\.jpg': .*valid are \.svg, \.png, \.pdf"):
         draw_result(result, tmp_path / "out.jpg")
+    single = score_runs([{"q1": {"d1": 1.0}}], {"q1": {"d1": 1}})
+    with pytest.raises(UsageError, match="kind 'scores' holds no scores of run sets"):
+        draw_result(single, tmp_path / "out.svg")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"a plot needs the 'plots' extra"):
         draw_result(result, tmp_path / "out.svg")

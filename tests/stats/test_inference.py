@@ -159,6 +159,10 @@ def test_figures_are_looked_up_by_their_names() -> None:
     assert list(Figures([]).where(group="C0")) == []
     with pytest.raises(UnknownNameError, match="unknown column of figures 'grup': did you mean"):
         figures.where(grup="C0")
+    with pytest.raises(UnknownNameError, match="unknown column of figures 'grup'"):
+        figures.names("grup")
+    with pytest.raises(UnknownNameError, match="unknown column of figures 'grup'"):
+        figures.each("system", "grup")
 
 
 @pytest.mark.parametrize(
