@@ -10,7 +10,7 @@ from msshift_bench.baselines.making import make
 from msshift_bench.baselines.opening import open_system
 from msshift_bench.baselines.plan import Plan
 from msshift_bench.baselines.pretraining import pretrain_encoder
-from msshift_bench.baselines.recipe_files import RecipeFile, recipe_files
+from msshift_bench.baselines.recipe import RecipeFile, recipe_files
 from msshift_bench.baselines.system import Run, System
 
 __all__ = [

@@ -24,15 +24,16 @@ from msshift_bench.baselines.block_search import (
     encode_passages,
     search_blocks,
 )
-from msshift_bench.baselines.candidates import (
+from msshift_bench.baselines.neural import Neural, scaled
+from msshift_bench.baselines.recipe import MARGIN_MSE, later
+from msshift_bench.baselines.searcher import (
     ALL_PASSAGES,
+    Candidates,
     CandidatesName,
+    Scorer,
     describe_candidates,
     first_of_bm25,
 )
-from msshift_bench.baselines.neural import Neural, scaled
-from msshift_bench.baselines.recipe import MARGIN_MSE, later
-from msshift_bench.baselines.searcher import Candidates, Scorer
 from msshift_bench.baselines.system import Run
 from msshift_bench.errors import require
 from msshift_bench.plumbing import Progress, batches, silent

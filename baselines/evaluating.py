@@ -12,13 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.in_memory import FactorySystem, ModelSystem, search_by
+from msshift_bench.baselines.in_memory import (
+    FactorySystem,
+    ModelSystem,
+    find_searcher,
+    model_needs,
+    search_by,
+)
 from msshift_bench.baselines.making import make
 from msshift_bench.baselines.plan import Plan
 from msshift_bench.baselines.searcher import Searcher
 from msshift_bench.baselines.sidecars import read_json
 from msshift_bench.baselines.system import Run, System
-from msshift_bench.baselines.user_models import find_searcher, model_needs
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Note, Result, Settings, evaluate_run_sets

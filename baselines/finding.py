@@ -43,7 +43,7 @@ ENTRY_POINTS = "msshift_bench.baselines"
 
 _HOME = "msshift_bench.baselines"
 
-_LEXICAL = ("lexical:Bm25System", "bm25_tuning:TunedBm25System")
+_LEXICAL = ("lexical:Bm25System", "lexical:TunedBm25System")
 
 _NEURAL = (
     "biencoder:BiEncoder",

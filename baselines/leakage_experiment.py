@@ -22,8 +22,7 @@ from msshift_bench.baselines.backbones import quiet_libraries
 from msshift_bench.baselines.experiment_material import Experiment, Material, make_material
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe import BM25
-from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
+from msshift_bench.baselines.recipe import BM25, find_recipe, parse_recipe
 from msshift_bench.baselines.shift_data import GivenTriples
 from msshift_bench.baselines.sidecars import check_same, read_json
 from msshift_bench.baselines.system import Run

@@ -29,13 +29,12 @@ from msshift_bench.baselines.early_stopping import (
     make_validation_set,
     mean_reciprocal_rank,
 )
-from msshift_bench.baselines.lessons import Teacher
 from msshift_bench.baselines.mining import TriplesInParts, training_material
 from msshift_bench.baselines.pretraining import describe_encoder
 from msshift_bench.baselines.processes import is_one_of_several, process_count, wait_for
 from msshift_bench.baselines.recipe import BM25, MINED, RANDOM, Recipe
 from msshift_bench.baselines.searcher import Scorer
-from msshift_bench.baselines.shift_data import GivenTriples, ShiftData
+from msshift_bench.baselines.shift_data import GivenTriples, ShiftData, Teacher
 from msshift_bench.baselines.sidecars import read_json
 from msshift_bench.baselines.system import MODEL, TRAINING_FACTS, Run, System
 from msshift_bench.baselines.teachers import find_teacher

@@ -27,7 +27,7 @@ from msshift_bench.baselines.pretraining_tasks import (
     save_encoder,
 )
 from msshift_bench.baselines.processes import process_count
-from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
+from msshift_bench.baselines.recipe import find_recipe, parse_recipe
 from msshift_bench.baselines.sidecars import (
     check_same,
     hardware,

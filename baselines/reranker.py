@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from msshift_bench.baselines.block_search import best_of
-from msshift_bench.baselines.candidates import describe_candidates
 from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import MARGIN_MSE
-from msshift_bench.baselines.searcher import Candidates, Scorer
+from msshift_bench.baselines.searcher import Candidates, Scorer, describe_candidates
 from msshift_bench.baselines.system import Run
 from msshift_bench.engine import KeptArray
 from msshift_bench.errors import UsageError, require

@@ -1,4 +1,4 @@
-"""The input of a run: one shift of a data set, and the collection that it was built from."""
+"""The input of a run: one shift of a data set, its collection, triples to train on, a teacher."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from msshift_bench.data import Collection, Dataset, SplitRows, TripleStream
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.plumbing import Progress
 from msshift_bench.records import Row
+from msshift_bench.search import Bm25
 from msshift_bench.shifts import TRIPLES, Shift
 
-__all__ = ["GivenTriples", "ShiftData"]
+__all__ = ["GivenTriples", "Lesson", "ShiftData", "Teacher"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +137,35 @@ def _with_texts(rows: SplitRows, dataset: Dataset, collection: Collection) -> tu
             f"{len(rows):,} queries, e.g. {lacking[0]!r}; give the collection that they are from"
         )
     return tuple(row._replace(text=texts[row.query_id]) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """The queries and passages that a training meets together, and that are to be scored.
+
+    Attributes:
+        queries: the queries.
+        doc_ids: the passages' ids.
+        texts: their texts.
+        candidates: for each query, the places of its passages in `doc_ids`, ascending.
+    """
+
+    queries: Sequence[Row]
+    doc_ids: Sequence[str]
+    texts: pa.Array
+    candidates: Sequence[npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """Who scores passages for training queries.
+
+    Attributes:
+        facts: what decides the scores, for identities and sidecars; JSON values.
+        score: takes a lesson, what returns the collection's BM25 index, and the function to report
+            progress to; returns the scores of each query's passages, one query's after the other's.
+            It raises a `DataError` if scores are missing.
+    """
+
+    facts: Mapping[str, object]
+    score: Callable[[Lesson, Callable[[], Bm25], Progress], npt.NDArray[np.float32]]

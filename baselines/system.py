@@ -19,10 +19,8 @@ from typing import Any, ClassVar, Literal, Self
 import pyarrow as pa
 from pydantic import PrivateAttr
 
-from msshift_bench.baselines.lessons import Teacher
-from msshift_bench.baselines.recipe import Table
-from msshift_bench.baselines.recipe_files import RecipeFile
-from msshift_bench.baselines.shift_data import GivenTriples, ShiftData
+from msshift_bench.baselines.recipe import RecipeFile, Table
+from msshift_bench.baselines.shift_data import GivenTriples, ShiftData, Teacher
 from msshift_bench.baselines.sidecars import check_same, is_complete, read_json
 from msshift_bench.data import Collection, ContentDigest, is_double_encoded
 from msshift_bench.errors import UsageError

@@ -24,9 +24,8 @@ import pyarrow as pa
 
 from msshift_bench.baselines.backbones import weights_digest
 from msshift_bench.baselines.finding import kind_of_model, system_class
-from msshift_bench.baselines.lessons import Lesson, Teacher
 from msshift_bench.baselines.recipe import BM25
-from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.shift_data import Lesson, ShiftData, Teacher
 from msshift_bench.baselines.sidecars import check_same, read_json
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import DataError, NotFoundError, UsageError

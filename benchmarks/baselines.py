@@ -30,8 +30,7 @@ from msshift_bench.baselines.backbones import make_random_encoder, quiet_librari
 from msshift_bench.baselines.biencoder import DenseSearch
 from msshift_bench.baselines.colbert import ColBertSearch
 from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
 from msshift_bench.baselines.reranker import RerankSearch
 from msshift_bench.baselines.searcher import Searcher
 from msshift_bench.baselines.splade import SparseSearch

@@ -9,8 +9,7 @@ import pytest
 
 from msshift_bench.baselines import backbones
 from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
 from msshift_bench.errors import DataError, NotFoundError
 from msshift_bench.mini.generator import passages
 

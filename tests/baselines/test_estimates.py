@@ -4,7 +4,7 @@ import pytest
 
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.recipe import load_recipe
 from scripts.experiments.arithmetic import EncoderShape, Work, work_of
 
 DISTILBERT = EncoderShape(layers=6, hidden=768, inner=3072, vocabulary=30_522)

@@ -13,8 +13,8 @@ import pytest
 from msshift_bench import evaluate, read_run
 from msshift_bench.baselines import system as system_module
 from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.lessons import Lesson
 from msshift_bench.baselines.reranker import distance_to_teacher
+from msshift_bench.baselines.shift_data import Lesson
 from msshift_bench.baselines.teachers import _score_by_model
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.plumbing import silent

@@ -25,8 +25,7 @@ from msshift_bench.baselines.pretraining_tasks import (
     load_learner,
     span_loss,
 )
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe, recipe_names
+from msshift_bench.baselines.recipe import RandomEncoder, load_recipe, recipe_names
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing import silent

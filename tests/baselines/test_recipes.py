@@ -17,14 +17,12 @@ from msshift_bench.baselines.neural import Neural
 from msshift_bench.baselines.recipe import (
     EarlyStopping,
     RandomEncoder,
+    RecipeFile,
     SearchSettings,
     Table,
-    read_changes,
-)
-from msshift_bench.baselines.recipe_files import (
-    RecipeFile,
     load_recipe,
     parse_recipe,
+    read_changes,
     recipe_names,
 )
 from msshift_bench.baselines.splade import Splade

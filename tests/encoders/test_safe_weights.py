@@ -55,7 +55,7 @@ def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     from msshift_bench.baselines.finding import neural_systems
     from msshift_bench.baselines.monobert import MonoBert
     from msshift_bench.baselines.pretraining_tasks import load_learner
-    from msshift_bench.baselines.recipe_files import load_recipe
+    from msshift_bench.baselines.recipe import load_recipe
     from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
 
     recipe = load_recipe(MonoBert, "monobert", "mini")

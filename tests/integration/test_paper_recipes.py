@@ -15,7 +15,7 @@ from benchmarks.support.tiny_recipes import NEURAL
 from msshift_bench.baselines import Plan, Run, make
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.recipe import load_recipe
 from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.cut import Cut, cut_table

@@ -20,8 +20,7 @@ from msshift_bench.baselines.biencoder import (
 )
 from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
 from msshift_bench.baselines.in_memory import search_by
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini import generator as mini
 from msshift_bench.search.ranking import PassageIds

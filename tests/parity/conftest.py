@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.recipe import RandomEncoder, load_recipe
 from msshift_bench.mini.generator import passages
 
 SHAPE = RandomEncoder(

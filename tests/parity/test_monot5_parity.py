@@ -13,7 +13,7 @@ import pytest
 from msshift_bench.baselines.backbones import quiet_libraries
 from msshift_bench.baselines.finding import kind_of_model
 from msshift_bench.baselines.monot5 import MonoT5
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.recipe import load_recipe
 from msshift_bench.baselines.reranker import pair_scores
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.mini.generator import passages

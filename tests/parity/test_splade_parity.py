@@ -14,7 +14,7 @@ from scipy import sparse
 from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines import open_system
 from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.recipe import load_recipe
 from msshift_bench.baselines.splade import (
     SparseSearch,
     Splade,

@@ -11,7 +11,7 @@ import pytest
 from msshift_bench.baselines.duet import Duet
 from msshift_bench.baselines.knrm import Knrm
 from msshift_bench.baselines.pacrr import Pacrr
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.recipe import load_recipe
 from msshift_bench.baselines.reranker import pair_scores
 from msshift_bench.baselines.word_reranker import WordReranker
 from msshift_bench.baselines.word_vectors import WordTable

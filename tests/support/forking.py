@@ -74,7 +74,7 @@ SHORT = (
     + BRIEF
     + """
 from msshift_bench.baselines import opening, pretraining
-from msshift_bench.baselines.recipe_files import parse_recipe
+from msshift_bench.baselines.recipe import parse_recipe
 def parse_short(*arguments):
     recipe = parse_recipe(*arguments)
     random = recipe.random.changed(layers=1, hidden=16, inner=32, vocabulary=300)
