@@ -22,13 +22,22 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, PrivateAttr
 
-from msshift_bench.baselines.backbones import quiet_libraries, require_libraries, weights_digest
-from msshift_bench.baselines.biencoder import SIMILARITIES, DenseSearch
-from msshift_bench.baselines.block_search import best_of
-from msshift_bench.baselines.finding import kind_of, kind_of_model, named_kind, neural_systems
-from msshift_bench.baselines.recipe import refusal
-from msshift_bench.baselines.searcher import Searcher
-from msshift_bench.baselines.system import Run, System
+from msshift_bench.baselines.retrievers.biencoder import SIMILARITIES, DenseSearch
+from msshift_bench.baselines.retrievers.block_search import best_of
+from msshift_bench.baselines.systems.finding import (
+    kind_of,
+    kind_of_model,
+    named_kind,
+    neural_systems,
+)
+from msshift_bench.baselines.systems.recipe import refusal
+from msshift_bench.baselines.systems.searcher import Searcher
+from msshift_bench.baselines.systems.system import Run, System
+from msshift_bench.baselines.training.backbones import (
+    quiet_libraries,
+    require_libraries,
+    weights_digest,
+)
 from msshift_bench.checked import check_value
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError, require
 from msshift_bench.plumbing import batches, quieten

@@ -90,7 +90,7 @@ def run(
     Example: `msshift run bi-encoder --shift length --recipe mini --set seed=3`
     """
     from msshift_bench.baselines import Plan, make, open_system
-    from msshift_bench.baselines.recipe import read_changes
+    from msshift_bench.baselines.systems.recipe import read_changes
     from msshift_bench.data import open_dataset, open_source
     from msshift_bench.engine import Engine
 
@@ -114,7 +114,7 @@ def run(
         check_folder(out.expanduser(), inside=True)
     with (
         progress_bars() as progress,
-        shown_log(*(f"baselines.{name}" for name in ("making", "trainer", "neural", "splade"))),
+        shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
     ):
         runs = make(plan, Engine(ray, store), progress)
     if is_first():

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.bare_runs import bare_run
-from msshift_bench.baselines import lexical
-from msshift_bench.baselines.lexical import B_GRID, K1_GRID, TunedBm25System
-from msshift_bench.baselines.shift_data import ShiftData
-from msshift_bench.baselines.system import no_rows
+from msshift_bench.baselines.systems import lexical
+from msshift_bench.baselines.systems.lexical import B_GRID, K1_GRID, TunedBm25System
+from msshift_bench.baselines.systems.shift_data import ShiftData
+from msshift_bench.baselines.systems.system import no_rows
 from msshift_bench.data import load_dataset, open_collection, open_dataset
 from msshift_bench.errors import DataError, RunError, UsageError
 from msshift_bench.evaluation import evaluate_run_sets

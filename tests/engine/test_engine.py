@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msshift_bench.baselines import lexical
+from msshift_bench.baselines.systems import lexical
 from msshift_bench.data import open_dataset
 from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import DataError, IntegrityError, MissingError

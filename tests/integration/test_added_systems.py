@@ -19,8 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines import Run, System, finding, open_system
-from msshift_bench.baselines.finding import find_systems, our_systems
+from msshift_bench.baselines import Run, System, open_system
+from msshift_bench.baselines.systems import finding
+from msshift_bench.baselines.systems.finding import find_systems, our_systems
 from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import UnknownNameError, UsageError

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.backbones import weights_digest
-from msshift_bench.baselines.biencoder import DenseSearch
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.system import Run
+from msshift_bench.baselines.retrievers.biencoder import DenseSearch
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs import find_run_sets, model_path, sidecar_path
 from tests.conftest import Build, Command
