@@ -52,7 +52,7 @@ def test_one_row_makes_it_a_shift_of_every_command(msshift: Command, tmp_path: P
     assert not SHIFTS["rare-terms"].in_ms_shift
     assert "Lupart2023MsShift" in (tmp_path / "msshift" / "README.md").read_text()
     assert msshift("verify").returncode == 0
-    done = msshift("run", "bm25", "--depth", "20")
+    done = msshift("run", "bm25", "--set", "depth=20")
     assert done.returncode == 0, done.stderr
     done = msshift("evaluate", "runs")
     assert (done.returncode, "Rare terms (rare-terms)" in done.stdout) == (0, True), done.stderr

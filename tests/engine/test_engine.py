@@ -147,7 +147,7 @@ def test_a_command_keeps_results_where_it_is_told(
     runs = []
     for out, options in (("here", ()), ("there", ("--store", "kept"))):
         done = msshift(
-            *("run", "bm25", "--shift", "length", "--depth", "20"),
+            *("run", "bm25", "--shift", "length", "--set", "depth=20"),
             *("--data", data, "--out", out, *options),
         )
         assert (done.returncode, done.stdout) == (0, f"{out}/bm25/length.run.gz\n")

@@ -28,7 +28,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 TINY = """
 from msshift_bench.baselines.systems import recipe
-recipe_files.parse_recipe = parse_short
+recipe.parse_recipe = parse_short
 import sys
 from scripts.experiments.carrying_out import main
 sys.exit(main(sys.argv[1:]))
