@@ -46,7 +46,6 @@ __all__ = [
     "recipe_files",
     "recipe_names",
     "refusal",
-    "shipped_recipe",
 ]
 
 RANDOM = "random"
@@ -485,21 +484,6 @@ def recipe_files() -> Mapping[str, RecipeFile]:
             text = entry.read_text(encoding="utf-8")
             recipes[full] = RecipeFile(full, entry.name, text)
     return dict(sorted(recipes.items()))
-
-
-def shipped_recipe(name: str) -> RecipeFile:
-    """Return a recipe that comes with the package.
-
-    Args:
-        name: ``<system>-<name>``.
-
-    Raises:
-        UnknownNameError: if there is none; the message lists them and the nearest.
-    """
-    recipes = recipe_files()
-    if name not in recipes:
-        raise UnknownNameError("recipe", name, recipes)
-    return recipes[name]
 
 
 def recipe_names(system: str) -> tuple[str, ...]:

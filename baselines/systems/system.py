@@ -284,11 +284,6 @@ class Run(Facts):
     # ---- what a system is given --------------------------------------------------------------
 
     @property
-    def record(self) -> Facts:
-        """The facts and seconds that are recorded."""
-        return self
-
-    @property
     def train(self) -> tuple[Row, ...]:
         """The training queries."""
         return self.rows("train")

@@ -361,7 +361,9 @@ def check_batches(run: Run, recipe: Recipe) -> None:
     Raises:
         DataError: if one cannot be filled.
     """
-    if len(run.train) > _CERTAIN * recipe.batch_size:
+    training = run.facts.get("training")
+    count = training["queries"] if training else len(run.train)
+    if count > _CERTAIN * recipe.batch_size:
         return
     quiet = replace(run, progress=silent, facts={}, seconds={})
     first = TrainingPart(parts=recipe.parts)
