@@ -444,8 +444,7 @@ def open_model(model: str, changes: Mapping[str, Any]) -> ModelSystem:
             ``similarity``, how a bi-encoder's vectors are compared, ``dot`` or ``cosine``, by
             default as its settings say (sentence-transformers takes the cosine for a model that
             does not); and ``search``, fields of ``[search]`` in the recipes of that kind, by
-            default 1000 passages per ranking, 64 texts at a time, and exact search. ColBERT's
-            candidates ``tokens`` are found as in its recipe ``paper``.
+            default 1000 passages per ranking, 64 texts at a time, and exact search.
 
     Raises:
         UsageError: if the model's settings do not name its kind, or name another, if its files lack

@@ -133,6 +133,10 @@ def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> N
     assert (done.returncode, done.stderr) == (
         2, "error: --seeds is '1,x'; give whole numbers, e.g. 1,2,3\n",
     )  # fmt: skip
+    done = msshift("run", "bi-encoder", "--data", data, "--seeds", "1", "--set", "seed=2")
+    assert (done.returncode, done.stderr) == (
+        2, "error: give either --set seed or the --seeds of replicates\n",
+    )  # fmt: skip
 
 
 # ---- published models -----------------------------------------------------------------------
