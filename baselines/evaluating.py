@@ -11,14 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.in_memory import FactorySystem, ModelSystem, search_by
-from msshift_bench.baselines.making import make
-from msshift_bench.baselines.plan import Plan
-from msshift_bench.baselines.searcher import Searcher
-from msshift_bench.baselines.sidecars import read_json
-from msshift_bench.baselines.system import Run, System
-from msshift_bench.baselines.user_models import find_searcher, model_needs, unused_prompts
+from msshift_bench.baselines.in_memory import (
+    FactorySystem,
+    ModelSystem,
+    find_searcher,
+    model_needs,
+    search_by,
+    unused_prompts,
+)
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.making import make
+from msshift_bench.baselines.systems.plan import Plan
+from msshift_bench.baselines.systems.searcher import Searcher
+from msshift_bench.baselines.systems.sidecars import read_json
+from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Note, Result, Settings, evaluate_run_sets
@@ -291,7 +297,7 @@ def _folder(runs: str | Path | None) -> Iterator[Path]:
 def _shown(progress: Progress | bool) -> Iterator[Progress]:
     """Yield the function to report progress to."""
     if progress is True:
-        with progress_bars() as tell, shown_log("baselines.making"):
+        with progress_bars() as tell, shown_log("baselines.systems"):
             yield tell
     else:
         yield progress or silent

@@ -7,11 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.baselines.finding import find_systems, load_class
 from msshift_bench.baselines.in_memory import open_model
-from msshift_bench.baselines.recipe import TrainingSettings, nested, refusal
-from msshift_bench.baselines.recipe_files import find_recipe, parse_recipe
-from msshift_bench.baselines.system import System
+from msshift_bench.baselines.systems.finding import find_systems, load_class
+from msshift_bench.baselines.systems.recipe import (
+    TrainingSettings,
+    find_recipe,
+    nested,
+    parse_recipe,
+    refusal,
+)
+from msshift_bench.baselines.systems.system import System
 from msshift_bench.checked import check_value
 from msshift_bench.errors import UnknownNameError, UsageError
 

@@ -26,15 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines import Run, open_system
-from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
-from msshift_bench.baselines.biencoder import DenseSearch
-from msshift_bench.baselines.colbert import ColBertSearch
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.reranker import RerankSearch
-from msshift_bench.baselines.searcher import Searcher
-from msshift_bench.baselines.splade import SparseSearch
+from msshift_bench.baselines.rerankers.reranker import RerankSearch
+from msshift_bench.baselines.retrievers.biencoder import DenseSearch
+from msshift_bench.baselines.retrievers.colbert import ColBertSearch
+from msshift_bench.baselines.retrievers.splade import SparseSearch
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.systems.searcher import Searcher
+from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.data.collection import open_collection
 from msshift_bench.mini import generator as mini
 from msshift_bench.records import Row

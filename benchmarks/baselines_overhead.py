@@ -25,10 +25,10 @@ import torch
 from transformers import PrinterCallback
 
 from benchmarks.support.bare_runs import bare_run
-from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.training_data import TrainingData, make_training_data
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.recipe import load_recipe
+from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
+from msshift_bench.baselines.training.training_data import TrainingData, make_training_data
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset

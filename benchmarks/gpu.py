@@ -24,10 +24,9 @@ import numpy as np
 
 from benchmarks.baselines_overhead import COLLECTION, triples_of
 from benchmarks.support.zipf_collection import Generated
-from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.data import open_collection
 from msshift_bench.plumbing import batches, silent
 

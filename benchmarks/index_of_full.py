@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from msshift_bench.baselines.system import stream_passages
+from msshift_bench.baselines.systems.system import stream_passages
 from msshift_bench.data import open_collection
 from msshift_bench.plumbing import silent
 from msshift_bench.search import kept_index

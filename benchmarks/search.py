@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.support.zipf_collection import Generated
-from msshift_bench.baselines.splade import inverted_index
+from msshift_bench.baselines.retrievers.splade import inverted_index
 from msshift_bench.search import BATCH, Best, Bm25, PassageIds, Sparse
 from msshift_bench.search.ranking import unpack
 

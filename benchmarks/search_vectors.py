@@ -25,7 +25,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import faiss
 import numpy as np
 
-from msshift_bench.baselines.block_search import PassageBlock
+from msshift_bench.baselines.retrievers.block_search import PassageBlock
 from msshift_bench.search import PassageIds, search_vectors
 from msshift_bench.search.ranking import unpack
 

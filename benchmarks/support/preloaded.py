@@ -30,7 +30,7 @@ PRELOADED = (
     "xxhash",
     "yaml",
     "msshift_bench.cli",
-    "msshift_bench.baselines.lexical",
+    "msshift_bench.baselines.systems.lexical",
     "msshift_bench.dataset_builders.build",
     "msshift_bench.dataset_builders.release",
     "msshift_bench.dataset_builders.topics",

@@ -130,7 +130,7 @@ def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
     plan = Plan(
         system=open_system(system), shifts=SHIFT_NAMES, collection=collection, data=data, out=out
     )
-    with progress_bars() as progress, shown_log("baselines.making"):
+    with progress_bars() as progress, shown_log("baselines.systems"):
         runs = make(plan, progress=progress)
     note(f"    {system}: {len(runs)} runs in {time.monotonic() - began:.0f} s")
 

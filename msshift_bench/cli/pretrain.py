@@ -41,9 +41,9 @@ def pretrain(
     Example: `msshift pretrain --collection mini:300 --recipe mini --out encoder --set steps=10`
     """
     from msshift_bench.baselines import pretrain_encoder
-    from msshift_bench.baselines.recipe import read_changes
+    from msshift_bench.baselines.systems.recipe import read_changes
 
-    with progress_bars() as progress, shown_log("baselines.pretraining", "baselines.trainer"):
+    with progress_bars() as progress, shown_log("baselines.pretraining", "baselines.training"):
         folder = pretrain_encoder(
             collection,
             recipe,

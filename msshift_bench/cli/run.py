@@ -11,7 +11,7 @@ import typer
 from msshift_bench.cli import options
 from msshift_bench.cli.console import note, print_json
 from msshift_bench.cli.layout import in_panels
-from msshift_bench.errors import MissingError
+from msshift_bench.errors import MissingError, UsageError
 from msshift_bench.plumbing import check_folder, is_first, progress_bars, shown_log
 from msshift_bench.shifts import DATASET_NAME
 
@@ -90,19 +90,22 @@ def run(
     Example: `msshift run bi-encoder --shift length --recipe mini --set seed=3`
     """
     from msshift_bench.baselines import Plan, make, open_system
-    from msshift_bench.baselines.recipe import read_changes
+    from msshift_bench.baselines.systems.recipe import read_changes
     from msshift_bench.data import open_dataset, open_source
     from msshift_bench.engine import Engine
 
+    replaced, replicates = read_changes(changes or ()), options.whole_numbers("--seeds", seeds)
+    if replicates and "seed" in replaced:
+        raise UsageError("give either --set seed or the --seeds of replicates")
     dataset = open_dataset(data)
     plan = Plan(
-        system=open_system(what, recipe, read_changes(changes or ())),
+        system=open_system(what, recipe, replaced),
         shifts=shift or (),
         collection=open_source(dataset, collection, qrels),
         out=out,
         data=dataset,
         held_out=held_out or (),
-        seeds=options.whole_numbers("--seeds", seeds),
+        seeds=replicates,
         name=name,
         keep_model=keep_model,
         also_test=options.extra_folders(also_test),
@@ -114,7 +117,7 @@ def run(
         check_folder(out.expanduser(), inside=True)
     with (
         progress_bars() as progress,
-        shown_log(*(f"baselines.{name}" for name in ("making", "trainer", "neural", "splade"))),
+        shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
     ):
         runs = make(plan, Engine(ray, store), progress)
     if is_first():

@@ -56,7 +56,7 @@ def evaluate_also_tests(
 
     Args:
         runs: folders of run sets; the runs for a test set lie in ``<system>/also/<name>``, as
-            `run_baseline` lays them out. Systems without such runs are left out, with a doubt. In
+            `make` lays them out. Systems without such runs are left out, with a doubt. In
             runs a variant has the id ``<query_id>#<method>``.
         also_test: name -> a folder of ``queries.tsv`` and ``qrels.tsv``, whose judgements may be
             graded, with or without ``variants.tsv``; or a file of variants of the shifts' test

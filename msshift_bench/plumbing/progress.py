@@ -265,7 +265,7 @@ def shown_log(*modules: str) -> Iterator[None]:
     """Show on stderr, above the bars, what modules of the package tell the log.
 
     Args:
-        modules: their names, e.g. ``baselines.driver``.
+        modules: their names, or those of rooms, e.g. ``baselines.systems``.
     """
     handler = logging.StreamHandler()
     loggers = [logging.getLogger(f"msshift_bench.{module}") for module in modules]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from msshift_bench.baselines.candidates import first_of_bm25
+from msshift_bench.baselines.systems.searcher import first_of_bm25
 
 COPIES = 11
 """Copies of the weights on disk at once: three checkpoints, each with the optimizer's two moments,

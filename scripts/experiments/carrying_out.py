@@ -122,9 +122,8 @@ def teachers(plan: Plan) -> list[Training]:
 def system_of(plan: Plan, place: Place, training: Training) -> Any:
     """Return the system to train: its recipe with the training's start and seed."""
     from msshift_bench.baselines import open_system
-    from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
-    from msshift_bench.baselines.recipe import RANDOM
-    from msshift_bench.baselines.recipe_files import load_recipe
+    from msshift_bench.baselines.pretraining.recipe import PretrainingRecipe
+    from msshift_bench.baselines.systems.recipe import RANDOM, load_recipe
 
     system: Any = open_system(training.system, place.recipe)
     if training.start == RANDOM:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.baselines.recipe import RANDOM
+from msshift_bench.baselines.systems.recipe import RANDOM
 from msshift_bench.errors import MsShiftError, NotFoundError
 from msshift_bench.output import Table, to_markdown
 from msshift_bench.runs import find_run_sets, sidecar_path

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 import msshift_bench
-from msshift_bench.baselines.recipe_files import recipe_files
+from msshift_bench.baselines.systems.recipe import recipe_files
 from msshift_bench.cli import app
 from msshift_bench.cli.layout import with_called
 from msshift_bench.output import Table, to_markdown

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines import backbones
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.training import backbones
 from msshift_bench.errors import DataError, NotFoundError
 from msshift_bench.mini.generator import passages
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.neural
 
 def test_word_pieces_are_the_same_in_every_process() -> None:
     script = (
-        "import json; from msshift_bench.baselines.backbones import learn_word_pieces; "
+        "import json; from msshift_bench.baselines.training.backbones import learn_word_pieces; "
         "from msshift_bench.mini.generator import passages; "
         "learnt = learn_word_pieces((p.text for p in passages(600)), 1500); "
         "print(json.dumps(learnt.get_vocab(), sort_keys=True))"

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from msshift_bench.baselines.batch_order import Example, TrainingInstance, plan_batches
+from msshift_bench.baselines.training.training_data import Example, TrainingInstance, plan_batches
 from msshift_bench.errors import DataError
 
 

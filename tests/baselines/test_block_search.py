@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from msshift_bench.baselines import block_search
-from msshift_bench.baselines.biencoder import search_vectors
-from msshift_bench.baselines.block_search import Arrays, EncodedPassages, encode_passages
-from msshift_bench.baselines.colbert import rerank, search_tokens
-from msshift_bench.baselines.splade import inverted_index, search_inverted_index
+from msshift_bench.baselines.retrievers import block_search
+from msshift_bench.baselines.retrievers.biencoder import search_vectors
+from msshift_bench.baselines.retrievers.block_search import Arrays, EncodedPassages, encode_passages
+from msshift_bench.baselines.retrievers.colbert import rerank, search_tokens
+from msshift_bench.baselines.retrievers.splade import inverted_index, search_inverted_index
 from msshift_bench.plumbing import silent
 from msshift_bench.records import Passage
 from msshift_bench.search import Ranking

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.bare_runs import bare_run
-from msshift_bench.baselines import bm25_tuning
-from msshift_bench.baselines.bm25_tuning import B_GRID, K1_GRID, TunedBm25System
-from msshift_bench.baselines.shift_data import ShiftData
-from msshift_bench.baselines.system import no_rows
+from msshift_bench.baselines.systems import lexical
+from msshift_bench.baselines.systems.lexical import B_GRID, K1_GRID, TunedBm25System
+from msshift_bench.baselines.systems.shift_data import ShiftData
+from msshift_bench.baselines.systems.system import no_rows
 from msshift_bench.data import load_dataset, open_collection, open_dataset
 from msshift_bench.errors import DataError, RunError, UsageError
 from msshift_bench.evaluation import evaluate_run_sets
@@ -37,8 +37,8 @@ def mean_rr(index: Bm25, rows: list[Row]) -> float:
 def test_every_group_gets_the_point_that_ranks_its_training_queries_best(
     build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bm25_tuning, "K1_GRID", (0.2, 2.0))
-    monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[::8])
+    monkeypatch.setattr(lexical, "K1_GRID", (0.2, 2.0))
+    monkeypatch.setattr(lexical, "_GRID", lexical._GRID[::8])
     data = build_once("mini:300", "length")
     options = {"collection": COLLECTION, "data": data, "out": tmp_path}
     runs = make_runs("bm25-tuned", ["length"], **options)
@@ -52,7 +52,7 @@ def test_every_group_gets_the_point_that_ranks_its_training_queries_best(
         rows = list(load_dataset(data, f"length-{group}", split="train"))
         scores = {
             point: mean_rr(Bm25(COLLECTION.passages(), Bm25Parameters(*point)), rows)
-            for point in bm25_tuning._GRID
+            for point in lexical._GRID
         }
         tuned = sidecar["tuned"]
         assert tuned["queries"] == len(rows)
@@ -67,7 +67,7 @@ def test_every_group_gets_the_point_that_ranks_its_training_queries_best(
 def test_runs_that_chose_the_same_point_may_be_the_same_file(
     build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[:1])
+    monkeypatch.setattr(lexical, "_GRID", lexical._GRID[:1])
     data = build_once("mini:300", "length")
     options = {"collection": COLLECTION, "data": data, "out": tmp_path}
     runs = make_runs("bm25-tuned", ["length"], **options)
@@ -91,7 +91,7 @@ def test_variants_are_the_indices_that_each_choice_makes() -> None:
 def test_queries_that_were_scored_for_one_group_are_not_searched_again_for_another(
     build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[:2])
+    monkeypatch.setattr(lexical, "_GRID", lexical._GRID[:2])
     data = open_dataset(build_once("mini:300", "length"))
     source = ShiftData.read(get_shift("length"), data, COLLECTION)
     rows = source.split("short", "train")[:2]
@@ -128,7 +128,7 @@ def test_queries_that_were_scored_for_one_group_are_not_searched_again_for_anoth
 def test_the_models_of_a_run_set_share_a_recipe(
     build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bm25_tuning, "_GRID", bm25_tuning._GRID[:1])
+    monkeypatch.setattr(lexical, "_GRID", lexical._GRID[:1])
     data, out = build_once("mini:300", "length"), tmp_path / "runs"
     options = {"collection": COLLECTION, "data": data, "out": out}
     (short,) = make_runs("bm25-tuned", ["length"], held_out=["short"], stemmer="none", **options)

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from benchmarks.support.bare_runs import bare_run
-from msshift_bench.baselines.early_stopping import make_validation_set, mean_reciprocal_rank
-from msshift_bench.baselines.recipe import EarlyStopping
-from msshift_bench.baselines.system import Run
+from msshift_bench.baselines.systems.recipe import EarlyStopping
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training.early_stopping import (
+    make_validation_set,
+    mean_reciprocal_rank,
+)
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import DataError
 from msshift_bench.records import Row

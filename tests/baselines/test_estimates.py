@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.recipe import load_recipe
+from msshift_bench.baselines.training.neural import Neural
 from scripts.experiments.arithmetic import EncoderShape, Work, work_of
 
 DISTILBERT = EncoderShape(layers=6, hidden=768, inner=3072, vocabulary=30_522)

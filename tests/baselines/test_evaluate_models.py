@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from msshift_bench import evaluate, read_run
-from msshift_bench.baselines import system as system_module
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.lessons import Lesson
-from msshift_bench.baselines.reranker import distance_to_teacher
-from msshift_bench.baselines.teachers import _score_by_model
+from msshift_bench.baselines.rerankers.reranker import distance_to_teacher
+from msshift_bench.baselines.systems import system as system_module
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.shift_data import Lesson
+from msshift_bench.baselines.training.teachers import _score_by_model
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.plumbing import silent
 from msshift_bench.search import kept_index
@@ -244,7 +244,7 @@ def test_a_reranker_of_three_classes_is_refused_before_anything_is_read(data: Pa
 def test_weights_of_16_bits_have_a_digest() -> None:
     import torch
 
-    from msshift_bench.baselines.backbones import weights_digest
+    from msshift_bench.baselines.training.backbones import weights_digest
 
     layer = torch.nn.Linear(2, 2)
     assert weights_digest(layer) != weights_digest(layer.to(torch.bfloat16))

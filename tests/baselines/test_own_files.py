@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from msshift_bench.baselines import sidecars
-from msshift_bench.baselines.finding import _SETTINGS, kind_of_model
-from msshift_bench.baselines.sidecars import installed_versions, read_json
-from msshift_bench.baselines.training_data import TrainingData
+from msshift_bench.baselines.systems import sidecars
+from msshift_bench.baselines.systems.finding import _SETTINGS, kind_of_model
+from msshift_bench.baselines.systems.sidecars import installed_versions, read_json
+from msshift_bench.baselines.training.training_data import TrainingData
 from msshift_bench.errors import IntegrityError, UsageError
 
 TEXTS = pa.array(["a", "b"])

@@ -11,22 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.baselines.backbones import make_random_encoder
-from msshift_bench.baselines.pretraining_recipe import (
+from msshift_bench.baselines.pretraining.recipe import (
     LateHead,
     MaskedWords,
     PretrainingRecipe,
     SpanContrast,
 )
-from msshift_bench.baselines.pretraining_tasks import (
+from msshift_bench.baselines.pretraining.tasks import (
     MaskedPassages,
     PassagePieces,
     late_interaction,
     load_learner,
     span_loss,
 )
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe, recipe_names
+from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe, recipe_names
+from msshift_bench.baselines.training.backbones import make_random_encoder
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing import silent

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from benchmarks.support.bare_runs import bare_run
-from msshift_bench.baselines import Run, System, open_system, processes
-from msshift_bench.baselines.pretraining import pretrain_encoder
-from msshift_bench.baselines.processes import wait_for
-from msshift_bench.baselines.trainer import last_checkpoint
+from msshift_bench.baselines import Run, System, open_system
+from msshift_bench.baselines.pretraining.encoder import pretrain_encoder
+from msshift_bench.baselines.training import processes
+from msshift_bench.baselines.training.processes import wait_for
+from msshift_bench.baselines.training.trainer import last_checkpoint
 from msshift_bench.data import open_collection
 from msshift_bench.errors import UsageError
 from tests.conftest import Build, Command

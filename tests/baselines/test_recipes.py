@@ -9,25 +9,23 @@ from typing import Any
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.biencoder import BiEncoder
-from msshift_bench.baselines.colbert import ColBert, ColBertSearch
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.monobert import MonoBert
-from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe import (
+from msshift_bench.baselines.rerankers.monobert import MonoBert
+from msshift_bench.baselines.retrievers.biencoder import BiEncoder
+from msshift_bench.baselines.retrievers.colbert import ColBert, ColBertSearch
+from msshift_bench.baselines.retrievers.splade import Splade
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.recipe import (
     EarlyStopping,
     RandomEncoder,
+    RecipeFile,
     SearchSettings,
     Table,
-    read_changes,
-)
-from msshift_bench.baselines.recipe_files import (
-    RecipeFile,
     load_recipe,
     parse_recipe,
+    read_changes,
     recipe_names,
 )
-from msshift_bench.baselines.splade import Splade
+from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 
 Write = Callable[..., Path]

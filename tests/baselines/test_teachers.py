@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from msshift_bench.baselines.lessons import Lesson
-from msshift_bench.baselines.shift_data import ShiftData
-from msshift_bench.baselines.teachers import find_teacher
+from msshift_bench.baselines.systems.shift_data import Lesson, ShiftData
+from msshift_bench.baselines.training.teachers import find_teacher
 from msshift_bench.data import open_collection, open_dataset, sha256_of
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.runs import run_path, sidecar_path, write_run

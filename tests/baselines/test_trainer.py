@@ -8,14 +8,17 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.support.bare_runs import bare_run
-from msshift_bench.baselines import neural
-from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries, weights_digest
-from msshift_bench.baselines.early_stopping import Validation
-from msshift_bench.baselines.monobert import MonoBert
-from msshift_bench.baselines.recipe import EarlyStopping, RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.trainer import Checkpoint, last_checkpoint
-from msshift_bench.baselines.training_data import TrainingData
+from msshift_bench.baselines.rerankers.monobert import MonoBert
+from msshift_bench.baselines.systems.recipe import EarlyStopping, RandomEncoder, load_recipe
+from msshift_bench.baselines.training import neural
+from msshift_bench.baselines.training.backbones import (
+    make_random_encoder,
+    quiet_libraries,
+    weights_digest,
+)
+from msshift_bench.baselines.training.early_stopping import Validation
+from msshift_bench.baselines.training.trainer import Checkpoint, last_checkpoint
+from msshift_bench.baselines.training.training_data import TrainingData
 from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing.progress import silent

@@ -11,13 +11,12 @@ import pytest
 
 from benchmarks.support.bare_runs import bare_run
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.biencoder import BiEncoder
-from msshift_bench.baselines.lessons import Lesson, Teacher
-from msshift_bench.baselines.mining import training_material
-from msshift_bench.baselines.recipe_files import RecipeFile, parse_recipe
-from msshift_bench.baselines.shift_data import ShiftData
-from msshift_bench.baselines.system import Run
-from msshift_bench.baselines.training_data import (
+from msshift_bench.baselines.retrievers.biencoder import BiEncoder
+from msshift_bench.baselines.systems.recipe import RecipeFile, parse_recipe
+from msshift_bench.baselines.systems.shift_data import Lesson, ShiftData, Teacher
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training.mining import training_material
+from msshift_bench.baselines.training.training_data import (
     OwnNegatives,
     TrainingData,
     TrainingPart,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.errors import NotFoundError, UsageError
 
 pytestmark = pytest.mark.neural

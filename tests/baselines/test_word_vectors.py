@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msshift_bench.baselines.word_vectors import WordTable, WordVectors, make_word_table
+from msshift_bench.baselines.rerankers.word_vectors import WordTable, WordVectors, make_word_table
 from msshift_bench.errors import DataError, NotFoundError
 
 SETTINGS = WordVectors(vocabulary=50, dimensions=4, window=2)

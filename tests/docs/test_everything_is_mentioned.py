@@ -14,9 +14,9 @@ import pytest
 
 import msshift_bench
 from msshift_bench import baselines, errors
-from msshift_bench.baselines.finding import neural_systems, our_systems
-from msshift_bench.baselines.pretraining_recipe import PretrainingRecipe
-from msshift_bench.baselines.recipe_files import recipe_files
+from msshift_bench.baselines.pretraining.recipe import PretrainingRecipe
+from msshift_bench.baselines.systems.finding import neural_systems, our_systems
+from msshift_bench.baselines.systems.recipe import recipe_files
 from msshift_bench.cli.config_file import CONFIG_VARIABLE, VARIABLES, settings_model
 from msshift_bench.cli.failures import DEBUG
 from msshift_bench.evaluation.measures import NATIVE_MEASURES

@@ -28,7 +28,7 @@ NOT_RUN: Mapping[str, tuple[int, str]] = {
         5,
         "a trained encoder, three shifts, judgements and annotators of one's own",
     ),
-    "baselines.md": (5, "the recipe pool takes minutes; several GPUs, the Hub, and pip install"),
+    "baselines.md": (6, "the recipe pool takes minutes; several GPUs, the Hub, and packages"),
     "cluster.md": (1, "a Ray cluster; tests/engine runs the same on one machine"),
     "data.md": (2, "MS MARCO, TREC DL and the release of 2022"),
     "experiments.md": (16, "the slice of MS MARCO, or hours"),

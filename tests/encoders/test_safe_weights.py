@@ -51,11 +51,11 @@ def pickled(model: Path, folder: Path) -> Path:
 
 def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     """Return what loads a model -> the model that it takes, and the function."""
-    from msshift_bench.baselines.backbones import load_backbone
-    from msshift_bench.baselines.finding import neural_systems
-    from msshift_bench.baselines.monobert import MonoBert
-    from msshift_bench.baselines.pretraining_tasks import load_learner
-    from msshift_bench.baselines.recipe_files import load_recipe
+    from msshift_bench.baselines.pretraining.tasks import load_learner
+    from msshift_bench.baselines.rerankers.monobert import MonoBert
+    from msshift_bench.baselines.systems.finding import neural_systems
+    from msshift_bench.baselines.systems.recipe import load_recipe
+    from msshift_bench.baselines.training.backbones import load_backbone
     from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
 
     recipe = load_recipe(MonoBert, "monobert", "mini")
@@ -98,7 +98,7 @@ def test_the_conversion_that_the_error_gives_is_right(
     import torch
     from safetensors.torch import load_file
 
-    from msshift_bench.baselines.finding import neural_systems
+    from msshift_bench.baselines.systems.finding import neural_systems
 
     folder = tmp_path / "converted"
     shutil.copytree(models / "my-splade", folder)
@@ -122,7 +122,7 @@ def test_pickles_of_the_hub_are_refused(
 ) -> None:
     from huggingface_hub import constants
 
-    from msshift_bench.baselines.finding import neural_systems
+    from msshift_bench.baselines.systems.finding import neural_systems
 
     hub = tmp_path / "hub" / "models--someone--model"
     pickled(models / "my-bi-encoder", hub / "snapshots" / "0123")

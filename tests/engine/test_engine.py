@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msshift_bench.baselines import lexical
+from msshift_bench.baselines.systems import lexical
 from msshift_bench.data import open_dataset
 from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import DataError, IntegrityError, MissingError
@@ -147,7 +147,7 @@ def test_a_command_keeps_results_where_it_is_told(
     runs = []
     for out, options in (("here", ()), ("there", ("--store", "kept"))):
         done = msshift(
-            *("run", "bm25", "--shift", "length", "--depth", "20"),
+            *("run", "bm25", "--shift", "length", "--set", "depth=20"),
             *("--data", data, "--out", out, *options),
         )
         assert (done.returncode, done.stdout) == (0, f"{out}/bm25/length.run.gz\n")

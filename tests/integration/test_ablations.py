@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.neural import Neural
+from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples

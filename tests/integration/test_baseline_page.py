@@ -7,18 +7,18 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.pretraining_recipe import LateHead, MaskedWords, SpanContrast
-from msshift_bench.baselines.recipe import (
+from msshift_bench.baselines.pretraining.recipe import LateHead, MaskedWords, SpanContrast
+from msshift_bench.baselines.rerankers.reranker import Reranker
+from msshift_bench.baselines.rerankers.word_reranker import WordReranker
+from msshift_bench.baselines.rerankers.word_vectors import WordVectors
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.recipe import (
     EarlyStopping,
     RandomEncoder,
     Recipe,
     SearchSettings,
     TrainingSettings,
 )
-from msshift_bench.baselines.reranker import Reranker
-from msshift_bench.baselines.word_reranker import WordReranker
-from msshift_bench.baselines.word_vectors import WordVectors
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
 from tests.support.forking import SHORT
@@ -87,6 +87,7 @@ def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
         "run",
         "pretrain",
         "run",
+        "-c",
         "-c",
     ]
 

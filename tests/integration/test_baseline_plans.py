@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines import training_data
-from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.systems.shift_data import ShiftData
+from msshift_bench.baselines.training import training_data
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.finding import our_systems
-from msshift_bench.baselines.shift_data import ShiftData
+from msshift_bench.baselines.systems.finding import our_systems
+from msshift_bench.baselines.systems.shift_data import ShiftData
 from msshift_bench.data import open_dataset
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.digests import ContentDigest, sha256_of
@@ -147,7 +147,7 @@ def test_what_is_complete_is_skipped(
     (run,) = bm25(data, tmp_path)
     before = run.stat().st_mtime_ns
     monkeypatch.setattr(
-        "msshift_bench.baselines.lexical.Bm25System.rank",
+        "msshift_bench.baselines.systems.lexical.Bm25System.rank",
         lambda *_: pytest.fail("it was run again"),
     )
     assert bm25(data, tmp_path) == [run]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.backbones import weights_digest
-from msshift_bench.baselines.biencoder import DenseSearch
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.system import Run
+from msshift_bench.baselines.retrievers.biencoder import DenseSearch
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs import find_run_sets, model_path, sidecar_path
 from tests.conftest import Build, Command
@@ -132,6 +132,10 @@ def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> N
     done = msshift("run", "bi-encoder", "--data", data, "--seeds", "1,x")
     assert (done.returncode, done.stderr) == (
         2, "error: --seeds is '1,x'; give whole numbers, e.g. 1,2,3\n",
+    )  # fmt: skip
+    done = msshift("run", "bi-encoder", "--data", data, "--seeds", "1", "--set", "seed=2")
+    assert (done.returncode, done.stderr) == (
+        2, "error: give either --set seed or the --seeds of replicates\n",
     )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.colbert import ColBert, ColBertSearch
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.retrievers.colbert import ColBert, ColBertSearch
+from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError

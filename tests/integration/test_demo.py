@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import opening
-from msshift_bench.baselines.finding import our_systems
-from msshift_bench.baselines.recipe_files import parse_recipe
+from msshift_bench.baselines.systems.finding import our_systems
+from msshift_bench.baselines.systems.recipe import parse_recipe
 from msshift_bench.cli import demo
 from msshift_bench.errors import MissingExtraError
 from msshift_bench.report import writing

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from msshift_bench import mini
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import get_shift
@@ -27,8 +27,8 @@ from tests.support.forking import NEURAL, SHORT, run_forked, write_msshift
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 TINY = """
-from msshift_bench.baselines import recipe_files
-recipe_files.parse_recipe = parse_short
+from msshift_bench.baselines.systems import recipe
+recipe.parse_recipe = parse_short
 import sys
 from scripts.experiments.carrying_out import main
 sys.exit(main(sys.argv[1:]))

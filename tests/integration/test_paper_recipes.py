@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from benchmarks.support.tiny_recipes import NEURAL
 from msshift_bench.baselines import Plan, Run, make
-from msshift_bench.baselines.finding import neural_systems
-from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.recipe import load_recipe
+from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.cut import Cut, cut_table
@@ -61,7 +61,7 @@ def small_distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
     import transformers
 
-    from msshift_bench.baselines.backbones import _SPECIAL, learn_word_pieces
+    from msshift_bench.baselines.training.backbones import _SPECIAL, learn_word_pieces
 
     folder = tmp_path_factory.mktemp("encoder") / "small-distilbert"
     texts = [passage.text for passage in passages(300)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_pretraining, tiny_recipe
-from msshift_bench.baselines.pretraining import PRETRAINING, describe_encoder
+from msshift_bench.baselines.training.backbones import PRETRAINING, describe_encoder
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
 from tests.conftest import Build, Command
@@ -138,7 +138,7 @@ def test_what_stands_in_the_way_is_named(
 ) -> None:
     command = ["pretrain", "--collection", str(folder / "one")]
     tiny = ["--recipe", str(folder / "tiny.toml")]
-    done = msshift(*command, *tiny, "--out", str(encoder), "--seed", "9")
+    done = msshift(*command, *tiny, "--out", str(encoder), "--set", "seed=9")
     assert done.returncode == 2
     assert "seed 5 instead of 9. Choose another --out, or remove" in done.stderr
 
@@ -175,7 +175,7 @@ def test_a_run_says_what_its_encoder_has_seen(
     request = (
         *("run", "splade", "--shift", "length"),
         *("--data", str(build_once("mini:300", "length")), "--recipe", str(recipe)),
-        *("--encoder", str(encoder), "--out", str(folder / "runs")),
+        *("--set", f"encoder={encoder}", "--out", str(folder / "runs")),
     )
     done = msshift(*request, "--held-out", "short")
     assert done.returncode == 0, done.stderr

@@ -10,18 +10,17 @@ import numpy.typing as npt
 import pytest
 
 from benchmarks.support.tiny_recipes import tiny_recipe
-from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
-from msshift_bench.baselines.biencoder import (
+from msshift_bench.baselines.in_memory import search_by
+from msshift_bench.baselines.retrievers.biencoder import (
     BiEncoder,
     DenseSearch,
     VectorIndex,
     _rounded,
     search_vectors,
 )
-from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
-from msshift_bench.baselines.in_memory import search_by
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
+from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini import generator as mini
 from msshift_bench.search.ranking import PassageIds

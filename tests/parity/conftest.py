@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.neural import Neural
-from msshift_bench.baselines.recipe import RandomEncoder
-from msshift_bench.baselines.recipe_files import load_recipe
+from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.mini.generator import passages
 
 SHAPE = RandomEncoder(
@@ -21,7 +20,7 @@ MakeModel = Callable[..., tuple[Any, Any]]
 @pytest.fixture(scope="session")
 def small_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a tiny BERT from random initialisation."""
-    from msshift_bench.baselines.backbones import make_random_encoder
+    from msshift_bench.baselines.training.backbones import make_random_encoder
 
     folder = tmp_path_factory.mktemp("encoder") / "bert"
     make_random_encoder(folder, SHAPE, (p.text for p in passages(80)), length=64, seed=1)
@@ -33,7 +32,7 @@ def small_model(small_encoder: Path) -> MakeModel:
     """Return a function that makes a system's model on the tiny BERT, and its recipe."""
 
     def make(system: type[Neural], **changes: Any) -> tuple[Any, Any]:
-        from msshift_bench.baselines.backbones import quiet_libraries
+        from msshift_bench.baselines.training.backbones import quiet_libraries
 
         recipe = (
             load_recipe(system, system.name, "mini")

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
-from msshift_bench.baselines.colbert import (
+from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
+from msshift_bench.baselines.retrievers.colbert import (
     ColBert,
     ColBertSearch,
     max_sim,
@@ -56,7 +56,7 @@ def test_max_sim_is_the_triple_loop(
 ) -> None:
     expected = naive(*whole_numbers)
     assert max_sim(*whole_numbers).tolist() == expected.tolist()
-    monkeypatch.setattr("msshift_bench.baselines.colbert._TILE", {"cpu": (3000, 2)})
+    monkeypatch.setattr("msshift_bench.baselines.retrievers.colbert._TILE", {"cpu": (3000, 2)})
     assert max_sim(*whole_numbers).tolist() == expected.tolist()
 
 
@@ -87,7 +87,7 @@ def test_search_and_reranking_are_brute_force(
     depth: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("msshift_bench.baselines.colbert._TOGETHER", 4)
+    monkeypatch.setattr("msshift_bench.baselines.retrievers.colbert._TOGETHER", 4)
     queries, tokens, lengths = whole_numbers
     rng = np.random.default_rng(1)
     doc_ids = [str(number) for number in rng.permutation(1000)[:80]]

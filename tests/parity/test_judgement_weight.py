@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.finding import neural_systems
+from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
 

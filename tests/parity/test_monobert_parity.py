@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.support.bare_runs import bare_run
-from msshift_bench.baselines.monobert import MonoBert
-from msshift_bench.baselines.reranker import RerankSearch, pair_scores
+from msshift_bench.baselines.rerankers.monobert import MonoBert
+from msshift_bench.baselines.rerankers.reranker import RerankSearch, pair_scores
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
@@ -36,7 +36,7 @@ def _score(model: Any, query: str, passage: str) -> float:
 def test_the_order_is_that_of_the_scores(
     small_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msshift_bench.baselines.reranker._PAIRS", 25)
+    monkeypatch.setattr("msshift_bench.baselines.rerankers.reranker._PAIRS", 25)
     model, _ = small_model(SYSTEM)
     collection = open_collection("mini:60")
     queries = [*list(collection.queries)[:7], SimpleNamespace(query_id="none", text="zzzz")]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.baselines.backbones import quiet_libraries
-from msshift_bench.baselines.finding import kind_of_model
-from msshift_bench.baselines.monot5 import MonoT5
-from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.reranker import pair_scores
+from msshift_bench.baselines.rerankers.monot5 import MonoT5
+from msshift_bench.baselines.rerankers.reranker import pair_scores
+from msshift_bench.baselines.systems.finding import kind_of_model
+from msshift_bench.baselines.systems.recipe import load_recipe
+from msshift_bench.baselines.training.backbones import quiet_libraries
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.mini.generator import passages
 
@@ -143,7 +143,7 @@ def test_a_damaged_file_of_pieces_is_refused(keep: int, published: Path, tmp_pat
 def test_a_tokenizer_without_the_answers_is_refused(small_encoder: Path) -> None:
     import transformers
 
-    from msshift_bench.baselines import monot5
+    from msshift_bench.baselines.rerankers import monot5
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(small_encoder))
     with pytest.raises(UsageError, match="'true' is not one piece of the tokenizer's vocabulary"):

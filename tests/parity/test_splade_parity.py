@@ -13,9 +13,8 @@ from scipy import sparse
 
 from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.block_search import EncodedPassages, PassageBlock
-from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.splade import (
+from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
+from msshift_bench.baselines.retrievers.splade import (
     SparseSearch,
     Splade,
     inverted_index,
@@ -23,6 +22,7 @@ from msshift_bench.baselines.splade import (
     search_inverted_index,
     sparse_vectors,
 )
+from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds
@@ -131,7 +131,7 @@ def test_the_weights_rise_with_the_square_of_the_step(made: tuple[Any, Any]) -> 
 
 _TWO = """
 import torch, torch.distributed as dist
-from msshift_bench.baselines.splade import Splade
+from msshift_bench.baselines.retrievers.splade import Splade
 
 recipe = Splade.model_construct(
     loss_scale=1.0, query_flops=1.0, passage_flops=1.0, teacher=None, in_batch_negatives="all"

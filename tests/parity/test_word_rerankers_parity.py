@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.baselines.duet import Duet
-from msshift_bench.baselines.knrm import Knrm
-from msshift_bench.baselines.pacrr import Pacrr
-from msshift_bench.baselines.recipe_files import load_recipe
-from msshift_bench.baselines.reranker import pair_scores
-from msshift_bench.baselines.word_reranker import WordReranker
-from msshift_bench.baselines.word_vectors import WordTable
+from msshift_bench.baselines.rerankers.duet import Duet
+from msshift_bench.baselines.rerankers.knrm import Knrm
+from msshift_bench.baselines.rerankers.pacrr import Pacrr
+from msshift_bench.baselines.rerankers.reranker import pair_scores
+from msshift_bench.baselines.rerankers.word_reranker import WordReranker
+from msshift_bench.baselines.rerankers.word_vectors import WordTable
+from msshift_bench.baselines.systems.recipe import load_recipe
 
 pytestmark = pytest.mark.neural
 
@@ -39,7 +39,7 @@ def model_of(system: WordReranker[Any]) -> tuple[Any, Any, WordTable]:
     import sentence_transformers
     import torch
 
-    from msshift_bench.baselines import word_reranker
+    from msshift_bench.baselines.rerankers import word_reranker
 
     rng = np.random.default_rng(4)
     vectors = np.concatenate([np.zeros((1, 5)), rng.normal(size=(6, 5))]).astype(np.float32)

@@ -46,9 +46,11 @@ def run_blocks(
     ran = []
     blocks = re.findall(r"```(console|python)\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.DOTALL)
     for kind, block, printed in blocks:
-        lines = [line.removeprefix("$ ") for line in block.splitlines()]
-        commands = [shlex.split(line, comments=True) for line in lines]
-        for command in [[sys.executable, "-c", block]] if kind == "python" else commands:
+        commands = [[sys.executable, "-c", block]]
+        if kind == "console":
+            lines = [line.removeprefix("$ ") for line in block.splitlines()]
+            commands = [shlex.split(line, comments=True) for line in lines]
+        for command in commands:
             if command[0] in skipping:
                 continue
             command, target = _redirected(command)

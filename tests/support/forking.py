@@ -73,8 +73,9 @@ SHORT = (
     SMALL
     + BRIEF
     + """
-from msshift_bench.baselines import opening, pretraining
-from msshift_bench.baselines.recipe_files import parse_recipe
+from msshift_bench.baselines import opening
+from msshift_bench.baselines.pretraining import encoder as pretraining
+from msshift_bench.baselines.systems.recipe import parse_recipe
 def parse_short(*arguments):
     recipe = parse_recipe(*arguments)
     random = recipe.random.changed(layers=1, hidden=16, inner=32, vocabulary=300)

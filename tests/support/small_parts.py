@@ -14,7 +14,8 @@ def run_in_small_parts(
     system: str, options: Mapping[str, Any], data: Path, out: Path, events: Connection
 ) -> None:
     """Run a baseline for the shift ``length``; tell of every event, and wait to be let on."""
-    from msshift_bench.baselines import block_search, reranker
+    from msshift_bench.baselines.rerankers import reranker
+    from msshift_bench.baselines.retrievers import block_search
     from tests.support.making import make_runs
 
     block_search._SIZE = 60

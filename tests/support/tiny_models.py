@@ -12,10 +12,9 @@ KINDS = ("bi-encoder", "splade", "colbert", "monobert", "monot5", "knrm")
 
 def save_tiny_models(folder: Path) -> None:
     """Save a BERT as ``bert``, and a model of each kind on it as ``my-<kind>``."""
-    from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
-    from msshift_bench.baselines.finding import neural_systems
-    from msshift_bench.baselines.recipe import RandomEncoder
-    from msshift_bench.baselines.recipe_files import load_recipe
+    from msshift_bench.baselines.systems.finding import neural_systems
+    from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+    from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
     from msshift_bench.mini.generator import passages
 
     shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)

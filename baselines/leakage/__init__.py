@@ -1,0 +1,1 @@
+"""The leakage experiment: models trained with and without leaking queries."""

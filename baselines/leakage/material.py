@@ -1,0 +1,316 @@
+"""What a leakage experiment trains on and tests with: topics, training sets, passages to score."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.systems.system import stream_passages
+from msshift_bench.data import Collection, read_test_folder, sha256_of
+from msshift_bench.dataset_builders.negatives import sample_negatives
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.leakage import (
+    CANDIDATES_NAME,
+    NEAR_TIER,
+    LearntPair,
+    RerankedTopic,
+    make_training_sets,
+    read_candidates,
+    tiers_up_to,
+)
+from msshift_bench.plumbing import Progress, counted
+from msshift_bench.records import Row
+from msshift_bench.search import Bm25, content_words, kept_index
+
+__all__ = ["Experiment", "Material", "make_material"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """What a leakage experiment trains on what, and tests on what.
+
+    Attributes:
+        systems: names in `ARCHITECTURES`.
+        sizes: the training sets' instances: a query with one passage, so that a pair makes two.
+        leaked: how many of them leak.
+        seeds: of the trainings.
+        recipe: the recipe's name, the same for all systems, or a file for one.
+        epochs: how often training meets each pair.
+        test: the folder of the test topics, ``queries.tsv`` and ``qrels.tsv``; by default some of
+            the collection's queries are the topics, and are not trained on.
+        found: what `msshift leakage find` wrote for these topics and training queries. Without it,
+            leaking queries are planted, and only equal texts are kept out of the other sets.
+        tier: leaking queries were found at this tier or a stricter one.
+        topics: how many topics are drawn, if `test` is `None`.
+        depth: how many of BM25's first passages are re-ranked.
+
+    Raises:
+        UsageError: without a system, a size or a seed.
+    """
+
+    systems: Sequence[str]
+    sizes: Sequence[int]
+    leaked: int
+    seeds: Sequence[int]
+    recipe: str | Path = "mini"
+    epochs: int = 1
+    test: str | Path | None = None
+    found: str | Path | None = None
+    tier: str = NEAR_TIER
+    topics: int = 50
+    depth: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("systems", "sizes", "seeds"):
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
+        if not (self.systems and self.sizes and self.seeds):
+            raise UsageError("give at least one system, one size and one seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What an experiment needs.
+
+    Attributes:
+        topics: the test topics with the passages to score.
+        sets: (kind, size) -> a training set.
+        judged: query_id -> all relevant passages, of whatever is trained on.
+        texts: the texts of all passages to score.
+        places: for each topic, the places of its passages in `texts`.
+        facts: where all that comes from; JSON values.
+    """
+
+    topics: tuple[RerankedTopic, ...]
+    sets: Mapping[tuple[str, int], tuple[LearntPair, ...]]
+    judged: Mapping[str, tuple[str, ...]]
+    texts: Sequence[str]
+    places: Sequence[npt.NDArray[np.int64]]
+    facts: Mapping[str, Any]
+
+    def relevant(self, pair: LearntPair) -> tuple[str, ...]:
+        """Return all relevant passages of a pair's query."""
+        return self.judged[pair.topic if pair.planted else pair.query_id]
+
+
+def make_material(collection: Collection, experiment: Experiment, progress: Progress) -> Material:
+    """Choose topics and training sets.
+
+    Args:
+        collection: the passages, and the training queries with their judgements.
+        experiment: what is trained on what.
+        progress: called with ``(stage, done, total)``.
+
+    Raises:
+        UnknownNameError: for an unknown tier.
+        UsageError: if a size is smaller than the leak.
+        DataError: if there are too few queries.
+    """
+    sizes, leaked, depth = experiment.sizes, experiment.leaked, experiment.depth
+    test, found, tier = experiment.test, experiment.found, experiment.tier
+    tiers = tiers_up_to(tier)
+    facts: dict[str, Any] = {}
+    bm25 = kept_index(
+        lambda stage: stream_passages(collection, facts, progress, stage),
+        lambda: facts.get("passages", {}).get("sha256", ""),
+    )
+    rows = _judged_rows(collection, bm25)
+    tests, judged = _topics(collection, rows, test, experiment.topics, bm25)
+    test_ids, test_texts = {row.query_id for row in tests}, {row.text for row in tests}
+    candidates = [] if found is None else read_candidates(found)
+    suspects = {one.train_id for one in candidates}
+    by_id = {row.query_id: row for row in rows if row.query_id not in test_ids}
+    accepted: dict[str, str] = {}
+    for one in candidates:
+        if one.tier in tiers and one.train_id in by_id and one.test_id in test_ids:
+            accepted.setdefault(one.train_id, one.test_id)
+    near = [by_id[train_id] for train_id in sorted(accepted)]
+    leaking = [
+        _pair(row, other, accepted[row.query_id])
+        for row, (other,) in _with_others(bm25, near, 1, depth)
+    ]
+    lacking = max(0, leaked // 2 - len(leaking))
+    planted = [
+        LearntPair(row.query_id, row.text, row.relevant_doc_ids[0], other, row.group, planted=True)
+        for row, (other,) in _with_others(bm25, _planted(tests, lacking), 1, depth)
+    ]
+    free = [
+        row for row in by_id.values() if row.query_id not in suspects and row.text not in test_texts
+    ]
+    drawn = sorted(free, key=lambda row: _key(row.query_id))[: max(sizes) // 2]
+    others = [_pair(row, other) for row, (other,) in _with_others(bm25, drawn, 1, depth)]
+    of_topics, judged_other = _topic_pairs(bm25, tests, judged, depth)
+    sets = make_training_sets(
+        sizes, leaked, others=others, leaking=[*leaking, *planted], topics=of_topics
+    )
+    leaks = [pair for kind in ("leaked", "test") for pair in sets[kind, sizes[0]] if pair.topic]
+    scored = _scored_topics(bm25, tests, leaks, depth)
+    doc_ids = sorted({doc_id for topic in scored for doc_id in topic.doc_ids})
+    place = {doc_id: number for number, doc_id in enumerate(doc_ids)}
+    texts = [""] * len(doc_ids)
+    for passage in counted(collection.passages(), progress, "passages"):
+        if passage.doc_id in place:
+            texts[place[passage.doc_id]] = passage.text
+    used = [pair for pair in sets["leaked", sizes[0]] if pair.topic]
+    return Material(
+        scored,
+        sets,
+        {row.query_id: row.relevant_doc_ids for row in (*rows, *tests)},
+        texts,
+        [np.array([place[doc_id] for doc_id in topic.doc_ids], np.int64) for topic in scored],
+        {
+            "collection": collection.name,
+            "queries_sha256": collection.queries_digest,
+            "material_sha256": _material_digest(scored, texts, sets),
+            "found_sha256": None if found is None else _digest(Path(found)),
+            "tier": tier,
+            "topics": len(tests),
+            "depth": depth,
+            "leaking_pairs": len(used),
+            "planted_pairs": sum(pair.planted for pair in used),
+            "test_pairs": leaked // 2,
+            "judged_not_relevant": sum(
+                (pair.query_id, pair.other) in judged_other
+                for pair in sets["test", sizes[0]]
+                if pair.topic
+            ),
+        },
+    )
+
+
+def _key(query_id: str) -> bytes:
+    return hashlib.blake2b(query_id.encode(), digest_size=16, key=b"leakage-experiment").digest()
+
+
+def _digest(found: Path) -> str:
+    return sha256_of(found / CANDIDATES_NAME if found.is_dir() else found)
+
+
+def _material_digest(
+    topics: Iterable[RerankedTopic],
+    texts: Iterable[str],
+    sets: Mapping[tuple[str, int], Iterable[LearntPair]],
+) -> str:
+    """Return the digest of what is trained on and scored, wherever it was read from."""
+    digest = hashlib.sha256()
+    for topic in topics:
+        relevant = sorted(topic.relevant.items())
+        digest.update(repr((topic.query_id, topic.text, relevant, topic.doc_ids)).encode())
+    for text in texts:
+        digest.update(repr(text).encode())
+    for key in sorted(sets):
+        digest.update(repr((key, *sets[key])).encode())
+    return digest.hexdigest()
+
+
+def _judged_rows(collection: Collection, bm25: Bm25) -> list[Row]:
+    """Return the queries that have a relevant passage in the collection."""
+    graded = collection.qrels.graded()
+    return [
+        row
+        for query in collection.queries
+        if (row := _row(query.query_id, query.text, graded.get(query.query_id, {}), bm25))
+    ]
+
+
+def _row(query_id: str, text: str, judged: Mapping[str, int], bm25: Bm25) -> Row | None:
+    relevant = bm25.ids.held([doc_id for doc_id, grade in judged.items() if grade >= 1])
+    held = {doc_id: judged[doc_id] for doc_id in relevant}
+    return Row.judged(query_id, text, "", held) if held else None
+
+
+def _topics(
+    collection: Collection,
+    rows: Sequence[Row],
+    test: str | Path | None,
+    count: int,
+    bm25: Bm25,
+) -> tuple[list[Row], Mapping[str, Mapping[str, int]]]:
+    """Return the test topics, and their judgements with those of what is not relevant."""
+    if test is None:
+        chosen = sorted(rows, key=lambda row: _key(f"topic {row.query_id}"))[:count]
+        graded = collection.qrels.graded()
+        return sorted(chosen), {row.query_id: graded[row.query_id] for row in chosen}
+    extra = read_test_folder("test", Path(test).expanduser())
+    found = [_row(row.query_id, row.text, extra.judged[row.query_id], bm25) for row in extra.rows]
+    topics = [row for row in found if row is not None]
+    if not topics:
+        raise DataError(f"no topic of {test} has a relevant passage in {collection.name}")
+    return topics, extra.judged
+
+
+def _with_others(
+    bm25: Bm25, rows: Sequence[Row], count: int, depth: int
+) -> Iterator[tuple[Row, tuple[str, ...]]]:
+    """Yield each query with passages of BM25's first that nobody judged relevant."""
+    return zip(rows, sample_negatives(bm25, rows, count=count, depth=depth, seed=0), strict=True)
+
+
+def _pair(row: Row, other: str, topic: str = "") -> LearntPair:
+    return LearntPair(row.query_id, row.text, row.relevant_doc_ids[0], other, topic)
+
+
+def _planted(topics: Sequence[Row], count: int) -> list[Row]:
+    """Return queries of a topic's words in another order; their group is the topic."""
+    made = []
+    orders: tuple[Callable[[Sequence[str]], list[str]], ...] = (_reversed, sorted)
+    for turn, reorder in enumerate(orders):
+        for row in sorted(topics, key=lambda row: _key(f"planted {row.query_id}")):
+            words = reorder(content_words(row.text) or row.text.split())
+            made.append(
+                row._replace(
+                    query_id=f"planted-{turn + 1}-{row.query_id}",
+                    text=" ".join(words),
+                    group=row.query_id,
+                )
+            )
+    return made[:count]
+
+
+def _reversed(words: Sequence[str]) -> list[str]:
+    return [*words][::-1]
+
+
+def _topic_pairs(
+    bm25: Bm25, topics: Sequence[Row], judged: Mapping[str, Mapping[str, int]], depth: int
+) -> tuple[list[LearntPair], set[tuple[str, str]]]:
+    """Return two pairs of each topic, and the passages among them that are judged not relevant."""
+    pairs, known = [], set()
+    for row, drawn in _with_others(bm25, topics, 2, depth):
+        grades = judged[row.query_id]
+        doc_ids = sorted(doc_id for doc_id, grade in grades.items() if grade < 1)
+        held = bm25.ids.held(doc_ids)
+        known |= {(row.query_id, doc_id) for doc_id in held}
+        relevant = row.relevant_doc_ids
+        for turn, other in enumerate([*held, *drawn][:2]):
+            pairs.append(
+                LearntPair(
+                    row.query_id, row.text, relevant[turn % len(relevant)], other, row.query_id
+                )
+            )
+    return pairs, known
+
+
+def _scored_topics(
+    bm25: Bm25, topics: Sequence[Row], leaks: Iterable[LearntPair], depth: int
+) -> tuple[RerankedTopic, ...]:
+    leaked: dict[str, set[str]] = {}
+    for pair in leaks:
+        leaked.setdefault(pair.topic, set()).update((pair.relevant, pair.other))
+    found = []
+    for row, ranking in zip(
+        topics, bm25.search((row.text for row in topics), depth=depth), strict=True
+    ):
+        first = tuple(ranking)
+        behind = sorted(leaked.get(row.query_id, set()) - set(first))
+        found.append(
+            RerankedTopic(
+                row.query_id, row.text, row.relevant, (*first, *behind), len(first), depth
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Pre-training encoders on a collection's passages alone."""

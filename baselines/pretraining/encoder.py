@@ -1,0 +1,237 @@
+"""Pre-training an encoder on a collection's passages: ``msshift pretrain``.
+
+No query and no judgement is read, so an encoder from here has seen nothing of any test.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from msshift_bench.baselines.pretraining.recipe import PretrainingRecipe
+from msshift_bench.baselines.pretraining.tasks import (
+    MaskedPassages,
+    PassagePieces,
+    load_learner,
+    save_encoder,
+)
+from msshift_bench.baselines.systems.recipe import find_recipe, parse_recipe
+from msshift_bench.baselines.systems.sidecars import (
+    check_same,
+    hardware,
+    installed_versions,
+    read_json,
+)
+from msshift_bench.baselines.systems.system import Facts, stream_passages
+from msshift_bench.baselines.training.backbones import (
+    PRETRAINING,
+    WEIGHTS,
+    check_finite_weights,
+    check_pretrained,
+    make_random_encoder,
+    quiet_libraries,
+    require_libraries,
+    weights_digest,
+)
+from msshift_bench.baselines.training.processes import process_count
+from msshift_bench.baselines.training.trainer import check_precision, fit
+from msshift_bench.data import Collection, open_collection, sha256_of
+from msshift_bench.errors import UsageError, require
+from msshift_bench.plumbing import (
+    Progress,
+    check_folder,
+    hold_unfinished,
+    in_line,
+    replace_folder,
+    silent,
+    write_json,
+)
+
+__all__ = ["pretrain_encoder"]
+
+_logger = logging.getLogger(__name__)
+
+_BEGIN = "begin"
+"""The folder of the encoder before its pre-training, within that of unfinished work."""
+
+_PLAN = "plan.json"
+
+
+def pretrain_encoder(
+    collection: Collection | str | Path,
+    recipe: str | Path = "mini",
+    *,
+    out: str | Path,
+    changes: Mapping[str, Any] = MappingProxyType({}),
+    progress: Progress | None = None,
+) -> Path:
+    """Train an encoder from random weights on a collection's passages alone.
+
+    Its vocabulary is learnt from the passages, too. After a kill, the same call continues and, on a
+    CPU, ends in the same bytes; a complete encoder is left as it is.
+
+    Args:
+        collection: a collection, or what `open_collection` takes; only its passages are read.
+        recipe: the name of a recipe ``pretrain-<name>``, or the path of a TOML file.
+        out: the folder to write: the encoder, its tokenizer, and ``pretraining.json``, the facts.
+        changes: replaces fields of the recipe: name -> value, for a field of a table
+            ``table.name``; ``steps`` take the place of ``epochs``.
+        progress: called with ``(stage, done, total)``.
+
+    Returns:
+        The folder, for the field ``encoder`` of a system.
+
+    Raises:
+        UnknownNameError: if there is no such recipe.
+        UsageError: if the folder holds something else, another process is at work there, the
+            recipe is wrong, or there are several processes.
+        NotFoundError: if there is no such collection or recipe.
+        MissingError: if libraries are missing, or the GPU that the precision needs.
+        DataError: if no passage has a word, or the training ends in weights that are not finite.
+    """
+    file = find_recipe("pretrain", recipe)
+    chosen = parse_recipe(PretrainingRecipe, file).with_changes(changes)
+    source, folder = open_collection(collection), Path(out).expanduser()
+    require_libraries("pre-training")
+    if process_count() > 1:
+        raise UsageError(
+            "pre-training runs in one process, since spans of one part of a batch repel each "
+            "other; start it without accelerate or torchrun"
+        )
+    check_precision(chosen.precision)
+    progress = in_line(progress or silent, "encoder")
+    check_folder(folder)
+    work = folder.parent / ".work" / folder.name
+    record = Facts()
+    with hold_unfinished(work, folder, empty_parents=1), quiet_libraries():
+        with record.stage("passages"):
+            for _ in stream_passages(source, record.facts, progress):
+                pass
+        identity = {
+            "parameters": chosen.parameters(),
+            "text_variant": source.text_variant,
+            "passages": record.facts["passages"],
+        }
+        if not _is_there(folder, identity):
+            plan = work / _PLAN
+            if plan.exists():
+                check_same(
+                    read_json(plan),
+                    identity,
+                    plan,
+                    f"Choose another --out, or remove the folder {work}",
+                )
+            write_json(plan, identity)
+
+            def texts() -> Iterator[str]:
+                return (passage.text for passage in source.passages())
+
+            with record.stage("total"):
+                learner, state = _learn(chosen, texts, work, record, progress)
+            check_finite_weights(learner, "the encoder")
+            facts = {
+                "schema": 1,
+                **identity,
+                "seen": f"the {record.facts['passages']['rows']:,} passages of {source.name}; "
+                "no query and no judgement",
+                "collection": source.name,
+                "recipe": {"name": file.name, "file_sha256": file.sha256},
+            }
+            _write(folder, learner, state, work, facts, record)
+    return folder
+
+
+def _is_there(folder: Path, identity: Mapping[str, object]) -> bool:
+    """Return whether a folder holds the requested encoder.
+
+    Raises:
+        UsageError: if it holds something else.
+    """
+    if not folder.exists() or not any(folder.iterdir()):
+        return False
+    facts = folder / PRETRAINING
+    if not facts.is_file():
+        raise UsageError(f"{folder} holds something else; choose another --out, or remove it")
+    recorded = read_json(facts)
+    check_same(recorded, identity, facts, f"Choose another --out, or remove {folder}")
+    check_pretrained(folder, recorded)
+    _logger.info("%s is complete already", folder)
+    return True
+
+
+def _learn(
+    recipe: PretrainingRecipe,
+    texts: Callable[[], Iterator[str]],
+    work: Path,
+    record: Facts,
+    progress: Progress,
+) -> tuple[Any, Any]:
+    """Train, and return the model and the trainer's state."""
+    transformers = require("transformers", "neural", "pre-training")
+    begin = work / _BEGIN
+    if not begin.exists():
+        progress("vocabulary", 0, 0)
+        with record.stage("vocabulary"):
+            length = recipe.passage_length
+            make_random_encoder(begin, recipe.random, texts(), length=length, seed=recipe.seed)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(begin)
+    with record.stage("tokenize"):
+        rows = record.facts["passages"]["rows"]
+        passages = PassagePieces(texts(), tokenizer, recipe.passage_length, rows, progress)
+    items = MaskedPassages(
+        passages,
+        tokenizer,
+        count=recipe.steps_of(len(passages)) * recipe.batch_size,
+        seed=recipe.seed,
+        masked_words=recipe.masked_words,
+        spans=recipe.spans,
+    )
+    learner = load_learner(begin, recipe)
+    record.facts["initial_weights_sha256"] = weights_digest(learner)
+    record.facts["word_pieces"] = {
+        "vocabulary": len(tokenizer),
+        "passages": passages.pieces,
+        "met": round(passages.pieces * len(items) / len(passages)),
+    }
+    with record.stage("train"):
+        state = fit(
+            learner,
+            items,
+            recipe,
+            work / "checkpoints",
+            progress,
+            name="encoder",
+            trainer=transformers.Trainer,
+            arguments=transformers.TrainingArguments,
+            data_collator=items.collate,
+        )
+    return learner, state
+
+
+def _write(
+    folder: Path, learner: Any, state: Any, work: Path, facts: dict[str, Any], record: Facts
+) -> None:
+    """Write the encoder, its tokenizer and the facts."""
+    with replace_folder(folder) as partial:
+        encoder = save_encoder(learner, partial)
+        for file in (work / _BEGIN).glob("token*"):
+            shutil.copyfile(file, partial / file.name)
+        losses = [[entry["step"], entry["loss"]] for entry in state.log_history if "loss" in entry]
+        write_json(
+            partial / PRETRAINING,
+            {
+                **facts,
+                **dict(sorted(record.facts.items())),
+                "steps": int(state.global_step),
+                "losses": losses,
+                "weights_sha256": weights_digest(encoder),
+                "file_sha256": sha256_of(partial / WEIGHTS),
+                "versions": installed_versions(),
+                "hardware": hardware(),
+                "seconds": {name: round(value, 3) for name, value in record.seconds.items()},
+            },
+        )

@@ -1,0 +1,407 @@
+"""The tasks of a pre-training: masked passages and spans of them, and the losses on both.
+
+The seed and an item's place decide all that is drawn for it, so that training can continue at any
+step. The model is an encoder whose output is the sum of its tasks' losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.pretraining.recipe import (
+    MaskedWords,
+    PretrainingRecipe,
+    SpanContrast,
+)
+from msshift_bench.encoders import SAFETENSORS, only_safetensors
+from msshift_bench.errors import DataError, require
+from msshift_bench.plumbing import Progress, batches
+
+__all__ = ["MaskedPassages", "PassagePieces", "load_learner", "save_encoder"]
+
+_WHAT = "pre-training"
+
+Pieces = npt.NDArray[np.int32]
+"""The word pieces of a text, without special tokens."""
+
+_TOGETHER = 1000
+"""Passages that are cut into pieces together."""
+
+_MASKED, _REPLACED = 0.8, 0.1
+"""The shares of the chosen word pieces that are masked and replaced."""
+
+
+class PassagePieces:
+    """The passages of a collection as word pieces.
+
+    Args:
+        texts: the passages' texts.
+        tokenizer: a tokenizer of transformers, with a fast backend.
+        length: most word pieces of a passage, two special tokens included; the rest is cut off.
+        total: how many passages there are, for the progress.
+        progress: called with ``(stage, done, total)``.
+
+    Raises:
+        DataError: if no passage has a word.
+    """
+
+    def __init__(
+        self, texts: Iterable[str], tokenizer: Any, length: int, total: int, progress: Progress
+    ) -> None:
+        most = length - 2
+        rows: list[Pieces] = []
+        done = 0
+        for some in batches(texts, _TOGETHER):
+            encoded = tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
+            rows += [np.array(pieces[:most], dtype=np.int32) for pieces in encoded if pieces]
+            done += len(some)
+            progress("tokenize", done, total)
+        if not rows:
+            raise DataError("no passage of the collection has a word to learn from")
+        self._pieces: Pieces = np.concatenate(rows)
+        self._ends = np.cumsum([len(pieces) for pieces in rows])
+
+    @property
+    def pieces(self) -> int:
+        """The word pieces of all passages."""
+        return len(self._pieces)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, row: int) -> Pieces:
+        end = int(self._ends[row])
+        return self._pieces[int(self._ends[row - 1]) if row else 0 : end]
+
+
+class MaskedPassages:
+    """The items of a pre-training, in its order: every passage once per round.
+
+    Args:
+        passages: the passages.
+        tokenizer: their tokenizer.
+        count: how many items there are.
+        seed: decides the order, the masks and the spans.
+        masked_words: how words are masked; `None` for no masked passages.
+        spans: how spans are drawn; `None` for no spans.
+    """
+
+    def __init__(
+        self,
+        passages: PassagePieces,
+        tokenizer: Any,
+        *,
+        count: int,
+        seed: int,
+        masked_words: MaskedWords | None,
+        spans: SpanContrast | None,
+    ) -> None:
+        self._passages = passages
+        self._count = count
+        self._seed = seed
+        self._masked_words = masked_words
+        self._spans = spans
+        self._first, self._last = tokenizer.cls_token_id, tokenizer.sep_token_id
+        self._padding, self._mask = tokenizer.pad_token_id, tokenizer.mask_token_id
+        vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+        self._continues = np.array([piece.startswith("##") for piece in vocabulary])
+        special = set(tokenizer.all_special_ids)
+        self._ordinary = np.array([i for i in range(len(tokenizer)) if i not in special])
+        self._order = lru_cache(maxsize=2)(self._make_order)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: int) -> tuple[Pieces, np.random.Generator]:
+        """Return a passage's word pieces, and the generator that decides what is drawn for it."""
+        turn, row = divmod(place, len(self._passages))
+        pieces = self._passages[int(self._order(turn)[row])]
+        return pieces, np.random.default_rng([self._seed, 1, place])
+
+    def _make_order(self, turn: int) -> npt.NDArray[np.int64]:
+        return np.random.default_rng([self._seed, 0, turn]).permutation(len(self._passages))
+
+    def collate(self, items: Sequence[tuple[Pieces, np.random.Generator]]) -> dict[str, Any]:
+        """Return the tensors of some items, as the model's `forward` takes them."""
+        batch: dict[str, Any] = {}
+        if self._masked_words is not None:
+            batch.update(self._masked(items, self._masked_words))
+        if self._spans is not None:
+            spans = self._spans
+            for kind, least, most in (
+                ("short", spans.short_least, spans.short_most),
+                ("long", spans.long_least, spans.long_most),
+            ):
+                drawn = [_draw_span(pieces, least, most, generator) for pieces, generator in items]
+                batch.update(self._padded(kind, drawn))
+        return batch
+
+    def _masked(
+        self, items: Sequence[tuple[Pieces, np.random.Generator]], task: MaskedWords
+    ) -> dict[str, Any]:
+        """Return masked texts, and what their masked word pieces were."""
+        torch = require("torch", "neural", _WHAT)
+        batch: dict[str, Any] = {}
+        texts = [pieces for pieces, _ in items]
+        firsts = [0] * len(items)
+        if task.pairs:
+            pairs = [self._draw_pair(items, place) for place in range(len(items))]
+            texts = [np.concatenate([short, long]) for short, long, _ in pairs]
+            firsts = [len(short) for short, _, _ in pairs]
+            batch["same"] = torch.tensor([float(same) for _, _, same in pairs])
+        masked = [
+            self.mask_words(text, task.share, generator)
+            for text, (_, generator) in zip(texts, items, strict=True)
+        ]
+        rows = [read for read, _ in masked]
+        if task.pairs:
+            rows = [
+                np.insert(row, first, self._last) for row, first in zip(rows, firsts, strict=True)
+            ]
+        batch.update(self._padded("masked", rows))
+        if task.pairs:
+            # BERT's token types: 0 up to the special token between the texts, 1 after it.
+            width = batch["masked_ids"].shape[1]
+            second = np.arange(width) > np.array(firsts)[:, None] + 1
+            batch["masked_types"] = (
+                torch.from_numpy(second.astype(np.int64)) * batch["masked_attention"]
+            )
+        # A special token stands in front, and in a pair another one between the texts.
+        places = [
+            (row, place + 1 + (task.pairs > 0 and place >= first))
+            for row, ((_, chosen), first) in enumerate(zip(masked, firsts, strict=True))
+            for place in np.flatnonzero(chosen).tolist()
+        ]
+        batch["places"] = torch.tensor(places, dtype=torch.int64).reshape(-1, 2)
+        targets = [text[chosen] for text, (_, chosen) in zip(texts, masked, strict=True)]
+        batch["targets"] = torch.from_numpy(np.concatenate(targets).astype(np.int64))
+        return batch
+
+    def _draw_pair(
+        self, items: Sequence[tuple[Pieces, np.random.Generator]], place: int
+    ) -> tuple[Pieces, Pieces, bool]:
+        """Return a short and a long span, and whether both are from the passage of the item."""
+        assert self._spans is not None
+        spans, (pieces, generator) = self._spans, items[place]
+        same = len(items) == 1 or bool(generator.random() < 0.5)
+        other = pieces if same else items[(place + 1) % len(items)][0]
+        short = _draw_span(pieces, spans.short_least, spans.short_most, generator)
+        return short, _draw_span(other, spans.long_least, spans.long_most, generator), same
+
+    def mask_words(
+        self, pieces: Pieces, share: float, generator: np.random.Generator
+    ) -> tuple[Pieces, npt.NDArray[np.bool_]]:
+        """Choose words of a text, and mask, replace or keep their word pieces.
+
+        Args:
+            pieces: the text's word pieces.
+            share: the probability that a word is chosen; at least one is.
+            generator: decides what is chosen.
+
+        Returns:
+            The word pieces to read, and for each of the text's whether it is to be named.
+        """
+        words = np.cumsum(~self._continues[pieces])
+        words -= words[0]
+        chosen_words = generator.random(words[-1] + 1) < share
+        if not chosen_words.any():
+            chosen_words[generator.integers(len(chosen_words))] = True
+        chosen = chosen_words[words]
+        fate = generator.random(len(pieces))
+        read = pieces.copy()
+        read[chosen & (fate < _MASKED)] = self._mask
+        replaced = chosen & (fate >= _MASKED) & (fate < _MASKED + _REPLACED)
+        read[replaced] = generator.choice(self._ordinary, replaced.sum())
+        return read, chosen
+
+    def _padded(self, kind: str, rows: Sequence[Pieces]) -> dict[str, Any]:
+        """Return the ids and the attention mask of texts, with special tokens around each."""
+        torch = require("torch", "neural", _WHAT)
+        longest = max(len(row) for row in rows) + 2
+        ids = np.full((len(rows), longest), self._padding, dtype=np.int64)
+        attention = np.zeros((len(rows), longest), dtype=np.int64)
+        for line, row in enumerate(rows):
+            end = len(row) + 2
+            ids[line, 0], ids[line, 1 : end - 1], ids[line, end - 1] = self._first, row, self._last
+            attention[line, :end] = 1
+        return {
+            f"{kind}_ids": torch.from_numpy(ids),
+            f"{kind}_attention": torch.from_numpy(attention),
+        }
+
+
+def _draw_span(pieces: Pieces, least: int, most: int, generator: np.random.Generator) -> Pieces:
+    length = min(int(generator.integers(least, most + 1)), len(pieces))
+    start = int(generator.integers(len(pieces) - length + 1))
+    return pieces[start : start + length]
+
+
+def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
+    """Return the encoder of a folder as a module of torch whose output is the recipe's loss.
+
+    Args:
+        folder: the encoder: a BERT with the head of a masked language model.
+        recipe: the tasks, and the seed of Condenser's head.
+    """
+    torch = require("torch", "neural", _WHAT)
+    base: Any = require("transformers", "neural", _WHAT).BertForMaskedLM
+    functional = torch.nn.functional
+
+    class Learner(base):  # type: ignore[misc]
+        """The encoder while it learns."""
+
+        # Otherwise the trainer would count the tokens of every part, and scale the loss by them.
+        accepts_loss_kwargs = False
+
+        def add_pair_head(self) -> None:
+            torch.manual_seed(recipe.seed)
+            self.pair = torch.nn.Linear(self.config.hidden_size, 1)
+
+        def add_late_head(self, layers: int) -> None:
+            config = self.config
+            torch.manual_seed(recipe.seed)
+            self.late = torch.nn.TransformerEncoder(
+                torch.nn.TransformerEncoderLayer(
+                    config.hidden_size,
+                    config.num_attention_heads,
+                    config.intermediate_size,
+                    config.hidden_dropout_prob,
+                    activation="gelu",
+                    batch_first=True,
+                ),
+                layers,
+                enable_nested_tensor=False,
+            )
+
+        def forward(
+            self,
+            masked_ids: Any = None,
+            masked_attention: Any = None,
+            masked_types: Any = None,
+            same: Any = None,
+            places: Any = None,
+            targets: Any = None,
+            short_ids: Any = None,
+            short_attention: Any = None,
+            long_ids: Any = None,
+            long_attention: Any = None,
+        ) -> dict[str, Any]:
+            loss = 0.0
+            if recipe.masked_words is not None:
+                output = self.bert(
+                    masked_ids,
+                    masked_attention,
+                    masked_types,
+                    output_hidden_states=recipe.late_head is not None,
+                )
+                loss += self.naming_loss(output, masked_attention, places, targets)
+                if same is not None:
+                    told = self.pair(output.last_hidden_state[:, 0])[:, 0]
+                    loss += recipe.masked_words.pairs * (
+                        functional.binary_cross_entropy_with_logits(told, same)
+                    )
+            if recipe.spans is not None:
+                short = self.bert(short_ids, short_attention).last_hidden_state
+                long = self.bert(long_ids, long_attention).last_hidden_state
+                loss += span_loss(short, short_attention, long, long_attention, recipe.spans)
+            return {"loss": loss}
+
+        def naming_loss(self, output: Any, attention: Any, places: Any, targets: Any) -> Any:
+            """Return the cross-entropy of the masked word pieces; no other is given logits."""
+            rows, columns = places.unbind(1)
+
+            def name(states: Any) -> Any:
+                return functional.cross_entropy(self.cls(states[rows, columns]), targets)
+
+            assert recipe.masked_words is not None
+            loss = recipe.masked_words.weight * name(output.last_hidden_state)
+            if recipe.late_head is not None:
+                middle = output.hidden_states[self.config.num_hidden_layers // 2]
+                states = torch.cat([output.last_hidden_state[:, :1], middle[:, 1:]], dim=1)
+                late = self.late(states, src_key_padding_mask=attention == 0)
+                loss = loss + recipe.late_head.weight * name(late)
+            return loss
+
+    with only_safetensors(folder):
+        learner = Learner.from_pretrained(folder, **SAFETENSORS)
+    if recipe.masked_words is not None and recipe.masked_words.pairs:
+        learner.add_pair_head()
+    if recipe.late_head is not None:
+        learner.add_late_head(recipe.late_head.layers)
+    return learner
+
+
+def span_loss(
+    short: Any, short_attention: Any, long: Any, long_attention: Any, spans: SpanContrast
+) -> Any:
+    """Return the losses of the similarities, by their factors, of the spans of a batch.
+
+    Args:
+        short: token states of the short spans, shape (spans, tokens, dimensions).
+        short_attention: 1 for a token and 0 for padding, shape (spans, tokens).
+        long: token states of the long spans, each of the passage of the short one in its row.
+        long_attention: likewise.
+        spans: the factors.
+    """
+    torch = require("torch", "neural", _WHAT)
+    functional = torch.nn.functional
+    own = torch.arange(len(short), device=short.device)
+
+    def contrast(similarities: Any) -> Any:
+        return functional.cross_entropy(similarities * spans.loss_scale, own)
+
+    def cosines(one: Any, other: Any) -> Any:
+        return functional.normalize(one, dim=-1) @ functional.normalize(other, dim=-1).T
+
+    def mean(states: Any, attention: Any) -> Any:
+        weights = attention[..., None].to(states.dtype)
+        return (states * weights).sum(1) / weights.sum(1)
+
+    loss = short.new_zeros(())
+    if spans.mean:
+        loss = loss + spans.mean * contrast(
+            cosines(mean(short, short_attention), mean(long, long_attention))
+        )
+    if spans.first:
+        loss = loss + spans.first * contrast(cosines(short[:, 0], long[:, 0]))
+    if spans.tokens:
+        loss = loss + spans.tokens * contrast(
+            late_interaction(short, short_attention, long, long_attention)
+        )
+    return loss
+
+
+def late_interaction(short: Any, short_attention: Any, long: Any, long_attention: Any) -> Any:
+    """Return the mean over a short span's tokens of the highest cosine with a long span's.
+
+    The shape is (short spans, long spans); the arguments are those of `span_loss`.
+    """
+    functional = require("torch", "neural", _WHAT).nn.functional
+    ours, theirs = functional.normalize(short, dim=-1), functional.normalize(long, dim=-1)
+    every = ours.flatten(0, 1) @ theirs.flatten(0, 1).T
+    every = every.view(*short.shape[:2], *long.shape[:2])
+    # Cosines are -1 or more, so that a padding's is never the highest.
+    every = every.masked_fill(long_attention[None, None] == 0, -2.0)
+    weights = short_attention[..., None].to(every.dtype)
+    return (every.amax(3) * weights).sum(1) / weights.sum(1)
+
+
+def save_encoder(learner: Any, folder: Path) -> Any:
+    """Write what was learnt without the tasks' own heads, and return it.
+
+    Args:
+        learner: the model, after the training.
+        folder: an existing folder.
+    """
+    base = require("transformers", "neural", _WHAT).BertForMaskedLM
+    encoder = base(learner.config)
+    weights = learner.state_dict()
+    encoder.load_state_dict({name: weights[name] for name in encoder.state_dict()})
+    encoder.save_pretrained(folder)
+    return encoder

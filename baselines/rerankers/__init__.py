@@ -1,0 +1,1 @@
+"""Systems that reorder BM25's first passages."""

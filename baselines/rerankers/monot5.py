@@ -1,0 +1,227 @@
+"""monoT5 (Nogueira et al., Findings of EMNLP 2020): a T5 that answers true or false reranks BM25.
+
+It reads "Query: ... Document: ... Relevant:", and the score is by how much the logit of "true" is
+above that of "false" as the first word of its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msshift_bench.baselines.rerankers.reranker import Reranker
+from msshift_bench.baselines.training.backbones import learn_word_pieces, loading
+from msshift_bench.encoders import SAFETENSORS
+from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.plumbing import replace_folder
+
+__all__ = ["MonoT5"]
+
+_ANSWERS = ("true", "false")
+
+_SETTINGS = "monot5.json"
+"""The file of lengths beside a model that was saved here."""
+
+_LENGTHS = (64, 448)
+"""Most tokens of the query's and the document's part where that file is missing; T5 reads 512."""
+
+_PIECES = "spiece.model"
+
+_WHAT = "monoT5"
+
+
+class MonoT5(Reranker):
+    """monoT5: a T5 that answers true or false, and reranks BM25.
+
+    The query's part of the prompt has at most `query_length` tokens, the document's at most
+    `passage_length`. In ``[random]``, `initial` is the factor of T5's own deviations (T5's is 1),
+    and `matching` is false.
+    """
+
+    name = "monot5"
+    module_name = "MonoT5Scorer"
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        if self.random and self.random.matching:
+            yield (
+                "random",
+                "matching is true; it is a prior of BERT's layers, which a T5 does not have",
+            )
+
+    def new_model(self, encoder: str | Path) -> Any:
+        """Return a T5 that is to answer."""
+        lengths = (self.query_length, self.passage_length)
+        return self._of(encoder, lambda: _scorer(encoder, lengths), "encoder")
+
+    @classmethod
+    def load_model(cls, where: str | Path, **options: Any) -> Any:
+        """Return a model from a folder or the Hub: one saved here, or a T5 as it is published.
+
+        Raises:
+            NotFoundError: if there is no such model, or it cannot be loaded.
+            DataError: if its weights are pickles.
+        """
+        return cls._of(where, lambda: _scorer_class().load(str(where)), "model", **options)
+
+    @classmethod
+    def _of(cls, where: str | Path, make: Any, what: str, **options: Any) -> Any:
+        library = require("sentence_transformers", "neural", cls.name)
+        with loading(what, where):
+            scorer = make()
+        return library.CrossEncoder(modules=[scorer], **options)
+
+    def make_encoder(self, texts: Iterable[str], folder: Path) -> None:
+        """Write a T5 with random weights, and a vocabulary of word pieces and the two answers."""
+        transformers = require("transformers", "neural", self.name)
+        shape = self.random
+        assert shape is not None
+        tokenizer = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=learn_word_pieces(texts, shape.vocabulary),
+            pad_token="[PAD]",
+            unk_token="[UNK]",
+            eos_token="[SEP]",
+        )
+        added = require("tokenizers", "neural", self.name).AddedToken
+        tokenizer.add_tokens([added(answer, single_word=True) for answer in _ANSWERS])
+        require("torch", "neural", self.name).manual_seed(self.seed)
+        model = transformers.T5ForConditionalGeneration(
+            transformers.T5Config(
+                vocab_size=len(tokenizer),
+                d_model=shape.hidden,
+                d_kv=shape.hidden // shape.heads,
+                d_ff=shape.inner,
+                num_layers=shape.layers,
+                num_heads=shape.heads,
+                dropout_rate=shape.dropout,
+                initializer_factor=shape.initial,
+                pad_token_id=tokenizer.pad_token_id,
+                eos_token_id=tokenizer.eos_token_id,
+                decoder_start_token_id=tokenizer.pad_token_id,
+            )
+        )
+        with replace_folder(folder) as partial:
+            model.save_pretrained(partial)
+            tokenizer.save_pretrained(partial)
+
+
+def _scorer(where: str | Path, lengths: tuple[int, int]) -> Any:
+    transformers = require("transformers", "neural", _WHAT)
+    return _scorer_class()(
+        transformers.T5ForConditionalGeneration.from_pretrained(str(where), **SAFETENSORS),
+        _tokenizer(Path(where)),
+        *lengths,
+    )
+
+
+@cache
+def _scorer_class() -> Any:
+    """Return the module of sentence-transformers that asks a T5 about pairs."""
+    torch = require("torch", "neural", _WHAT)
+    base: Any = require("sentence_transformers.base.modules", "neural", _WHAT).Module
+
+    class MonoT5Scorer(base):  # type: ignore[misc]
+        config_file_name = _SETTINGS
+        config_keys: ClassVar[list[str]] = ["query_length", "passage_length"]
+        save_in_root = True
+
+        def __init__(
+            self, answering: Any, tokenizer: Any, query_length: int, passage_length: int
+        ) -> None:
+            super().__init__()
+            self.answering = answering
+            self.tokenizer = tokenizer
+            self.query_length = query_length
+            self.passage_length = passage_length
+            self._answers = [_answer(tokenizer, word) for word in _ANSWERS]
+            self._end = [*self._numbers("Relevant:"), tokenizer.eos_token_id]
+
+        def _numbers(self, text: str, length: int | None = None) -> list[int]:
+            found: list[int] = self.tokenizer(
+                text, add_special_tokens=False, truncation=length is not None, max_length=length
+            ).input_ids
+            return found
+
+        def preprocess(self, pairs: Any, prompt: str | None = None, **_: Any) -> dict[str, Any]:
+            # The parts are cut off one by one, so that the prompt's last word always stands.
+            del prompt
+            rows = [
+                self._numbers(f"Query: {query}", self.query_length)
+                + self._numbers(f"Document: {passage}", self.passage_length)
+                + self._end
+                for query, passage in pairs
+            ]
+            longest = max(map(len, rows))
+            padding = self.tokenizer.pad_token_id
+            return {
+                "input_ids": torch.tensor([row + [padding] * (longest - len(row)) for row in rows]),
+                "attention_mask": torch.tensor(
+                    [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
+                ),
+            }
+
+        def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
+            numbers = features["input_ids"]
+            begin = self.answering.config.decoder_start_token_id
+            logits = self.answering(
+                input_ids=numbers,
+                attention_mask=features["attention_mask"],
+                decoder_input_ids=torch.full_like(numbers[:, :1], begin),
+            ).logits[:, 0]
+            true, false = (logits[:, answer] for answer in self._answers)
+            return {**features, "scores": (true - false)[:, None]}
+
+        def save(self, output_path: str, *_: Any, **__: Any) -> None:
+            self.answering.save_pretrained(output_path)
+            self.tokenizer.save_pretrained(output_path)
+            self.save_config(output_path)
+
+        @classmethod
+        def load(cls, model_name_or_path: str, subfolder: str = "", **_: Any) -> Any:
+            where = Path(model_name_or_path) / subfolder
+            if not where.is_dir():
+                return _scorer(model_name_or_path, _LENGTHS)
+            kept = cls.load_config(str(where), local_files_only=True)
+            return _scorer(
+                where, (kept["query_length"], kept["passage_length"]) if kept else _LENGTHS
+            )
+
+    return MonoT5Scorer
+
+
+def _tokenizer(where: Path) -> Any:
+    """Return T5's tokenizer of a folder, or of an id of the Hub.
+
+    Published folders hold SentencePiece's file alone. transformers reads it by the library of that
+    name, takes it for a file of another kind where that fails, and an empty one for a vocabulary.
+
+    Raises:
+        DataError: if that file is damaged.
+    """
+    transformers = require("transformers", "neural", _WHAT)
+    pieces = where / _PIECES
+    if pieces.is_file() and not (where / "tokenizer.json").exists():
+        library = require("sentencepiece", "neural", _WHAT)
+        try:
+            library.SentencePieceProcessor(model_file=str(pieces))
+        except RuntimeError as error:
+            raise DataError(f"{pieces} is no model of SentencePiece; copy it again") from error
+    return transformers.AutoTokenizer.from_pretrained(str(where))
+
+
+def _answer(tokenizer: Any, word: str) -> int:
+    """Return the number of an answer.
+
+    Raises:
+        UsageError: if it is no single piece of the vocabulary.
+    """
+    numbers = tokenizer(word, add_special_tokens=False).input_ids
+    if len(numbers) != 1 or numbers[0] == tokenizer.unk_token_id:
+        raise UsageError(
+            f"{word!r} is not one piece of the tokenizer's vocabulary, and monoT5 answers with it; "
+            "take T5's own tokenizer"
+        )
+    return int(numbers[0])

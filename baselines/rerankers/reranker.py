@@ -1,0 +1,217 @@
+"""What re-rankers share: a score per pair of a query and a passage, and BM25's first passages.
+
+Their training tells the relevant passage of a triple from the others; their search reorders BM25's
+first passages. A model is a sentence-transformers ``CrossEncoder``, whatever its modules are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.retrievers.block_search import best_of
+from msshift_bench.baselines.systems.recipe import MARGIN_MSE
+from msshift_bench.baselines.systems.searcher import Candidates, Scorer, describe_candidates
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training.neural import Neural
+from msshift_bench.engine import KeptArray
+from msshift_bench.errors import UsageError, require
+from msshift_bench.plumbing import counted
+from msshift_bench.search import Ranking
+
+__all__ = ["RerankSearch", "Reranker", "distance_to_teacher", "pair_scores"]
+
+_PAIRS = 32_768
+"""Pairs of a query and a passage to score before scores are saved, as whole queries."""
+
+
+class RerankSearch(Scorer):
+    """How re-rankers search: they reorder BM25's first `depth` passages."""
+
+    def check_model(self, model: Any) -> None:
+        """Check that the model gives one score, or two classes.
+
+        Raises:
+            UsageError: if it has more classes.
+        """
+        if model.num_labels > 2:
+            raise UsageError(
+                f"the model has {model.num_labels} classes; a reranker needs one or two"
+            )
+
+    @property
+    def reranks(self) -> int:
+        """The depth: all that it ranks are BM25's first passages."""
+        return self.depth
+
+    def score(
+        self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the scores of each query with its candidates."""
+        pairs = [
+            (query, str(passages[int(place)]))
+            for query, places in zip(queries, candidates, strict=True)
+            for place in places
+        ]
+        scores = pair_scores(model, pairs, self.batch_size)
+        yield from np.split(scores, np.cumsum([len(places) for places in candidates])[:-1])
+
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Rerank BM25's first passages, using saved scores."""
+        bm25 = run.bm25()
+        run.facts["candidates"] = describe_candidates(f"bm25:{self.depth}")
+        with run.stage("candidates"):
+            texts = [row.text for row in run.queries]
+            found = bm25.search(texts, depth=self.depth)
+            rows = [
+                np.array(bm25.ids.rows(list(ranking)), np.int64)
+                for ranking in counted(found, run.progress, "candidates", len(texts))
+            ]
+            distinct = np.unique(np.concatenate(rows))
+            doc_ids = bm25.ids.ids[distinct].tolist()
+            passages = run.texts({doc_id: place for place, doc_id in enumerate(doc_ids)})
+
+        def scores(part: slice) -> npt.NDArray[np.float32]:
+            queries = [row.text for row in run.queries[part]]
+            chosen = [np.searchsorted(distinct, places) for places in rows[part]]
+            return np.concatenate(list(self.score(model, queries, passages, chosen)))
+
+        def rankings() -> Iterator[Ranking]:
+            step = max(1, _PAIRS // self.depth)
+            for first in range(0, len(rows), step):
+                part = slice(first, first + step)
+                # The digest keeps apart the queries of several test sets.
+                digest = hashlib.sha256(repr(texts[part]).encode()).hexdigest()[:16]
+                saved = KeptArray(str(run.work / "scores"), f"{first:08d}-{digest}.npy")
+                if not saved.stands():
+                    saved.write(scores(part))
+                part_scores = saved.load()
+                ends = np.cumsum([len(places) for places in rows[part]])[:-1]
+                for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):
+                    yield best_of(bm25.ids, places, values, self.depth)
+
+        yield from run.ranked(rankings(), bm25.ids)
+
+
+class Reranker(Neural):
+    """One score per pair of a query and a passage.
+
+    It reads at most `query_length` + `passage_length` tokens and cuts off the rest.
+
+    Attributes:
+        loss: ``binary``, the cross-entropy of each passage by itself, ``softmax``, over the
+            passages of a triple, or ``hinge``, where the relevant passage is to score 1 more than
+            each other.
+        search: how it reranks.
+    """
+
+    model_type = "CrossEncoder"
+
+    loss: Literal["binary", "softmax", "hinge"]
+    search: RerankSearch
+
+    def tag(self, name: str) -> str:
+        """Return the run tag; that it reranks, its name says."""
+        return super().tag(name).removesuffix(self.search.tag)
+
+    def judgement_loss(self, model: Any) -> Any:
+        """Return the recipe's loss."""
+        functional = require("torch", "neural", self.name).nn.functional
+
+        def softmax(scores: Any, labels: Any) -> Any:
+            del labels
+            return functional.cross_entropy(scores, scores.new_zeros(len(scores)).long())
+
+        def binary(scores: Any, labels: Any) -> Any:
+            del labels
+            relevant = scores.new_zeros(scores.shape)
+            relevant[:, 0] = 1
+            return functional.binary_cross_entropy_with_logits(scores, relevant)
+
+        def hinge(scores: Any, labels: Any) -> Any:
+            del labels
+            return functional.relu(1 - scores[:, :1] + scores[:, 1:]).mean()
+
+        chosen = {"softmax": softmax, "binary": binary, "hinge": hinge}[self.loss]
+        return loss_of_scores(model, chosen)
+
+    def teacher_distance(self, model: Any) -> Any:
+        """Return the distance to the teacher's margins or distribution.
+
+        sentence-transformers has a margin-MSE for cross-encoders and no divergence. Here all read
+        all pairs of a batch at once, as the cross-entropies do.
+        """
+        stack = require("torch", "neural", self.name).stack
+
+        def distance(scores: Any, labels: Any) -> Any:
+            taught = stack(labels).to(scores.device)
+            return distance_to_teacher(scores.float(), taught, self.teacher_loss)
+
+        return loss_of_scores(model, distance)
+
+    def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
+        """Return nothing: the texts go through the encoder together."""
+        del model, columns
+        return {}
+
+
+def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
+    """Return a loss that reads all pairs of a batch at once, as the trainer takes it.
+
+    Args:
+        model: a CrossEncoder.
+        of_scores: given the scores, of shape (queries, passages) with the relevant passage first,
+            and the labels, returns the loss.
+    """
+    util = require("sentence_transformers.util", "neural", "a re-ranker")
+    module: Any = require("torch", "neural", "a re-ranker").nn.Module
+
+    class Loss(module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, columns: Any, labels: Any, prompt: Any = None, task: Any = None) -> Any:
+            del prompt, task
+            queries, *passages = columns
+            pairs = [pair for column in passages for pair in zip(queries, column, strict=True)]
+            features = util.batch_to_device(self.model.preprocess(pairs), self.model.device)
+            # Where several processes train, torch looks for tensors in plain dictionaries.
+            scores = self.model(dict(features))["scores"].view(len(passages), len(queries)).T
+            return of_scores(scores, labels)
+
+    return Loss()
+
+
+def distance_to_teacher(scores: Any, taught: Any, kind: str) -> Any:
+    """Return how far a model's scores are from a teacher's, as sentence-transformers' losses do.
+
+    Args:
+        scores: a tensor of shape (queries, passages); the relevant passage comes first.
+        taught: the teacher's, of the same shape.
+        kind: ``margin-mse`` or ``kl``.
+    """
+    functional = require("torch", "neural", "monoBERT").nn.functional
+    if kind == MARGIN_MSE:
+        return functional.mse_loss(scores[:, :1] - scores[:, 1:], taught[:, :1] - taught[:, 1:])
+    return functional.kl_div(
+        functional.log_softmax(scores, dim=1),
+        functional.softmax(taught, dim=1),
+        reduction="batchmean",
+    )
+
+
+def pair_scores(
+    model: Any, pairs: Sequence[tuple[str, str]], batch_size: int
+) -> npt.NDArray[np.float32]:
+    """Return the score of each pair of a query and a passage: a logit, or a difference of two."""
+    identity = require("torch", "neural", "monoBERT").nn.Identity()
+    scores: npt.NDArray[np.float32] = model.predict(
+        list(pairs), batch_size=batch_size, show_progress_bar=False, activation_fn=identity
+    )
+    # The published monoBERT scores "irrelevant" and "relevant".
+    return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]

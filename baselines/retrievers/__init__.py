@@ -1,0 +1,1 @@
+"""Systems that search all passages with a model: dense, sparse, late interaction."""

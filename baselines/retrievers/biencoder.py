@@ -1,0 +1,344 @@
+"""The dense bi-encoder of MS-Shift (ECIR 2023, section 4; DPR, EMNLP 2020).
+
+Queries and passages share one encoder; the score is the dot product of their vectors, or their
+cosine, if a model that was trained elsewhere names that. Negatives are the batch's other passages,
+and passages that BM25 ranks high and nobody judged relevant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import NonNegativeFloat
+
+from msshift_bench.baselines.retrievers.block_search import (
+    Arrays,
+    EncodedPassages,
+    best_of,
+    encode_passages,
+    search_blocks,
+)
+from msshift_bench.baselines.systems.recipe import KL, MARGIN_MSE, later
+from msshift_bench.baselines.systems.searcher import Candidates, Scorer
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training.backbones import check_finite, encode_texts, load_backbone
+from msshift_bench.baselines.training.neural import Neural, scaled
+from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.plumbing import Progress, silent, slices, write_atomically
+from msshift_bench.search import Best, Ranking
+
+__all__ = ["SIMILARITIES", "BiEncoder", "DenseSearch", "VectorIndex", "search_vectors"]
+
+SIMILARITIES = ("dot", "cosine")
+"""The similarities that a search by dot product can rank by."""
+
+
+_HALF = "float16"
+
+_LEARNT = 1 << 18
+"""Most vectors from which an index learns where they lie: 0.8 GB with 768 dimensions."""
+
+_EXTRA = 100
+"""Passages to take beyond the depth, so that ties at the cut are usually inside."""
+
+_MEASURED = 100
+"""Queries on which the recall of an index is measured."""
+
+_TOGETHER = 1_024
+"""Queries that an index is asked together."""
+
+
+class DenseSearch(Scorer):
+    """How a bi-encoder searches the passages, beyond the fields of `SearchSettings`.
+
+    Attributes:
+        index: an index of faiss, in the words of its `index_factory`, e.g. ``HNSW32`` or
+            ``IVF4096,Flat``; it holds all vectors in memory, and finds most of the nearest. Without
+            it, search is exact.
+        index_parameters: what the index is set to, e.g. ``efSearch=2000`` or ``nprobe=64``; more is
+            slower and nearer to exact. Without it, what faiss takes.
+        storage: ``float16`` keeps passages' vectors on disk in half the bytes, rounded; exact
+            search sums their products with the queries' vectors in 32 bits all the same. Without
+            it they are kept as they are, in 32 bits.
+    """
+
+    libraries = ("faiss",)
+
+    index: str | None = later(None)
+    index_parameters: str | None = later(None)
+    storage: Literal["float16"] | None = None
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        if self.index_parameters is not None and self.index is None:
+            yield "index_parameters", "it is of an index; exact search knows none"
+
+    def score(
+        self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the dot products of each query with its candidates."""
+        left = encode_texts(model.encode_query, queries, self.batch_size)
+        right = encode_texts(model.encode_document, passages, self.batch_size)
+        for query, places in zip(left, candidates, strict=True):
+            yield right[places] @ query
+
+    def check_model(self, model: Any) -> None:
+        """Check that the model's similarity is the dot product or the cosine.
+
+        Raises:
+            UsageError: if it is another.
+        """
+        if model.similarity_fn_name not in SIMILARITIES:
+            raise UsageError(
+                f"the model compares vectors by {model.similarity_fn_name!r}, and search knows "
+                f"{' and '.join(SIMILARITIES)}; if one of them will do, set the model's "
+                "similarity_fn_name to it"
+            )
+
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages unless that is done, and search them."""
+        options = {"normalize_embeddings": True} if model.similarity_fn_name == "cosine" else {}
+        encode_query = partial(model.encode_query, **options)
+        encode_document = partial(model.encode_document, **options)
+
+        half = self.storage == _HALF
+        if self.index is not None:
+            index_of_all = VectorIndex(self, model.get_embedding_dimension())
+
+        def encode_block(texts: list[str]) -> Arrays:
+            vectors = encode_texts(encode_document, texts, self.batch_size)
+            check_finite(np.isfinite(vectors).all(axis=1), texts)
+            return {"vectors": _rounded(vectors) if half else vectors}
+
+        with run.stage("encode"):
+            passages = encode_passages(
+                encode_block,
+                run.passages(""),
+                run.work / ("passages-16" if half else "passages"),
+                run.progress,
+                run.passage_count,
+            )
+            texts = [row.text for row in run.queries]
+            queries = encode_texts(encode_query, texts, self.batch_size)
+            check_finite(np.isfinite(queries).all(axis=1), texts)
+        run.facts["index"] = {"bytes": passages.bytes}
+        if self.index is None:
+            rankings = search_vectors(queries, passages, self.depth, run.progress)
+        else:
+            run.progress("index", 0, 0)
+            with run.stage("index"):
+                size = index_of_all.fill(passages, run.work / "index")
+            run.progress("recall", 0, 0)
+            with run.stage("recall"):
+                measured = index_of_all.recall(queries, passages)
+            run.facts["index"] = {"bytes": size, **measured}
+            rankings = index_of_all.search(queries, passages)
+        yield from run.ranked(rankings, passages.ids)
+
+
+class BiEncoder(Neural):
+    """Dense bi-encoder: one vector per text, dot product, in-batch and BM25 negatives.
+
+    Attributes:
+        pooling: how token states become one vector: ``cls`` or ``mean``.
+        normalize: whether vectors are scaled to length 1, so that dot products are cosines.
+        loss_scale: factor of the dot products in the softmax (the inverse of the temperature).
+        search: how it searches the passages.
+    """
+
+    name = "bi-encoder"
+    model_type = "SentenceTransformer"
+
+    pooling: Literal["cls", "mean"]
+    normalize: bool
+    loss_scale: NonNegativeFloat
+    search: DenseSearch
+
+    def check_encoder(self) -> None:
+        """Check that the encoder is there, and that faiss knows the index.
+
+        Raises:
+            NotFoundError: if there is no such encoder.
+            UsageError: if faiss does not know the index, or it does not go with the dimensions.
+        """
+        super().check_encoder()
+        if self.search.index is not None:
+            VectorIndex(self.search, self.hidden_size())
+
+    def new_model(self, encoder: str | Path) -> Any:
+        """Return an encoder with the recipe's pooling."""
+        library = require("sentence_transformers", "neural", self.name)
+        modules = require("sentence_transformers.sentence_transformer.modules", "neural", self.name)
+        backbone = load_backbone(
+            self,
+            encoder,
+            query_length=self.query_length,
+            document_length=self.passage_length,
+        )
+        parts = [backbone, modules.Pooling(backbone.get_embedding_dimension(), self.pooling)]
+        if self.normalize:
+            parts.append(modules.Normalize())
+        return library.SentenceTransformer(modules=parts, similarity_fn_name="dot")
+
+    def teacher_distance(self, model: Any) -> Any:
+        """Return the distance to the teacher's margins or distribution."""
+        losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
+        util = require("sentence_transformers.util", "neural", self.name)
+        kind = {MARGIN_MSE: losses.MarginMSELoss, KL: losses.DistillKLDivLoss}
+        compare = scaled(util.pairwise_dot_score, self.loss_scale)
+        return kind[self.teacher_loss](model, similarity_fct=compare)
+
+    def judgement_loss(self, model: Any) -> Any:
+        """Return the cross-entropy over the batch (DPR, equation 2)."""
+        losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
+        util = require("sentence_transformers.util", "neural", self.name)
+        return losses.MultipleNegativesRankingLoss(
+            model,
+            scale=self.loss_scale,
+            similarity_fct=util.dot_score,
+            gather_across_devices=util.distributed.is_dist_initialized(),
+        )
+
+
+def search_vectors(
+    queries: npt.NDArray[np.float32],
+    passages: EncodedPassages,
+    depth: int,
+    progress: Progress = silent,
+) -> Iterator[Ranking]:
+    """Rank all passages for each query by exact dot product.
+
+    Args:
+        queries: vectors of shape (queries, dimensions).
+        passages: blocks that hold ``vectors``, in 32 or 16 bits.
+        depth: passages per ranking.
+        progress: called with the number of blocks searched.
+    """
+
+    def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
+        best.add_vectors(queries[part], block["vectors"], rows.start)
+
+    return search_blocks(add, passages, len(queries), depth=depth, progress=progress)
+
+
+class VectorIndex:
+    """An approximate index of faiss.
+
+    Args:
+        settings: which, and what it is set to.
+        dimensions: of a vector.
+
+    Raises:
+        UsageError: if faiss does not know it, or it does not go with the dimensions.
+    """
+
+    def __init__(self, settings: DenseSearch, dimensions: int) -> None:
+        faiss = self._faiss = require("faiss", "neural", "search by an index")
+        self._settings = settings
+        try:
+            self._index = faiss.index_factory(
+                dimensions, settings.index, faiss.METRIC_INNER_PRODUCT
+            )
+            self._set_parameters()
+        except RuntimeError as error:
+            raise self._refusal(error) from error
+
+    def _set_parameters(self) -> None:
+        parameters = self._settings.index_parameters or ""
+        self._faiss.ParameterSpace().set_index_parameters(self._index, parameters)
+
+    def _refusal(self, error: RuntimeError) -> UsageError:
+        index, parameters = self._settings.index, self._settings.index_parameters
+        why = str(error).rpartition(": ")[2].strip()
+        return UsageError(
+            f"faiss cannot search by index {index!r} with parameters {parameters!r}: {why}; take "
+            "an index that its index_factory knows, e.g. 'HNSW32' with 'efSearch=2000' or "
+            "'IVF64,Flat' with 'nprobe=8'"
+        )
+
+    def fill(self, passages: EncodedPassages, folder: Path) -> int:
+        """Put all passages into the index, or read it if it was kept; return its bytes.
+
+        Args:
+            passages: blocks that hold ``vectors``.
+            folder: where it is kept; the folder belongs to one model.
+
+        Raises:
+            UsageError: if there are too few passages to learn from.
+        """
+        faiss, names = self._faiss, [block.path.name for block in passages.blocks]
+        digest = hashlib.sha256(repr([self._settings.index, names]).encode()).hexdigest()
+        path = folder / f"{digest[:32]}.faiss"
+        if not path.exists():
+            self._learn(passages)
+            before = faiss.omp_get_max_threads()
+            if "HNSW" in (self._settings.index or ""):
+                faiss.omp_set_num_threads(1)  # Several would make another graph each time.
+            try:
+                for block in passages.blocks:
+                    self._index.add(block.load()["vectors"].astype(np.float32))
+            finally:
+                faiss.omp_set_num_threads(before)
+            with write_atomically(path) as file:
+                faiss.write_index(self._index, faiss.PyCallbackIOWriter(file.write))
+        self._index = faiss.read_index(str(path))
+        self._set_parameters()
+        return path.stat().st_size
+
+    def _learn(self, passages: EncodedPassages) -> None:
+        if self._index.is_trained:
+            return
+        step = -(-len(passages.ids) // _LEARNT)
+        some = [block.load()["vectors"][::step] for block in passages.blocks]
+        try:
+            self._index.train(np.concatenate(some).astype(np.float32))
+        except RuntimeError as error:
+            raise self._refusal(error) from error
+
+    def search(
+        self, queries: npt.NDArray[np.float32], passages: EncodedPassages
+    ) -> Iterator[Ranking]:
+        """Rank the passages that the index finds for each query."""
+        ids, depth = passages.ids, self._settings.depth
+        for part in slices(len(queries), _TOGETHER):
+            nearest = self._index.search(queries[part], min(depth + _EXTRA, len(ids)))
+            for scores, rows in zip(*nearest, strict=True):
+                held = rows >= 0
+                yield best_of(ids, rows[held], scores[held], depth)
+
+    def recall(
+        self, queries: npt.NDArray[np.float32], passages: EncodedPassages
+    ) -> dict[str, object]:
+        """Return ``recall``, 0 to 1, and on how many queries it was measured.
+
+        It is the mean share of the passages of the exact ranking that the index finds.
+        """
+        count = min(_MEASURED, len(queries))
+        some = queries[np.linspace(0, len(queries) - 1, count, dtype=np.int64)]
+        exact = search_vectors(some, passages, self._settings.depth)
+        shares = [
+            len(all_of_them.keys() & ranking.keys()) / len(all_of_them)
+            for all_of_them, ranking in zip(exact, self.search(some, passages), strict=True)
+        ]
+        return {"recall": sum(shares) / count, "recall_queries": count}
+
+
+def _rounded(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+    """Return vectors in 16 bits.
+
+    Raises:
+        DataError: if a number is too large for them.
+    """
+    largest = float(np.abs(vectors).max(initial=0))
+    if largest > float(np.finfo(np.float16).max):
+        raise DataError(
+            f"a passage's vector holds {largest:.6g}, and 16 bits end at 65,504; leave out "
+            'storage = "float16", or normalize the vectors'
+        )
+    return vectors.astype(np.float16)

@@ -1,0 +1,354 @@
+"""ColBERT (Khattab and Zaharia, SIGIR 2020; MS-Shift, section 4).
+
+A text has one vector of a few dimensions and of length 1 per token; queries are filled up with mask
+tokens to a fixed length, unless the recipe says no, and punctuation of passages is left out. The
+score (MaxSim) is the sum, over the tokens of the query, of the highest dot product with a token of
+the passage.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import NonNegativeFloat, PositiveInt
+
+from msshift_bench.baselines.retrievers.block_search import (
+    Arrays,
+    EncodedPassages,
+    encode_passages,
+    search_blocks,
+)
+from msshift_bench.baselines.systems.recipe import MARGIN_MSE, later
+from msshift_bench.baselines.systems.searcher import (
+    ALL_PASSAGES,
+    Candidates,
+    CandidatesName,
+    Scorer,
+    describe_candidates,
+    first_of_bm25,
+)
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training.backbones import check_finite, load_backbone
+from msshift_bench.baselines.training.neural import Neural, scaled
+from msshift_bench.errors import require
+from msshift_bench.plumbing import Progress, batches, silent
+from msshift_bench.search import Best, Ranking
+
+__all__ = ["ColBert", "ColBertSearch", "max_sim", "rerank", "search_tokens"]
+
+_MARKERS = {"query": "[unused0]", "document": "[unused1]"}
+"""The tokens that tell queries and passages apart; BERT's vocabulary holds them."""
+
+
+_TILE = {"cpu": (250_000, 128), "cuda": (32_000_000, 4096)}
+"""Dot products at once, and of how many query tokens: 1 MB, which a processor's cache holds, or 128
+MB."""
+
+_TOGETHER = 16_384
+"""Queries whose candidates are ranked in one pass over the blocks: 130 MB with 1,000 each."""
+
+
+class ColBertSearch(Scorer):
+    """How passages are searched with ColBERT, beyond what `SearchSettings` says.
+
+    Attributes:
+        candidates: the passages that MaxSim ranks for a query. ``all``: the whole collection, which
+            is exact, and takes time in proportion to its tokens. ``bm25:1000``: BM25's first 1,000;
+            the model then reranks, and its recall is BM25's.
+    """
+
+    candidates: CandidatesName = ALL_PASSAGES
+
+    @property
+    def reranks(self) -> int:
+        """How many of BM25's first passages are the candidates, if they are."""
+        return first_of_bm25(self.candidates)
+
+    def score(
+        self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield MaxSim of each query with its candidates."""
+        left = query_vectors(model, queries, self.batch_size)
+        right = passage_vectors(model, passages, self.batch_size)
+        ends = np.cumsum(right["lengths"])
+        tokens = np.split(right["vectors"], ends[:-1])
+        for query, places in zip(left, candidates, strict=True):
+            chosen = np.concatenate([tokens[place] for place in places])
+            yield max_sim(query[None], chosen, right["lengths"][places])[0]
+
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages unless that is done, and rank the candidates."""
+
+        def encode_block(texts: list[str]) -> Arrays:
+            encoded = passage_vectors(model, texts, self.batch_size)
+            starts = np.cumsum(encoded["lengths"]) - encoded["lengths"]
+            tokens: Any = np.isfinite(encoded["vectors"]).all(axis=1)
+            check_finite(np.logical_and.reduceat(tokens, starts), texts)
+            return encoded
+
+        with run.stage("encode"):
+            passages = encode_passages(
+                encode_block,
+                run.passages(""),
+                run.work / "passages",
+                run.progress,
+                run.passage_count,
+            )
+            texts = [row.text for row in run.queries]
+            queries = query_vectors(model, texts, self.batch_size)
+            finite: Any = np.isfinite(queries).all(axis=(1, 2))
+            check_finite(finite, texts)
+        run.facts["index"] = {"bytes": passages.bytes}
+        run.facts["candidates"] = describe_candidates(self.candidates)
+        if depth := self.reranks:
+            rows = (
+                np.array(passages.ids.rows(list(ranking)), np.int64)
+                for ranking in run.bm25().search(texts, depth=depth)
+            )
+            rankings = rerank(queries, passages, rows, self.depth)
+        else:
+            rankings = search_tokens(queries, passages, self.depth, run.progress)
+        yield from run.ranked(rankings, passages.ids)
+
+
+class ColBert(Neural):
+    """ColBERT: one vector per token, MaxSim.
+
+    Attributes:
+        dimensions: dimensions of a token's vector.
+        in_batch_negatives: whether the passages of a batch's other queries are negatives, too, as
+            in MS-Shift; ColBERT's paper takes the query's own only.
+        loss_scale: factor of MaxSim in the softmax (the inverse of the temperature).
+        query_augmentation: whether ``[MASK]`` fills every query up to `query_length`, as in
+            ColBERT's paper (section 3.2), which measures what training without it costs (section
+            4.4); true unless `false` is given.
+        search: how it searches the passages.
+    """
+
+    name = "colbert"
+    model_type = "MultiVectorEncoder"
+
+    dimensions: PositiveInt
+    in_batch_negatives: bool
+    loss_scale: NonNegativeFloat
+    query_augmentation: bool = later(True)
+    search: ColBertSearch
+
+    def new_model(self, encoder: str | Path) -> Any:
+        """Return an encoder with a projection of its token states (ColBERT, section 3.2)."""
+        library = require("sentence_transformers", "neural", self.name)
+        modules = require("sentence_transformers.base.modules", "neural", self.name)
+        own = require("sentence_transformers.multi_vector_encoder.modules", "neural", self.name)
+        identity = require("torch", "neural", self.name).nn.Identity()
+        filled = {"query_expansion": {"strategy": "fixed", "length": self.query_length}}
+        backbone = load_backbone(
+            self,
+            encoder,
+            document_length=self.passage_length,
+            **(filled if self.query_augmentation else {"query_length": self.query_length}),
+        )
+        # Only tokens that the vocabulary lacks are added.
+        backbone.tokenizer.add_special_tokens(
+            {"additional_special_tokens": list(_MARKERS.values())}
+        )
+        if len(backbone.tokenizer) > backbone.model.get_input_embeddings().num_embeddings:
+            backbone.model.resize_token_embeddings(len(backbone.tokenizer), mean_resizing=False)
+        vocabulary = backbone.tokenizer.get_vocab()
+        return library.MultiVectorEncoder(
+            modules=[
+                backbone,
+                modules.Dense(
+                    backbone.get_embedding_dimension(),
+                    self.dimensions,
+                    bias=False,
+                    activation_function=identity,
+                    module_input_name="token_embeddings",
+                ),
+                own.MultiVectorMask([mark for mark in string.punctuation if mark in vocabulary]),
+                modules.Normalize("token_embeddings"),
+            ],
+            prompts=_MARKERS,
+        )
+
+    def teacher_distance(self, model: Any) -> Any:
+        """Return the distance to the teacher's margins or distribution."""
+        losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
+        scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
+        if self.teacher_loss == MARGIN_MSE:
+            compare = scaled(scoring.colbert_scores_pairwise, self.loss_scale)
+            return losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
+        compare = scaled(scoring.colbert_kd_scores, self.loss_scale)
+        return losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
+
+    def judgement_loss(self, model: Any) -> Any:
+        """Return the cross-entropy over the query's own passages, or those of the batch."""
+        losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
+        scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
+        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
+        own = not self.in_batch_negatives
+        return losses.MultiVectorMultipleNegativesRankingLoss(
+            model,
+            scale=self.loss_scale,
+            similarity_fct=own_passages if own else scoring.colbert_scores,
+            gather_across_devices=distributed.is_dist_initialized() and not own,
+        )
+
+    def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
+        """Return the kinds of the columns, and the markers that begin their texts."""
+        arguments = super().training_arguments(model, columns)
+        tasks = arguments["router_mapping"]
+        return {**arguments, "prompts": {name: model.prompts[task] for name, task in tasks.items()}}
+
+
+def search_tokens(
+    queries: npt.NDArray[np.float32],
+    passages: EncodedPassages,
+    depth: int,
+    progress: Progress = silent,
+) -> Iterator[Ranking]:
+    """Rank all passages for each query by MaxSim.
+
+    Args:
+        queries: vectors of shape (queries, tokens, dimensions).
+        passages: blocks that hold ``vectors`` and ``lengths``.
+        depth: passages per ranking.
+        progress: called with the number of blocks searched.
+    """
+
+    def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
+        best.add(max_sim(queries[part], block["vectors"], block["lengths"]), rows.start)
+
+    return search_blocks(add, passages, len(queries), depth=depth, progress=progress)
+
+
+def rerank(
+    queries: npt.NDArray[np.float32],
+    passages: EncodedPassages,
+    candidates: Iterable[npt.NDArray[np.int64]],
+    depth: int,
+) -> Iterator[Ranking]:
+    """Rank each query's candidates by MaxSim.
+
+    Args:
+        queries: vectors of shape (queries, tokens, dimensions).
+        passages: blocks that hold ``vectors`` and ``lengths``.
+        candidates: for each query, the rows of its candidates, each once, in any order.
+        depth: passages per ranking.
+    """
+    first = 0
+    for group in batches(candidates, _TOGETHER):
+        asked = queries[first : first + len(group)]
+
+        def add(
+            best: Best,
+            part: slice,
+            block: Arrays,
+            rows: slice,
+            asked: npt.NDArray[np.float32] = asked,
+            group: Sequence[npt.NDArray[np.int64]] = group,
+        ) -> None:
+            starts = np.cumsum(block["lengths"]) - block["lengths"]
+            for place, (query, chosen) in enumerate(zip(asked[part], group[part], strict=True)):
+                inside = np.sort(chosen[(chosen >= rows.start) & (chosen < rows.stop)])
+                if len(inside):
+                    lengths = block["lengths"][inside - rows.start]
+                    ends = starts[inside - rows.start] + lengths
+                    tokens = [
+                        block["vectors"][end - length : end]
+                        for end, length in zip(ends, lengths, strict=True)
+                    ]
+                    scores = max_sim(query[None], np.concatenate(tokens), lengths)[0]
+                    best.add_some(place, scores, inside)
+
+        yield from search_blocks(add, passages, len(group), depth=depth)
+        first += len(group)
+
+
+def max_sim(
+    queries: npt.NDArray[np.float32],
+    tokens: npt.NDArray[np.floating[Any]],
+    lengths: npt.NDArray[np.int64],
+) -> npt.NDArray[np.float32]:
+    """Return MaxSim of queries with passages (ColBERT, equation 3), of shape (queries, passages).
+
+    Args:
+        queries: vectors of shape (queries, tokens, dimensions).
+        tokens: the vectors of all passages' tokens, of shape (tokens, dimensions).
+        lengths: the tokens of each passage, at least 1.
+    """
+    torch = require("torch", "neural", "ColBERT")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    products, columns = _TILE[device]
+    width, dimensions = queries.shape[1:]
+    together = max(1, columns // width)
+    lefts = [
+        torch.from_numpy(part.reshape(-1, dimensions)).to(device).T.contiguous()
+        for part in np.split(queries, range(together, len(queries), together))
+    ]
+    scores = np.empty((len(lengths), len(queries)), np.float32)
+    starts = np.cumsum(lengths) - lengths
+    # Passages of one length are one tensor, whose maxima need no bounds.
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        step = max(1, products // (length * together * width))
+        for part in np.split(rows, range(step, len(rows), step)):
+            places = starts[part] + np.arange(length)[:, None]
+            right = torch.from_numpy(tokens[places.ravel()]).to(device).float()
+            found = [
+                (right @ left).view(length, len(part), -1, width).amax(dim=0).sum(dim=2)
+                for left in lefts
+            ]
+            scores[part] = torch.cat(found, dim=1).cpu().numpy()
+    return np.ascontiguousarray(scores.T)
+
+
+def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask: Any) -> Any:
+    """Return MaxSim of queries with their own passages, and minus infinity with all others.
+
+    Args:
+        queries: a tensor of shape (queries, tokens, dimensions).
+        passages: a tensor of shape (queries, passages of each, tokens, dimensions).
+        queries_mask: mask of the tokens of queries.
+        documents_mask: mask of the tokens of passages.
+
+    Returns:
+        A tensor of shape (queries, all passages), as sentence-transformers' in-batch loss takes it.
+    """
+    torch = require("torch", "neural", "ColBERT")
+    scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", "ColBERT")
+    own = scoring.colbert_kd_scores(
+        queries, passages, queries_mask=queries_mask, documents_mask=documents_mask
+    )
+    scores = own.new_full((len(own), *own.shape), -torch.inf)
+    each = torch.arange(len(own))
+    scores[each, each] = own
+    return scores.flatten(1)
+
+
+def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDArray[np.float32]:
+    """Return the vectors of queries: 32-bit floats of shape (texts, most tokens, dimensions).
+
+    Rows of zeros fill up shorter queries: they add nothing to MaxSim.
+    """
+    torch = require("torch", "neural", "ColBERT")
+    encoded = model.encode_query(list(texts), batch_size=batch_size, show_progress_bar=False)
+    padded = torch.nn.utils.rnn.pad_sequence(
+        [tokens.float().cpu() for tokens in encoded], batch_first=True
+    )
+    vectors: npt.NDArray[np.float32] = padded.numpy()
+    return vectors
+
+
+def passage_vectors(model: Any, texts: Sequence[str], batch_size: int) -> Arrays:
+    """Return ``vectors``, 16-bit floats of shape (all tokens, dimensions), and ``lengths``."""
+    torch = require("torch", "neural", "ColBERT")
+    encoded = model.encode_document(list(texts), batch_size=batch_size, show_progress_bar=False)
+    return {
+        "vectors": torch.cat([tokens.half().cpu() for tokens in encoded]).numpy(),
+        "lengths": np.array([len(tokens) for tokens in encoded], np.int64),
+    }

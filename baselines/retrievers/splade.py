@@ -1,0 +1,381 @@
+"""SPLADE-max (Formal et al., "SPLADE v2", 2021; MS-Shift, section 4).
+
+A text is a sparse vector over the vocabulary: the weight of term *j* is the maximum over the
+tokens *i* of ``log(1 + ReLU(w_ij))``, with *w* the logits of the masked language model's head. The
+score is the dot product. The FLOPS regulariser, the sum over the vocabulary of the squared mean
+weight in the batch, makes vectors sparse; its weight rises quadratically from 0.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import NonNegativeFloat, PositiveInt
+
+from msshift_bench.baselines.retrievers.block_search import (
+    Arrays,
+    EncodedPassages,
+    encode_passages,
+    search_blocks,
+)
+from msshift_bench.baselines.systems.recipe import MARGIN_MSE
+from msshift_bench.baselines.systems.searcher import Candidates, Scorer
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training.backbones import check_finite, load_backbone
+from msshift_bench.baselines.training.neural import Neural, scaled
+from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.plumbing import Progress, batches, in_parallel, silent, slices
+from msshift_bench.search import (
+    BATCH,
+    Best,
+    Ranking,
+    Sparse,
+    check_compiler,
+)
+
+__all__ = ["SparseSearch", "Splade", "search_inverted_index"]
+
+_logger = logging.getLogger(__name__)
+
+_DENSE = 512
+"""Texts whose vectors are dense at once, between the model and the sparse matrix: 60 MB with
+BERT's vocabulary."""
+
+_QUERY_TERMS, _TERMS = 24, 130
+"""Terms per query and passage that MS-Shift reports (ECIR 2023, section 5.1)."""
+
+
+class SparseSearch(Scorer):
+    """How SPLADE searches the passages: exactly, on an inverted index."""
+
+    libraries = ("scipy.sparse",)
+
+    def score(
+        self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the dot products of each query with its candidates."""
+        left = sparse_vectors(model.encode_query, queries, self.batch_size)
+        right = sparse_vectors(model.encode_document, passages, self.batch_size)
+        for row, places in enumerate(candidates):
+            yield (right[places] @ left[[row]].T).toarray()[:, 0]
+
+    def check_model(self, model: Any) -> None:
+        """Check that the model's similarity is the dot product.
+
+        Raises:
+            UsageError: if it is another.
+        """
+        if model.similarity_fn_name != "dot":
+            raise UsageError(
+                f"the model compares sparse vectors by {model.similarity_fn_name!r}, and search "
+                "knows dot; if that will do, set the model's similarity_fn_name to it"
+            )
+
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages unless that is done, and search an inverted index.
+
+        Raises:
+            DataError: if a vector is not finite, or no passage or no query has a term.
+        """
+        check_compiler(run.passage_count)
+        with run.stage("encode"):
+            passages = encode_passages(
+                lambda texts: inverted_index(
+                    _finite_vectors(model.encode_document, texts, self.batch_size)
+                ),
+                run.passages(""),
+                run.work / "passages",
+                run.progress,
+                run.passage_count,
+            )
+            texts = [row.text for row in run.queries]
+            queries = _finite_vectors(model.encode_query, texts, self.batch_size)
+        for what, terms in (("passages", _terms(passages)), ("queries", queries.nnz)):
+            if not terms:
+                raise DataError(
+                    f"the model gives none of the {what} a term, so that it finds nothing: its "
+                    "regularisers have won; train it again with smaller query_flops and "
+                    "passage_flops, or a lower learning_rate"
+                )
+        run.facts["index"] = {
+            "bytes": passages.bytes,
+            "terms_per_query": queries.nnz / len(texts),
+            "terms_per_passage": _terms(passages) / len(passages.ids),
+        }
+        rankings = search_inverted_index(queries, passages, self.depth, run.progress)
+        yield from run.ranked(rankings, passages.ids)
+        self._tell(run)
+
+    def _tell(self, run: Run) -> None:
+        """Log how sparse the vectors are; of the paper's recipe with MS-Shift's figures."""
+        index, file = run.facts["index"], run.system.file
+        reported = f"; MS-Shift reports {_QUERY_TERMS} and {_TERMS}"
+        _logger.info(
+            "%s: %.1f terms per query and %.1f per passage on average%s",
+            run.name,
+            index["terms_per_query"],
+            index["terms_per_passage"],
+            reported if file and file.name == "paper" else "",
+        )
+
+
+class Splade(Neural):
+    """SPLADE-max: one sparse vector over the vocabulary per text, FLOPS regulariser.
+
+    Attributes:
+        in_batch_negatives: the passages of other queries that are a query's negatives besides its
+            own: ``all`` of the whole batch, relevant or not, whichever part or process holds them;
+            or ``positives``, the relevant ones of the same part on the same process, as in SPLADE's
+            code.
+        query_flops: final weight of the FLOPS regulariser on queries.
+        passage_flops: final weight of the FLOPS regulariser on passages.
+        flops_steps: steps in which both weights rise, with the square of the step.
+        loss_scale: factor of the dot products in the softmax (the inverse of the temperature).
+        search: how it searches the passages.
+    """
+
+    name = "splade"
+    model_type = "SparseEncoder"
+
+    in_batch_negatives: Literal["all", "positives"]
+    query_flops: NonNegativeFloat
+    passage_flops: NonNegativeFloat
+    flops_steps: PositiveInt
+    loss_scale: NonNegativeFloat
+    search: SparseSearch
+
+    def new_model(self, encoder: str | Path) -> Any:
+        """Return an encoder with its masked language model's head and max pooling."""
+        library = require("sentence_transformers", "neural", self.name)
+        modules = require("sentence_transformers.sparse_encoder.modules", "neural", self.name)
+        backbone = load_backbone(
+            self,
+            encoder,
+            transformer_task="fill-mask",
+            query_length=self.query_length,
+            document_length=self.passage_length,
+        )
+        pooling = modules.SpladePooling("max")
+        return pool_before_log(library.SparseEncoder(modules=[backbone, pooling]))
+
+    @classmethod
+    def load_model(cls, where: str | Path, **options: Any) -> Any:
+        """Return a model that was saved in a folder, or published on the Hugging Face Hub."""
+        return pool_before_log(super().load_model(where, **options))
+
+    def training_loss(self, model: Any) -> Any:
+        """Return the loss of judgements, teacher or both, with the regularisers."""
+        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
+        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
+        module: Any = require("torch", "neural", self.name).nn.Module
+
+        class Flops(module):  # type: ignore[misc]
+            """FLOPS of the whole batch, over all its parts (SPLADE v2, equation 4).
+
+            The mean over a part of a batch varies more than the mean over the whole, and its square
+            is higher: with FLOPS of the parts, more processes would mean sparser vectors.
+            """
+
+            def compute_loss_from_embeddings(self, vectors: Any) -> Any:
+                mean = vectors.mean(dim=0)
+                if distributed.is_dist_initialized():
+                    mean = distributed.all_gather_with_grad(mean[None]).mean(dim=0)
+                return mean.square().sum()
+
+        return losses.SpladeLoss(
+            model,
+            super().training_loss(model),
+            document_regularizer=Flops(),
+            query_regularizer=Flops(),
+            document_regularizer_weight=self.passage_flops,
+            query_regularizer_weight=self.query_flops,
+        )
+
+    def teacher_distance(self, model: Any) -> Any:
+        """Return the distance to the teacher's margins or distribution."""
+        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
+        util = require("sentence_transformers.util", "neural", self.name)
+        compare = scaled(util.pairwise_dot_score, self.loss_scale)
+        if self.teacher_loss == MARGIN_MSE:
+            return losses.SparseMarginMSELoss(model, compare)
+        # The library's default temperature of sparse models is not that of others.
+        return losses.SparseDistillKLDivLoss(model, compare, temperature=1.0)
+
+    def judgement_loss(self, model: Any) -> Any:
+        """Return the cross-entropy over the batch, or over its relevant passages."""
+        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
+        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
+        module: Any = require("torch", "neural", self.name).nn.Module
+
+        scale = self.loss_scale
+
+        class OtherPositives(module):  # type: ignore[misc]
+            """Cross-entropy over the positives of a part of a batch and the query's negatives."""
+
+            def compute_loss_from_embeddings(self, vectors: Any, labels: Any) -> Any:
+                del labels
+                return other_positives_loss(vectors, scale)
+
+        if self.in_batch_negatives == "positives":
+            return OtherPositives()
+        return losses.SparseMultipleNegativesRankingLoss(
+            model,
+            scale=scale,
+            gather_across_devices=distributed.is_dist_initialized(),
+        )
+
+    def callbacks(self, loss: Any) -> list[Any]:
+        """Return the callback that lets the regularisers' weights rise."""
+        library = require("sentence_transformers.sparse_encoder.callbacks", "neural", self.name)
+        base: Any = library.splade_callbacks.SpladeRegularizerWeightSchedulerCallback
+        steps = self.flops_steps
+
+        class Scheduler(base):  # type: ignore[misc]
+            def on_train_begin(self, args: Any, state: Any, control: Any, **other: Any) -> None:
+                super().on_train_begin(args, state, control, **other)
+                # The library takes a ratio of all steps only, and rounds it.
+                self.warmup_steps = steps
+
+        return [Scheduler(loss)]
+
+
+def other_positives_loss(vectors: Sequence[Any], scale: float) -> Any:
+    """Return the cross-entropy of SPLADE's code, with in-batch negatives of one processor.
+
+    A query must find its relevant passage among the relevant passages of all given queries and its
+    own negatives; the negatives of other queries take no part (SPLADE v2, equation 5).
+
+    Args:
+        vectors: tensors of shape (queries, vocabulary): of the queries, of the relevant passages,
+            and one for each negative.
+        scale: the factor of dot products.
+    """
+    torch = require("torch", "neural", "SPLADE")
+    queries, positives, *negatives = vectors
+    own = [(queries * negative).sum(dim=1, keepdim=True) for negative in negatives]
+    scores = torch.cat([queries @ positives.T, *own], dim=1) * scale
+    labels = torch.arange(len(queries), device=scores.device)
+    return torch.nn.functional.cross_entropy(scores, labels)
+
+
+def pool_before_log(model: Any) -> Any:
+    """Let a model take the logarithm of the maximum instead of the maximum of logarithms.
+
+    Both are equal, and the former takes one logarithm per term instead of one per term and token:
+    encoding takes half the time, and training does not keep a second copy of all logits. A saved
+    model does not hold the change.
+
+    Args:
+        model: a SparseEncoder; one that does not pool like SPLADE-max is left as it is.
+
+    Returns:
+        The same model.
+    """
+    torch = require("torch", "neural", "SPLADE")
+    modules = require("sentence_transformers.sparse_encoder.modules", "neural", "SPLADE")
+
+    def forward(features: dict[str, Any]) -> dict[str, Any]:
+        logits, padding = features["token_embeddings"], features["attention_mask"] == 0
+        # Each is faster by a half in its case: gradients are slow with maxima of two and in-place
+        # changes.
+        if torch.is_grad_enabled():
+            highest = logits.masked_fill(padding[..., None], 0).max(dim=1).values
+        else:
+            # By index: a mask would pass over all logits, of which few are padding.
+            logits[padding.nonzero(as_tuple=True)] = 0
+            highest = reduce(torch.maximum, logits.unbind(dim=1))
+        features["sentence_embedding"] = torch.log1p(torch.relu(highest))
+        return features
+
+    for module in model:
+        if isinstance(module, modules.SpladePooling) and (
+            (module.pooling_strategy, module.activation_function) == ("max", "relu")
+        ):
+            module.forward = forward
+    return model
+
+
+def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
+    """Return a sparse matrix (SciPy's CSR) of 32-bit floats, of shape (texts, vocabulary).
+
+    Args:
+        method: ``encode_query`` or ``encode_document`` of a model.
+        texts: the texts to encode.
+        batch_size: texts encoded together.
+    """
+    sparse = require("scipy.sparse", "neural", "SPLADE")
+    return sparse.vstack(
+        [
+            sparse.csr_array(
+                method(
+                    part,
+                    batch_size=batch_size,
+                    show_progress_bar=False,
+                    convert_to_sparse_tensor=False,
+                    save_to_cpu=True,
+                )
+                .float()
+                .numpy()
+            )
+            for part in batches(texts, _DENSE)
+        ],
+        format="csr",
+    )
+
+
+def _finite_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
+    """Return what `sparse_vectors` does, once it is known to be finite."""
+    vectors = sparse_vectors(method, texts, batch_size)
+    owners = np.repeat(np.arange(len(texts)), np.diff(vectors.indptr))
+    finite = np.ones(len(texts), np.bool_)
+    finite[owners[~np.isfinite(vectors.data)]] = False
+    check_finite(finite, texts)
+    return vectors
+
+
+def inverted_index(vectors: Any) -> Arrays:
+    """Return the arrays of the transposed matrix: for each term, its passages and weights.
+
+    Args:
+        vectors: a sparse matrix of shape (passages, vocabulary).
+    """
+    postings = vectors.T.tocsr()
+    return {
+        "weights": postings.data,
+        "passages": postings.indices,
+        "starts": postings.indptr,
+    }
+
+
+def _terms(passages: EncodedPassages) -> int:
+    return sum(len(block.load()["weights"]) for block in passages.blocks)
+
+
+def search_inverted_index(
+    queries: Any, passages: EncodedPassages, depth: int, progress: Progress = silent
+) -> Iterator[Ranking]:
+    """Rank all passages for each query, one block of passages in memory at a time.
+
+    A score is summed term by term in the order of the vocabulary, so that it does not depend on the
+    other queries.
+
+    Args:
+        queries: a sparse matrix of shape (queries, vocabulary).
+        passages: blocks that are inverted indexes.
+        depth: passages per ranking; those that do not score above 0 are not part of it.
+        progress: called with the number of blocks searched.
+    """
+
+    def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
+        postings = Sparse(block["weights"], block["passages"], block["starts"])
+        size = rows.stop - rows.start
+        search = partial(best.add_products, queries[part], postings, rows.start, size)
+        in_parallel(search, slices(len(best.keys), BATCH))
+
+    return search_blocks(add, passages, queries.shape[0], depth=depth, floor=0.0, progress=progress)

@@ -1,0 +1,1 @@
+"""What a system, a plan and a run are, and the makers of runs."""

@@ -1,0 +1,249 @@
+"""Finding systems by name: ours, those of other packages, and the kind of a saved model.
+
+A package adds a system through an entry point of the group ``msshift_bench.baselines``, which names
+its class, a `System`::
+
+    [project.entry-points."msshift_bench.baselines"]
+    tf-idf = "my_package.systems:TfIdf"
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from msshift_bench.baselines.systems.system import System
+from msshift_bench.data import ask_only_if_it_answers
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, require
+
+__all__ = [
+    "ENTRY_POINTS",
+    "find_systems",
+    "kind_of",
+    "kind_of_model",
+    "load_class",
+    "named_kind",
+    "neural_systems",
+    "not_loaded",
+    "our_systems",
+    "system_class",
+]
+
+_logger = logging.getLogger(__name__)
+
+ENTRY_POINTS = "msshift_bench.baselines"
+"""The group of entry points through which other packages add systems."""
+
+_HOME = "msshift_bench.baselines"
+
+_LEXICAL = ("systems.lexical:Bm25System", "systems.lexical:TunedBm25System")
+
+_NEURAL = (
+    "retrievers.biencoder:BiEncoder",
+    "retrievers.splade:Splade",
+    "retrievers.colbert:ColBert",
+    "rerankers.monobert:MonoBert",
+    "rerankers.monot5:MonoT5",
+    "rerankers.knrm:Knrm",
+    "rerankers.duet:Duet",
+    "rerankers.pacrr:Pacrr",
+)
+
+_MODULES = "modules.json"
+"""The file in which sentence-transformers names a model's modules."""
+
+_SETTINGS = "config_sentence_transformers.json"
+"""The file in which sentence-transformers names a model's class."""
+
+
+@cache
+def neural_systems() -> Mapping[str, Any]:
+    """Return the classes of our neural systems by name: the kinds of models."""
+    return _by_name(_NEURAL)
+
+
+@cache
+def our_systems() -> Mapping[str, type[System]]:
+    """Return the classes of this package's systems by name."""
+    return MappingProxyType({**_by_name(_LEXICAL), **neural_systems()})
+
+
+def _by_name(places: tuple[str, ...]) -> Mapping[str, type[System]]:
+    points = [EntryPoint("", f"{_HOME}.{place}", ENTRY_POINTS) for place in places]
+    return MappingProxyType({kind.name: kind for kind in (point.load() for point in points)})
+
+
+@cache
+def find_systems() -> Mapping[str, type[System]]:
+    """Return the classes of all systems by name: those of this package, then those of others.
+
+    An entry point that cannot be used is left out, and a warning in the log says why.
+    """
+    systems = dict(our_systems())
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+        try:
+            kind = _checked(point)
+            if kind.name != point.name:
+                raise UsageError(f"its class has the name {kind.name!r}; both must be the same")
+            if kind.name in systems:
+                raise UsageError("another system has this name")
+            systems[point.name] = kind
+        except Exception as error:  # Whatever another package raises must not stop our systems.
+            reason = str(error) if isinstance(error, UsageError) else repr(error)
+            _logger.warning(
+                "the system %s is left out: the entry point %s = %r of the group %s cannot be "
+                "used: %s",
+                *(point.name, point.name, point.value, ENTRY_POINTS, reason),
+            )
+    return MappingProxyType(systems)
+
+
+def system_class(name: str) -> type[System]:
+    """Return the class of a system.
+
+    Raises:
+        UnknownNameError: if there is none of that name.
+    """
+    systems = find_systems()
+    if name not in systems:
+        raise UnknownNameError("system", name, systems)
+    return systems[name]
+
+
+def load_class(place: str) -> type[System]:
+    """Return the class of a system that no package registers.
+
+    Args:
+        place: ``module:Class``, e.g. ``my_module:First``, of an installed package or one in the
+            working directory.
+
+    Raises:
+        UsageError: if it cannot be imported, or is no complete system.
+    """
+    if "" not in sys.path:
+        sys.path.append("")
+    try:
+        return _checked(EntryPoint("", place, ENTRY_POINTS))
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"{place} cannot be used as a system: {error}") from error
+
+
+def _checked(point: EntryPoint) -> type[System]:
+    """Return the class that an entry point names.
+
+    Raises:
+        UsageError: if it names no system, or its class lacks a part of the interface.
+    """
+    kind = point.load()
+    if not (isinstance(kind, type) and issubclass(kind, System)):
+        raise UsageError(f"{point.value} must name a class that is a System")
+    lacking = sorted(kind.__abstractmethods__)
+    if not hasattr(kind, "name"):
+        lacking.insert(0, "name")
+    if lacking:
+        raise UsageError(f"its class {kind.__name__} must define {', '.join(lacking)} in its body")
+    return kind
+
+
+def kind_of_model(model: str) -> str:
+    """Return the kind of system that a model's settings name, a key of `neural_systems`.
+
+    Args:
+        model: a folder, or an id of the Hugging Face Hub.
+
+    Raises:
+        UsageError: if they name none, or are no JSON object.
+        NotFoundError: if there is no such model, or the Hub cannot be reached.
+    """
+    kind = named_kind(model)
+    if kind is None:
+        raise UsageError(
+            f"{model} does not say what kind of model it is; name it with --set kind=KIND: one of "
+            + ", ".join(neural_systems())
+        )
+    return kind
+
+
+def named_kind(model: str) -> str | None:
+    """Return what `kind_of_model` does; `None` if the settings name no kind."""
+    file = _settings(model)
+    try:
+        settings = json.loads(file.read_bytes()) if file else {}
+    except (ValueError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise UsageError(f"{file} is not a JSON object, as a model's settings are; copy it again")
+    return kind_of(str(settings.get("model_type")), _first_module(Path(model) / _MODULES))
+
+
+def kind_of(model_type: str, module_name: str) -> str | None:
+    """Return the kind of a model; `None` if it is none of ours.
+
+    Args:
+        model_type: the name of its class in sentence-transformers.
+        module_name: the name of its first module's class.
+    """
+    for name in (module_name, ""):
+        for kind, system in neural_systems().items():
+            if (system.model_type, system.module_name) == (model_type, name):
+                return kind
+    return None
+
+
+def _first_module(file: Path) -> str:
+    """Return the name of the class of a model's first module; "" where no file says it."""
+    if not file.is_file():
+        return ""
+    try:
+        return str(json.loads(file.read_bytes())[0]["type"]).rpartition(".")[2]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        raise UsageError(
+            f"{file} does not name a model's modules as sentence-transformers does; copy it again"
+        ) from None
+
+
+def _settings(model: str) -> Path | None:
+    """Return the file of a model's settings; `None` if the model has none.
+
+    Raises:
+        NotFoundError: if there is no such model, or the Hub cannot be reached.
+    """
+    if Path(model).is_dir():
+        file = Path(model) / _SETTINGS
+        return file if file.is_file() else None
+    hub = require("huggingface_hub", "neural", "a published model")
+    errors = require("huggingface_hub.errors", "neural", "a published model")
+    ask_only_if_it_answers(model, "a published model")
+    try:
+        return Path(hub.hf_hub_download(model, _SETTINGS))
+    except errors.RemoteEntryNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise not_loaded("model", model, error) from error
+
+
+def not_loaded(what: str, where: str | Path, error: Exception) -> NotFoundError:
+    """Return the error for an encoder or model that neither a folder nor the Hub holds.
+
+    Args:
+        what: ``encoder`` or ``model``.
+        where: the folder, or the id.
+        error: the library's error.
+    """
+    first = str(error).strip().partition("\n")[0]
+    if Path(where).is_dir():
+        return NotFoundError(f"no {what} can be loaded from the folder {where}: {first}")
+    if str(where).startswith((".", "/", "~")):
+        return NotFoundError(f"no {what} {where}: there is no such folder")
+    return NotFoundError(
+        f"no {what} {where}: {first} Give a folder that holds it, or an id of the Hugging Face "
+        "Hub; that must be reachable once, later the copy in the cache serves "
+        "(HF_HUB_OFFLINE=1)"
+    )

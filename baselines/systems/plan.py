@@ -1,0 +1,251 @@
+"""A plan: which run files a system shall make, of which shifts, and where; checked before any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msshift_bench.baselines.systems.shift_data import ShiftData
+from msshift_bench.baselines.systems.system import Run, System, no_rows
+from msshift_bench.data import (
+    Collection,
+    Dataset,
+    TestSet,
+    holds_manifest,
+    open_collection,
+    open_dataset,
+    read_extra_tests,
+)
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.runs import extra_runs_path, run_path
+from msshift_bench.shifts import DATASET_NAME, Shift, can_name_runs, get_shift
+
+__all__ = ["Plan"]
+
+_WORK = ".work"
+"""The folder of unfinished work, e.g. ``.work/<system>/<shift>/<held-out>``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What shall be made: a system's run files for shifts.
+
+    A system with a model per held-out group gives a run file for each, any other one per shift.
+    Each ranks passages for the test queries of all groups of the shift.
+
+    Attributes:
+        system: the system; see `find_system`.
+        shifts: the shifts, e.g. ``["length", "wh-words"]``; all of the data set, if empty.
+        collection: the collection that the data set was built from, or what `open_collection`
+            takes.
+        out: the folder of run sets; ``<out>/<name>/<shift>/...`` is written.
+        data: the built data set; see `open_dataset`.
+        held_out: only the models that hold these groups out; all, if empty.
+        seeds: train replicates with these seeds, each into a folder of its own.
+        name: the name of the runs' folder and the beginning of their tag, so that two recipes of
+            one system stand side by side; by default the system's.
+        keep_model: whether each trained model is kept, as a folder of sentence-transformers beside
+            its run: ``short.model`` beside ``short.run.gz``.
+        also_test: name -> the folder of an extra test set (``queries.tsv``, ``qrels.tsv``), or a
+            file of variants of the shifts' test queries, for which every model searches, too; see
+            `read_extra_tests`. Their runs go to ``<out>/<name>/also/<test set>``, laid out as the
+            others. A run that is complete without them is searched for them again, if its model
+            was kept, or the system is not trained.
+        elsewhere: what the caller changes to have runs written elsewhere, for messages.
+    """
+
+    system: System
+    shifts: Sequence[str] = ()
+    collection: Collection | str | Path
+    out: str | Path
+    data: Dataset | str | Path = DATASET_NAME
+    held_out: Sequence[str] = ()
+    seeds: Sequence[int] = ()
+    name: str | None = None
+    keep_model: bool = False
+    also_test: Mapping[str, str | Path] = field(default_factory=dict)
+    elsewhere: str = "--out or --name"
+
+    def runs(self) -> list[Run]:
+        """Return the run files, by seed, shift and held-out group; nothing is written.
+
+        What there is of each is checked, and that it may be trained on; what this machine lacks is
+        checked by `System.check`.
+
+        Raises:
+            UnknownNameError: for a shift or group that does not exist.
+            UsageError: if the collection is not the data set's, a run at `out` was made
+                differently, the name cannot be a folder's, a group is to be held out of a system
+                that is not trained, or the model of one is to be kept.
+            NotFoundError: if there is no such data set or collection, or the data set lacks the
+                triples that a system must train on.
+            DataError: if the data, or an extra test set, fails a check.
+        """
+        dataset, collection = open_dataset(self.data), open_collection(self.collection)
+        extra_tests = read_extra_tests(self.also_test, collection)
+        shifts = [get_shift(name) for name in dict.fromkeys(self.shifts or dataset.manifest.shifts)]
+        systems = list(self._systems())
+        self._check_system()
+        groups = [
+            [shift.check_group(group) for group in dict.fromkeys(self.held_out)]
+            or list(shift.groups)
+            for shift in shifts
+        ]
+        sources = [ShiftData.read(shift, dataset, collection) for shift in shifts]
+        tests = [_tests_of(source, extra_tests) for source in sources]
+        shared: dict[str, Any] = {}
+        runs = [
+            self._run(system, seed, source, group, tests_of_shift, shared)
+            for seed, system in systems
+            for source, groups_of_shift, tests_of_shift in zip(sources, groups, tests, strict=True)
+            for group in (groups_of_shift if system.per_group else [None])
+        ]
+        if holds_manifest(self._folder):
+            raise UsageError(
+                f"{self._folder} is a built data set, not a folder of run sets; choose another "
+                f"{self.elsewhere.partition(' ')[0]}"
+            )
+        by_shift = {source.shift.name: source for source in sources}
+        for run in runs:
+            if run.state() != "complete":
+                _check_training(run, by_shift[run.shift.name])
+        return runs
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.out).expanduser()
+
+    def _systems(self) -> Iterator[tuple[int | None, System]]:
+        """Yield the system for each seed; once, with no seed, if there are none."""
+        system = self.system
+        if self.seeds and "seed" not in type(system).model_fields:
+            raise UsageError(f"{system.name} takes no seed, so there are no replicates of it")
+        if not self.seeds:
+            yield None, system
+        for seed in dict.fromkeys(self.seeds):
+            yield seed, system.changed(seed=seed)
+
+    def _check_system(self) -> None:
+        """Check the name of the runs, and that what is asked of the system goes with it."""
+        system, name = self.system, self._name
+        if not can_name_runs(name):
+            raise UsageError(
+                f"{name!r} cannot be a system's name: it names its folder and begins the tag of "
+                "its runs, so it holds no space or '/', does not begin with '.', and is no shift's "
+                "name"
+            )
+        if self.held_out and not system.per_group:
+            raise UsageError(f"{name} is not trained, so no group can be held out of it")
+        if self.keep_model and not (system.per_group and system.trains):
+            raise UsageError(f"{name} is not trained, so there is no model to keep")
+        if self.keep_model and not system.keeps_models:
+            raise UsageError(f"{name} has no model to keep: its sidecars hold its choice")
+
+    @property
+    def _name(self) -> str:
+        return self.system.run_set() if self.name is None else self.name
+
+    def _run(
+        self,
+        system: System,
+        seed: int | None,
+        data: ShiftData,
+        group: str | None,
+        tests: Sequence[TestSet],
+        shared: dict[str, Any],
+    ) -> Run:
+        shift, name = data.shift, self._name
+        tag = system.tag(name)
+        path = run_path(self._folder, name, shift, group, seed)
+        place = path.parent.relative_to(self._folder) if group else Path(name, shift.name)
+        place /= group or "all"
+        triples = system.choose_triples(data, group)
+        teacher = system.choose_teacher(data, group)
+        manifest = data.dataset.manifest
+        identity = {
+            "system": name,
+            "shift": shift.name,
+            "held_out": group,
+            "edition": manifest.edition,
+            "data_version": manifest.data_version,
+            "data_digest": manifest.content_digest,
+            "text_variant": data.collection.text_variant,
+            "parameters": system.parameters(),
+            "encoder": system.starts_from(),
+            "released_triples": triples and {"config": triples.config, "sha256": triples.sha256},
+            "teacher": teacher and dict(teacher.facts),
+        }
+        trained = group is not None and system.trains
+        label = _label(name, shift, group, seed)
+
+        def run(path: Path, label: str, queries: Any, test: TestSet | None, **more: Any) -> Run:
+            return Run(
+                name=label,
+                system=system,
+                shift=shift,
+                held_out=group,
+                collection=data.collection,
+                queries=queries,
+                rows=partial(data.split, group) if trained else no_rows,
+                triples=triples,
+                teacher=teacher,
+                work=self._folder / _WORK / place,
+                test_set=test.name if test else "",
+                shared=shared,
+                path=path,
+                tag=tag if tag.startswith(name) else f"{name}-{tag}",
+                identity={**identity, "test_set": test.facts} if test else identity,
+                elsewhere=self.elsewhere,
+                **more,
+            )
+
+        also = []
+        for test in tests:
+            extra = extra_runs_path(self._folder / name, test.name)
+            where = run_path(extra.parent, extra.name, shift, group, seed)
+            also.append(run(where, f"{label} on {test.name}", test.rows, test))
+        return run(path, label, data.queries(), None, also=tuple(also), keep_model=self.keep_model)
+
+
+def _label(name: str, shift: Shift, group: str | None, seed: int | None) -> str:
+    """Return what messages call a run, e.g. ``splade without short of length, seed 2``."""
+    what = f"{shift.training_of(group)} of {shift.name}" if group else f"on {shift.name}"
+    return f"{name} {what}" + ("" if seed is None else f", seed {seed}")
+
+
+def _check_training(run: Run, data: ShiftData) -> None:
+    """Record facts about the training queries of a run, if it has any.
+
+    Raises:
+        UsageError: if the data set holds no training queries.
+        DataError: if one of them is a test query of the held-out group.
+    """
+    if run.held_out is not None and run.rows is not no_rows:
+        train = run.train
+        facts = {"queries": len(train), **data.check_disjoint(train, run.held_out)}
+        for each in (run, *run.also):
+            each.facts["training"] = dict(facts)
+
+
+def _tests_of(source: ShiftData, extra_tests: Sequence[TestSet]) -> list[TestSet]:
+    """Return the extra test sets for the models of a shift.
+
+    Raises:
+        DataError: if an id names one query in the shift's test sets and another one in these.
+    """
+    queries = source.queries()
+    tests = [extra.of_shift(source.shift.name, queries) for extra in extra_tests]
+    texts = {row.query_id: row.text for row in queries}
+    for extra in tests:
+        others = [row for row in extra.rows if texts.get(row.query_id, row.text) != row.text]
+        for row in others:
+            raise DataError(
+                f"{len(others)} of {len(extra.rows)} queries of {extra.name} ({extra.folder}) have "
+                f"the ids of other test queries of {source.shift.name}: {row.query_id!r} is "
+                f"{row.text!r} there and {texts[row.query_id]!r} here; give them other ids, in "
+                "queries.tsv and qrels.tsv"
+            )
+    return tests

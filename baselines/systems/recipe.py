@@ -1,0 +1,541 @@
+"""Recipes: one TOML file decides how a model is trained and how it searches.
+
+`TrainingSettings` holds the fields that all trainings share, `Recipe` those that all neural systems
+share. Each system adds its own in a subclass, and refuses those of the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from msshift_bench.checked import Checked, check_value, parse_toml
+from msshift_bench.errors import Finding, NotFoundError, UnknownNameError, UsageError, raise_any
+
+__all__ = [
+    "BM25",
+    "KL",
+    "MARGIN_MSE",
+    "MINED",
+    "RANDOM",
+    "BelowOne",
+    "EarlyStopping",
+    "RandomEncoder",
+    "Recipe",
+    "RecipeFile",
+    "SearchSettings",
+    "Table",
+    "TrainingSettings",
+    "find_recipe",
+    "later",
+    "load_recipe",
+    "multiple",
+    "nested",
+    "parse_recipe",
+    "read_changes",
+    "recipe_files",
+    "recipe_names",
+    "refusal",
+]
+
+RANDOM = "random"
+"""As `Recipe.encoder`: random weights, of the shape in the table ``[random]``. As
+`Recipe.negatives`: passages drawn from the whole collection."""
+
+BM25 = "bm25"
+"""As `Recipe.negatives`: passages that BM25 ranks high. As `Recipe.teacher`: BM25's scores."""
+
+MINED = "mined"
+"""As `Recipe.negatives`: passages that the model itself ranks high, once it was warmed up."""
+
+MARGIN_MSE = "margin-mse"
+"""As `Recipe.teacher_loss`: the mean squared error of the margins between passages."""
+
+KL = "kl"
+"""As `Recipe.teacher_loss`: the divergence of the distributions over a query's passages."""
+
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
+"""A number from 0 to 1, without 1."""
+
+
+def later(default: Any) -> Any:
+    """Declare a field that recipes did not have at first.
+
+    With its default it is in no digest, so that what was trained without it still is what its
+    recipe makes.
+    """
+
+    def is_default(value: object) -> bool:
+        return bool(value == default)
+
+    return Field(default, exclude_if=is_default)
+
+
+def multiple(table: Table, larger: str, smaller: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong if one field of a table is no multiple of another."""
+    value, part = getattr(table, larger), getattr(table, smaller)
+    if value % part:
+        yield larger, f"{value} is no multiple of {smaller} {part}"
+
+
+def refusal(source: str, findings: Sequence[Finding]) -> UsageError:
+    """Return the error that tells what is wrong with values, each with its line where there is one.
+
+    Args:
+        source: the file, or what else holds the values.
+        findings: what is wrong with them.
+    """
+    lines = []
+    for finding in findings:
+        where = f"{source}:{finding.line}" if finding.line else source
+        fix = f" ({finding.fix})" if finding.fix else ""
+        lines.append(f"{where}: {finding.message}{fix}")
+    if len(lines) == 1:
+        return UsageError(lines[0])
+    return UsageError("\n  ".join([f"{source} holds {len(lines)} errors:", *lines]))
+
+
+def read_changes(settings: Iterable[str]) -> dict[str, Any]:
+    """Return name -> value of what ``--set`` names.
+
+    A value is read as TOML: a number, true, false, a list, a table. What is no TOML is a text, so
+    that a word or a path needs no quotes.
+
+    Args:
+        settings: each a field, ``=``, and a value.
+
+    Raises:
+        UsageError: if one has no name or no value, or a name is there twice.
+    """
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        name, _, text = (part.strip() for part in setting.partition("="))
+        if not (name and text):
+            raise UsageError(f"--set is {setting!r}; give KEY=VALUE, e.g. seed=3")
+        if name in changes:
+            raise UsageError(f"--set names {name} twice; give it one value")
+        try:
+            changes[name] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            changes[name] = text
+    return changes
+
+
+def _nowhere(_name: str) -> str:
+    return ""
+
+
+class Table(Checked):
+    """A table of a recipe, or a recipe: fields that are checked as the table is made."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return all fields as JSON values, but those that are `later` and have their defaults."""
+        return self.model_dump(mode="json")
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all fields, as JSON with sorted keys: 64 hexadecimal digits."""
+        text = json.dumps(self.parameters(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def changed(self, **values: Any) -> Self:
+        """Return the table with other values, checked like all.
+
+        Raises:
+            UsageError: naming each field whose value cannot be.
+        """
+        checked = check_value(
+            {**dict(self), **values}, type(self), "the recipe", partial(refusal, "the recipe")
+        )
+        return self.model_copy(update=dict(checked))
+
+    def with_changes(
+        self, changes: Mapping[str, Any], elsewhere: Callable[[str], str] = _nowhere
+    ) -> Self:
+        """Return the table with other values, checked like all.
+
+        Args:
+            changes: field -> value; those of a table within by ``table.field``.
+            elsewhere: says, for the message, who has a field that this one has not.
+
+        Raises:
+            UsageError: naming each field that it has not, or whose value cannot be.
+        """
+        self.check_names(changes, elsewhere)
+        values = nested(changes)
+        for name, value in values.items():
+            table = getattr(self, name)
+            if isinstance(value, dict) and isinstance(table, Table):
+                values[name] = {**dict(table), **value}
+        return self.changed(**values) if values else self
+
+    @classmethod
+    def field_names(cls, prefix: str = "") -> Iterator[str]:
+        """Yield the names of the fields, those of a table within after its own: ``table.field``."""
+        for name, field in cls.model_fields.items():
+            yield prefix + name
+            for part in (field.annotation, *get_args(field.annotation)):
+                if isinstance(part, type) and issubclass(part, Table):
+                    yield from part.field_names(f"{name}.")
+
+    @classmethod
+    def check_names(cls, changes: Iterable[str], elsewhere: Callable[[str], str]) -> None:
+        """Check that there are the fields that are to be changed; see `with_changes`."""
+        label = getattr(cls, "name", cls.__name__)
+        names = list(cls.field_names())
+        unknown = []
+        for name in changes:
+            if name not in names:
+                near = [valid for valid in names if valid.endswith(f".{name}")]
+                hint = f"did you mean {near[0]!r}" if near else elsewhere(name)
+                unknown.append(UnknownNameError(f"field of {label}", name, names, hint))
+        raise_any(unknown, f"{label} does not have {len(unknown)} of these fields:")
+
+
+def nested(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes with those of a table's fields, ``table.field``, in a dictionary of theirs."""
+    values: dict[str, Any] = {}
+    for name, value in changes.items():
+        table, dot, field = name.partition(".")
+        if dot:
+            values.setdefault(table, {})[field] = value
+        else:
+            values[name] = value
+    return values
+
+
+class RandomEncoder(Table):
+    """The shape of a BERT that is trained from random initialisation.
+
+    Attributes:
+        layers: transformer layers.
+        hidden: size of the hidden states; a multiple of `heads`.
+        heads: attention heads.
+        inner: size of the feed-forward layers.
+        vocabulary: most word pieces; they are learnt from the collection's passages.
+        dropout: probability, 0 or more and below 1, on hidden states and attention.
+        initial: standard deviation of the initial weights; BERT's is 0.02, which is small for a
+            model of few dimensions that has no pre-training to grow them.
+        matching: whether the model starts with a prior for equal tokens: keys are made like
+            queries, positions count little, and the masked language model's head names the token
+            that it reads. Pre-trained models have learnt this; other models learn it, too, but not
+            in a training of seconds.
+    """
+
+    layers: PositiveInt
+    hidden: PositiveInt
+    heads: PositiveInt
+    inner: PositiveInt
+    vocabulary: int = Field(ge=100)
+    dropout: BelowOne
+    initial: NonNegativeFloat = 0.02
+    matching: bool = False
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from multiple(self, "hidden", "heads")
+
+
+class EarlyStopping(Table):
+    """Early stopping by approximate retrieval (Hofstaetter et al., SIGIR 2021, section 4.2).
+
+    The model ranks a fixed set of candidates for the validation queries: the first passages of
+    BM25 and the relevant ones. Training keeps the weights with the highest MRR@10.
+
+    Attributes:
+        every: steps between validations.
+        queries: most validation queries; their ids decide which ones.
+        depth: how far down BM25's ranking the candidates reach.
+        patience: training ends after so many validations in a row without a better one; 0 for
+            never.
+    """
+
+    every: PositiveInt
+    queries: PositiveInt
+    depth: PositiveInt
+    patience: NonNegativeInt
+
+
+class SearchSettings(Table):
+    """How a model searches the passages.
+
+    Attributes:
+        depth: passages per ranking.
+        batch_size: texts encoded together.
+    """
+
+    depth: PositiveInt = 1000
+    batch_size: PositiveInt = 64
+
+
+class TrainingSettings(Table):
+    """How a training goes: the fields that all trainings share, that of an encoder included.
+
+    Attributes:
+        batch_size: examples per step, however many processors they are spread over. An example is a
+            query with its passages; in a pre-training it is a passage.
+        accumulate: parts that a batch is cut into, to save memory. They go through the model one
+            after the other, and in-batch negatives are shared within a part. A divisor of
+            `batch_size`.
+        steps: optimizer steps; give either these or `epochs`.
+        epochs: how often training meets every example, of which each pair of a training query and a
+            relevant passage makes one; the steps follow from their number.
+        learning_rate: AdamW's highest learning rate.
+        warmup_steps: steps in which the learning rate rises from 0.
+        schedule: the learning rate after the warm-up: ``constant``, or ``linear`` or ``cosine``
+            down to 0.
+        weight_decay: AdamW's weight decay; biases and layer norms have none.
+        adam_beta1: AdamW's decay rate for its mean of the gradients; below 1.
+        adam_beta2: AdamW's decay rate for its mean of the squared gradients; below 1.
+        adam_epsilon: the number that AdamW adds to its denominator.
+        max_gradient_norm: longer gradients are shortened to this norm; 0 for no limit.
+        seed: decides the initial weights, the dropout, the order of the examples and what else is
+            drawn, such as negatives; below 2**32.
+        precision: the training's precision: ``fp32``, ``bf16``, or on a GPU ``fp16``. In 16 bits
+            the weights stay in 32 (torch's autocast). ``bf16`` is fast on GPUs and on processors
+            with AMX, and slow on older ones.
+        checkpoint_every: steps between checkpoints; a killed training continues from the last one.
+            With a table ``[validation]`` each validation has a checkpoint, and there are no others.
+        passage_length: most tokens of a passage, special tokens included.
+        random: the shape of an encoder that begins with random weights.
+    """
+
+    batch_size: int = Field(ge=2)
+    accumulate: PositiveInt
+    steps: PositiveInt | None = None
+    epochs: PositiveInt | None = None
+    learning_rate: NonNegativeFloat
+    warmup_steps: NonNegativeInt
+    schedule: Literal["constant", "linear", "cosine"]
+    weight_decay: NonNegativeFloat
+    adam_beta1: BelowOne
+    adam_beta2: BelowOne
+    adam_epsilon: NonNegativeFloat
+    max_gradient_norm: NonNegativeFloat
+    seed: int = Field(ge=0, lt=2**32)
+    precision: Literal["fp32", "bf16", "fp16"]
+    checkpoint_every: PositiveInt
+    passage_length: int = Field(ge=3)
+    random: RandomEncoder | None = None
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        if (self.steps is None) == (self.epochs is None):
+            yield "steps", "the recipe says how long to train by either steps or epochs"
+        yield from multiple(self, "batch_size", "accumulate")
+
+    def changed(self, **values: Any) -> Self:
+        """Return the settings with other values; steps take the place of epochs, and these theirs.
+
+        Raises:
+            UsageError: naming each field whose value cannot be.
+        """
+        for name, other in (("steps", "epochs"), ("epochs", "steps")):
+            if values.get(name) is not None:
+                values = {other: None, **values}
+        return super().changed(**values)
+
+    def steps_of(self, examples: int) -> int:
+        """Return the optimizer steps of a training.
+
+        Args:
+            examples: how many there are.
+        """
+        if self.epochs is None:
+            assert self.steps is not None
+            return self.steps
+        return max(1, math.ceil(self.epochs * examples / self.batch_size))
+
+
+class Recipe(TrainingSettings):
+    """How a model is trained and searches: the fields that all systems share.
+
+    Attributes:
+        encoder: a folder or an id of the Hugging Face Hub, or ``random`` for random weights, whose
+            shape is then in the table ``[random]``.
+        query_length: most tokens of a query, special tokens included.
+        negatives: where a query's negatives come from: ``bm25`` (passages that BM25 ranks high),
+            ``random`` (the whole collection), or ``mined`` (passages that the model itself ranks
+            high, after a warm-up with BM25's); never a relevant passage.
+        negatives_per_query: negatives per query and step.
+        negatives_pool: negatives drawn per query; each time training meets the query, it takes the
+            next `negatives_per_query` of them. A multiple of `negatives_per_query`.
+        negatives_depth: how far down the ranking, BM25's or the model's own, negatives are drawn
+            from; random negatives do not need it.
+        negatives_refreshes: how often the model finds its negatives anew, if they are ``mined``:
+            the steps are cut into one part more, all of one length. The first part is the warm-up,
+            and the model searches before each of the others.
+        teacher: whose scores the model learns instead of telling relevant passages from others, or
+            besides (`judgement_weight`): ``bm25``, or the folder of a system's run set, e.g.
+            ``runs/colbert``. Its models are used where they were kept, or else its runs, which then
+            rank the training queries. Each must hold out the group that is held out here.
+        teacher_loss: ``margin-mse`` (Hofstaetter et al., 2020) or ``kl`` (the Kullback-Leibler
+            divergence, as in TCT-ColBERT), over the passages of a triple.
+        teacher_scale: factor of the teacher's scores; those of the model have `loss_scale`.
+        judgement_weight: a model with a teacher learns from the judgements, too, if this is not 0:
+            their loss, with the batch's negatives, is added with this weight.
+        search: how the model searches the passages.
+        search_precision: of the weights that encode the texts of a search: ``fp32``, or ``bf16``,
+            which halves the time on GPUs and on processors with AMX. Vectors are compared in 32
+            bits.
+        validation: early stopping; without it training keeps the last weights.
+    """
+
+    encoder: str
+    query_length: int = Field(ge=3)
+    negatives: Literal["bm25", "random", "mined"]
+    negatives_per_query: PositiveInt
+    negatives_pool: PositiveInt
+    negatives_depth: PositiveInt | None = None
+    negatives_refreshes: PositiveInt = later(1)
+    teacher: str | None = later(None)
+    teacher_loss: Literal["margin-mse", "kl"] = later(MARGIN_MSE)
+    teacher_scale: NonNegativeFloat = later(1.0)
+    judgement_weight: NonNegativeFloat = later(0.0)
+    search: SearchSettings
+    search_precision: Literal["fp32", "bf16"] = "fp32"
+    validation: EarlyStopping | None = None
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        yield from multiple(self, "negatives_pool", "negatives_per_query")
+        if self.negatives != RANDOM and self.negatives_depth is None:
+            yield (
+                "negatives",
+                f"{self.negatives!r} needs negatives_depth, how far down the ranking they are "
+                "drawn from, e.g. negatives_depth = 200",
+            )
+        if (self.encoder == RANDOM) == (self.random is None):
+            yield (
+                "encoder",
+                f"it is {self.encoder!r}, and a table [{RANDOM}] goes with encoder = {RANDOM!r} "
+                "and with no other",
+            )
+        if self.teacher is None and self.judgement_weight:
+            yield (
+                "judgement_weight",
+                f"it is {self.judgement_weight:g} and there is no teacher; judgements alone have "
+                "no weight",
+            )
+
+    @property
+    def parts(self) -> int:
+        """The parts of a training that differ in where their negatives come from."""
+        return 1 + self.negatives_refreshes if self.negatives == MINED else 1
+
+    def changed(self, **values: Any) -> Self:
+        """Return the recipe with other values; another encoder has no need of ``[random]``."""
+        if values.get("encoder", self.encoder) != self.encoder:
+            values = {"random": None, **values}
+        return super().changed(**values)
+
+
+_R = TypeVar("_R", bound=TrainingSettings)
+
+_END = ".toml"
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFile:
+    """A recipe's file.
+
+    Attributes:
+        name: its name for `msshift run --recipe`, e.g. ``paper``.
+        source: its file, as the user named it, or ``<system>-<name>.toml`` in the package.
+        text: its content, TOML.
+    """
+
+    name: str
+    source: str
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the file: 64 hexadecimal digits."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def about(self) -> str:
+        """Its purpose: the comment on top up to its first colon; "" if there is none."""
+        lines = []
+        for line in self.text.splitlines():
+            if not line.startswith("#"):
+                break
+            lines.append(line.removeprefix("#").strip())
+        return " ".join(lines).partition(":")[0]
+
+
+def recipe_files() -> Mapping[str, RecipeFile]:
+    """Return the recipes that come with the package, by ``<system>-<name>``, sorted."""
+    recipes = {}
+    for entry in (files("msshift_bench.baselines") / "recipes").iterdir():
+        if entry.name.endswith(_END):
+            full = entry.name.removesuffix(_END)
+            text = entry.read_text(encoding="utf-8")
+            recipes[full] = RecipeFile(full, entry.name, text)
+    return dict(sorted(recipes.items()))
+
+
+def recipe_names(system: str) -> tuple[str, ...]:
+    """Return the names of the recipes that come with the package for a system."""
+    prefix = f"{system}-"
+    return tuple(name.removeprefix(prefix) for name in recipe_files() if name.startswith(prefix))
+
+
+def find_recipe(system: str, recipe: str | Path) -> RecipeFile:
+    """Return a recipe that comes with the package, or one from a file.
+
+    Args:
+        system: the system's name.
+        recipe: a name such as ``mini``, or the path of a file that ends in ``.toml``.
+
+    Raises:
+        UnknownNameError: if the system has no recipe of that name.
+        NotFoundError: if there is no such file.
+        UsageError: if it is not UTF-8.
+    """
+    if str(recipe).endswith(_END):
+        path = Path(recipe).expanduser()
+        try:
+            return RecipeFile(path.stem, str(path), path.read_bytes().decode())
+        except FileNotFoundError:
+            raise NotFoundError(f"no recipe {path}") from None
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{path} is not UTF-8: {error}") from None
+    names = recipe_names(system)
+    if recipe not in names:
+        raise UnknownNameError(f"recipe of {system}", str(recipe), names)
+    shipped = recipe_files()[f"{system}-{recipe}"]
+    return RecipeFile(str(recipe), shipped.source, shipped.text)
+
+
+def parse_recipe(kind: type[_R], file: RecipeFile) -> _R:
+    """Return the recipe in a file.
+
+    Args:
+        kind: the system's class of recipes.
+        file: the recipe.
+
+    Raises:
+        UsageError: if it is not TOML, or a key is unknown, missing, of the wrong type or out of
+            range; the message names every such key with its file and line.
+    """
+    return parse_toml(file.text, kind, file.source, partial(refusal, file.source))
+
+
+def load_recipe(kind: type[_R], system: str, recipe: str | Path) -> _R:
+    """Load a recipe that comes with the package, or one from a file.
+
+    It raises the errors of `find_recipe` and `parse_recipe`.
+    """
+    return parse_recipe(kind, find_recipe(system, recipe))

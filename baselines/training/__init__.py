@@ -1,0 +1,1 @@
+"""Training systems: what they learn from, early stopping, checkpoints."""

@@ -1,0 +1,322 @@
+"""Encoders: made with random weights, or loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.systems.finding import not_loaded
+from msshift_bench.baselines.systems.recipe import RandomEncoder, Recipe
+from msshift_bench.baselines.systems.sidecars import read_json
+from msshift_bench.data import ask_only_if_it_answers, sha256_of
+from msshift_bench.encoders import SAFETENSORS, only_safetensors
+from msshift_bench.errors import DataError, UsageError, check_installed, require
+from msshift_bench.plumbing import quieten, replace_folder
+
+__all__ = [
+    "PRETRAINING",
+    "WEIGHTS",
+    "check_pretrained",
+    "describe_encoder",
+    "check_finite",
+    "check_finite_weights",
+    "encode_texts",
+    "learn_word_pieces",
+    "load_backbone",
+    "load_config",
+    "make_random_encoder",
+    "quiet_libraries",
+    "loading",
+    "require_libraries",
+    "weights_digest",
+]
+
+_WHAT = "a neural system"
+
+PRETRAINING = "pretraining.json"
+"""The file in an encoder's folder that says how it was pre-trained, and on what."""
+
+WEIGHTS = "model.safetensors"
+
+_MODULES = ("faiss", "datasets", "torch", "accelerate", "sentence_transformers")
+
+_POSITIONS = 0.2
+"""The size of position embeddings relative to those of tokens, with the lexical prior."""
+
+_SPECIAL = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+
+
+def require_libraries(what: str) -> None:
+    """Check that the neural libraries are installed; each is imported where it is needed.
+
+    Args:
+        what: what needs them, for the message.
+
+    Raises:
+        MissingExtraError: if one is not installed.
+    """
+    # torch reads this when it is first imported: idle threads sleep instead of spinning. With
+    # other work on the same processors, spinning makes training five times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for module in _MODULES:
+        check_installed(module, "neural", what)
+
+
+def quiet_libraries() -> AbstractContextManager[None]:
+    """Hide the progress bars and the messages of the neural libraries."""
+    return quieten(*(require(name, "neural", _WHAT) for name in ("datasets", "transformers")))
+
+
+def make_random_encoder(
+    folder: Path, shape: RandomEncoder, texts: Iterable[str], *, length: int, seed: int
+) -> None:
+    """Write an untrained BERT and its masked language model's head, and a WordPiece vocabulary.
+
+    Args:
+        folder: the folder to write; it appears only when it is complete.
+        shape: the encoder's shape.
+        texts: the texts from which the vocabulary is learnt.
+        length: most tokens of a text.
+        seed: the seed of the initial weights.
+    """
+    torch = require("torch", "neural", _WHAT)
+    transformers = require("transformers", "neural", _WHAT)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=learn_word_pieces(texts, shape.vocabulary),
+        model_max_length=length,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **_SPECIAL,
+    )
+    torch.manual_seed(seed)
+    model = transformers.BertForMaskedLM(
+        transformers.BertConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=shape.hidden,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            intermediate_size=shape.inner,
+            max_position_embeddings=length,
+            hidden_dropout_prob=shape.dropout,
+            attention_probs_dropout_prob=shape.dropout,
+            initializer_range=shape.initial,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+    if shape.matching:
+        _begin_with_equal_tokens(model)
+    with replace_folder(folder) as partial:
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+
+
+def _begin_with_equal_tokens(model: Any) -> None:
+    """Change initial weights so that equal tokens attend to each other and name themselves."""
+    torch = require("torch", "neural", _WHAT)
+    with torch.no_grad():
+        model.bert.embeddings.position_embeddings.weight.mul_(_POSITIONS)
+        for layer in model.bert.encoder.layer:
+            layer.attention.self.key.weight.copy_(layer.attention.self.query.weight)
+        torch.nn.init.eye_(model.cls.predictions.transform.dense.weight)
+
+
+def learn_word_pieces(texts: Iterable[str], size: int) -> Any:
+    """Return a tokenizer with BERT's word pieces, as the library ``tokenizers`` has it.
+
+    Args:
+        texts: the texts from which the vocabulary is learnt.
+        size: most word pieces.
+    """
+    tokenizers = require("tokenizers", "neural", _WHAT)
+    normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    counts = Counter(word for text in texts for word in normalizer.normalize_str(text).split())
+    special = list(_SPECIAL.values())
+    # The trainer numbers the pieces "##a", "##b", ... in an order that differs from process to
+    # process, and breaks ties between merges by these numbers. As special tokens they get fixed
+    # ones; the tokenizer itself is then made from the vocabulary alone.
+    letters = sorted({letter for word in counts for letter in word})
+    continuations = [f"##{letter}" for letter in letters]
+    learner = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+    learner.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    learner.train_from_iterator(
+        (f"{word} " * count for word, count in sorted(counts.items())),
+        tokenizers.trainers.WordPieceTrainer(
+            vocab_size=size, special_tokens=[*special, *continuations], show_progress=False
+        ),
+    )
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(learner.get_vocab(), unk_token="[UNK]")
+    )
+    tokenizer.add_special_tokens(special)
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+    )
+    tokenizer.decoder = tokenizers.decoders.WordPiece()
+    return tokenizer
+
+
+@contextmanager
+def loading(what: str, where: str | Path) -> Iterator[None]:
+    """Read safetensors only, and say in one sentence that an encoder or model cannot be loaded.
+
+    Args:
+        what: ``encoder`` or ``model``.
+        where: the folder, or the id.
+
+    Raises:
+        NotFoundError: if it is not there, or its files are cut off or do not fit together.
+        DataError: if its weights are pickles.
+    """
+    broken = require("safetensors", "neural", _WHAT).SafetensorError
+    of_another = require("huggingface_hub.errors", "neural", _WHAT).StrictDataclassError
+    try:
+        with only_safetensors(where):
+            yield
+    except (OSError, ValueError, RuntimeError, broken, of_another) as error:
+        raise not_loaded(what, where, error) from error
+
+
+def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
+    """Return the transformer below a model, as a module of sentence-transformers.
+
+    Args:
+        recipe: the recipe.
+        encoder: where the encoder is: a folder, or an id of the Hugging Face Hub.
+        **options: options of sentence-transformers' module ``Transformer``.
+
+    Raises:
+        NotFoundError: if there is no such encoder, or it cannot be loaded.
+        DataError: if its weights are pickles.
+    """
+    modules = require("sentence_transformers.base.modules", "neural", _WHAT)
+    # Weights that the encoder lacks, such as those of a new head, are random.
+    require("torch", "neural", _WHAT).manual_seed(recipe.seed)
+    with loading("encoder", encoder):
+        return modules.Transformer(str(encoder), model_kwargs=SAFETENSORS, **options)
+
+
+def weights_digest(model: Any) -> str:
+    """Return the SHA-256 of a model's weights: 64 hexadecimal digits."""
+    torch = require("torch", "neural", _WHAT)
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        values = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
+        # numpy knows no bfloat16, but its bytes.
+        digest.update(values.flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def encode_texts(
+    method: Any, texts: Sequence[str], batch_size: int
+) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return vectors of texts, 32-bit floats of shape (texts, dimensions).
+
+    Args:
+        method: ``encode_query`` or ``encode_document`` of a model.
+        texts: the texts to encode.
+        batch_size: texts encoded together; they are sorted by length first.
+    """
+    vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False)
+    return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def check_finite_weights(model: Any, name: str) -> None:
+    """Check that a training has not lost its model: it would rank nothing, without an error.
+
+    Args:
+        model: the model.
+        name: what messages call it.
+
+    Raises:
+        DataError: if a weight is not finite.
+    """
+    torch = require("torch", "neural", _WHAT)
+    if not all(torch.isfinite(weights).all() for weights in model.parameters()):
+        raise DataError(
+            f"the weights of {name} are not finite any more; try a lower learning_rate, or "
+            "precision fp32"
+        )
+
+
+def check_finite(finite: npt.NDArray[np.bool_], texts: Sequence[str]) -> None:
+    """Check that a model gave each text a finite vector: a search would leave out what has none.
+
+    Args:
+        finite: whether the vector of each text is, shape (texts,).
+        texts: the texts.
+
+    Raises:
+        DataError: naming the first text whose vector is not.
+    """
+    if not finite.all():
+        raise DataError(
+            f"the model gives {texts[int(np.argmin(finite))]!r} a vector that is not finite; train "
+            "it again with a lower learning rate, or load it in 32 bits"
+        )
+
+
+def load_config(encoder: str) -> Any:
+    """Return the configuration of an encoder, which is small beside its weights.
+
+    Raises:
+        NotFoundError: if there is no such encoder, or the Hub cannot be reached.
+    """
+    config_class = require("transformers", "neural", "an encoder").AutoConfig
+    ask_only_if_it_answers(encoder, "an encoder")
+    try:
+        return config_class.from_pretrained(encoder)
+    except (OSError, ValueError) as error:
+        raise not_loaded("encoder", encoder, error) from error
+
+
+def describe_encoder(encoder: str | Path) -> dict[str, object] | None:
+    """Return what a pre-trained encoder has seen, for the sidecar of a run that starts from it.
+
+    Args:
+        encoder: a folder or an id of the Hugging Face Hub.
+
+    Returns:
+        ``weights_sha256``, ``seen`` and ``passages_sha256``; `None` if it is not from here.
+
+    Raises:
+        UsageError: if its weights are not those that were written.
+    """
+    facts = Path(encoder).expanduser() / PRETRAINING
+    if not facts.is_file():
+        return None
+    recorded = read_json(facts)
+    check_pretrained(facts.parent, recorded)
+    return {
+        "weights_sha256": recorded["weights_sha256"],
+        "seen": recorded["seen"],
+        "passages_sha256": recorded["passages"]["sha256"],
+    }
+
+
+def check_pretrained(folder: Path, recorded: Mapping[str, object]) -> None:
+    """Check that an encoder's weights are those that its file of facts describes.
+
+    Raises:
+        UsageError: if they are not.
+    """
+    weights = folder / WEIGHTS
+    if not weights.is_file() or sha256_of(weights) != recorded.get("file_sha256"):
+        raise UsageError(f"{weights} is not what {PRETRAINING} describes; remove {folder}")

@@ -1,0 +1,554 @@
+"""Systems with a neural model that is trained here for every held-out group."""
+
+from __future__ import annotations
+
+import logging
+import math
+import shutil
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from msshift_bench.baselines.systems.recipe import BM25, MINED, RANDOM, Recipe
+from msshift_bench.baselines.systems.searcher import Scorer
+from msshift_bench.baselines.systems.shift_data import GivenTriples, ShiftData, Teacher
+from msshift_bench.baselines.systems.sidecars import read_json
+from msshift_bench.baselines.systems.system import MODEL, TRAINING_FACTS, Run, System
+from msshift_bench.baselines.training.backbones import (
+    check_finite_weights,
+    describe_encoder,
+    load_config,
+    loading,
+    make_random_encoder,
+    quiet_libraries,
+    require_libraries,
+    weights_digest,
+)
+from msshift_bench.baselines.training.early_stopping import (
+    Validation,
+    make_validation_set,
+    mean_reciprocal_rank,
+)
+from msshift_bench.baselines.training.mining import TriplesInParts, training_material
+from msshift_bench.baselines.training.processes import is_one_of_several, process_count, wait_for
+from msshift_bench.baselines.training.teachers import find_teacher
+from msshift_bench.baselines.training.trainer import (
+    Checkpoint,
+    TripleItems,
+    check_precision,
+    fit,
+    last_checkpoint,
+)
+from msshift_bench.baselines.training.training_data import TrainingData, check_batches
+from msshift_bench.encoders import SAFETENSORS
+from msshift_bench.errors import DataError, NotFoundError, UsageError, require
+from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
+from msshift_bench.records import Passage
+from msshift_bench.search import Bm25, Ranking
+
+__all__ = ["Neural", "scaled", "weighted_sum"]
+
+_logger = logging.getLogger(__name__)
+
+_ENCODER = "encoder"
+"""The folder of an encoder with random weights."""
+
+_TOGETHER = "together"
+"""The folder of triples; other processes wait for it to train with this one."""
+
+_CHECKPOINTS = "checkpoints"
+"""The folder of checkpoints."""
+
+_WITHOUT_VALIDATION = "without-validation"
+"""A file that tells other processes to train to the end, because no query validates."""
+
+
+class Neural(Recipe, System):
+    """A system with a model that is trained for every held-out group, by its recipe.
+
+    Attributes:
+        model_type: the name of its class in sentence-transformers; the trainer's and the
+            arguments' names begin with it.
+        module_name: the name of its own first module in a saved model; "" if that is a transformer.
+        search: how the model searches the passages.
+        triples: the triples to train on: ``released``, those of the data set; ``mine``, those that
+            are mined as the recipe says; ``auto``, the released ones if there are any and the
+            recipe's negatives are BM25's, as theirs are, or are mined after a warm-up with BM25's,
+            or else mined ones. It is in no digest: the sidecar holds what it came to.
+    """
+
+    per_group = True
+    keeps_models = True
+    model_type: ClassVar[str]
+    module_name: ClassVar[str] = ""
+
+    search: Scorer
+    triples: Literal["auto", "released", "mine"] = Field("auto", exclude=True)
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        first = self.search.reranks
+        if self.negatives == MINED and first:
+            yield (
+                "negatives",
+                f"{MINED!r} takes a model that searches all passages, and {self.name} only reranks "
+                f"BM25's first {first}; take {BM25!r} or {RANDOM!r}",
+            )
+        if self.triples == "released" and self.negatives == RANDOM:
+            yield (
+                "triples",
+                f"negatives = {RANDOM!r}, and the negatives of released triples are BM25's; take "
+                "triples = 'mine', or a recipe that has them of BM25",
+            )
+
+    def tag(self, name: str) -> str:
+        """Return the run tag, with the recipe, the seed, and what the search needs to say."""
+        recipe = self.file.name if self.file else "own"
+        return f"{name}-{recipe}-seed{self.seed}{self.search.tag}"
+
+    def hardware(self) -> Mapping[str, object]:
+        """Return the device, the threads that torch uses, and the processes that train."""
+        torch = require("torch", "neural", self.name)
+        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+        return {
+            "device": device,
+            "torch_threads": torch.get_num_threads(),
+            "processes": process_count(),
+        }
+
+    def starts_from(self) -> Mapping[str, object] | None:
+        """Return what the encoder has seen, if `pretrain_encoder` made it."""
+        return describe_encoder(self.encoder)
+
+    def choose_triples(self, data: ShiftData, held_out: str | None) -> GivenTriples | None:
+        """Return the data set's triples, if it has any and the system is to train on them."""
+        if self.triples == "mine" or self.negatives == RANDOM:
+            return None
+        released = data.triples(held_out)
+        if released is None and self.triples == "released":
+            raise NotFoundError(
+                f"{data.dataset.folder} holds no triples of {data.shift.name}-{held_out}; 'msshift "
+                f"triples build {data.dataset.folder} --shift {data.shift.name}' adds them"
+            )
+        return released
+
+    def choose_teacher(self, data: ShiftData, held_out: str | None) -> Teacher | None:
+        """Return the recipe's teacher, if it has one, checked not to know the held-out group."""
+        if self.teacher is None or held_out is None:
+            return None
+        return find_teacher(self.teacher, data, held_out, self.seed, self.search.batch_size)
+
+    def check_installed(self) -> None:
+        """Check for the neural libraries."""
+        require_libraries(self.name)
+
+    def check(self, run: Run) -> None:
+        """Check, unless the model is trained, for what training needs.
+
+        That is BM25, the encoder and, in 16 bits, a GPU; and few training queries must fill their
+        batches with this seed. The trainer would miss some of it only after others were trained.
+
+        Raises:
+            UsageError: if several processes were to train on the model's own negatives.
+            DataError: if a batch cannot be filled.
+        """
+        if self.parts > 1 and is_one_of_several():
+            raise UsageError(
+                f"negatives = {MINED!r} trains in one process; leave accelerate or torchrun away"
+            )
+        if (run.work / MODEL).exists():
+            return
+        Bm25([Passage("1", "word")])
+        self.check_encoder()
+        check_precision(self.precision)
+        check_batches(run, self)
+
+    def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Train, encode the passages, and rank, continuing where an earlier process stopped."""
+        run.facts["recipe"] = {
+            "name": self.file.name if self.file else "own",
+            "file_sha256": self.file.sha256 if self.file else None,
+            "parameters_sha256": self.digest(),
+        }
+        with quiet_libraries():
+            model, facts = self.trained(run)
+            run.facts["training"].update(facts)
+            # What another model has encoded is never taken for this one's.
+            own = run.work / facts["weights_sha256"][:16]
+            own.mkdir(exist_ok=True)
+            yield from self.search.rank(model, replace(run, work=own))
+
+    def trained(self, run: Run) -> tuple[Any, Mapping[str, Any]]:
+        """Return the model of a run as it searches, trained unless it is, and its facts."""
+        folder = run.work / MODEL
+        if not folder.exists():
+            self._train(run, folder)
+        facts: Mapping[str, Any] = read_json(folder / TRAINING_FACTS)
+        return self._load(folder, facts["weights_sha256"], run.shared), facts
+
+    def _load(self, folder: Path, digest: str, shared: dict[str, Any]) -> Any:
+        """Return a trained model as it searches; once for the test sets that follow each other."""
+        if digest not in shared.get(MODEL, {}):
+            shared.pop(MODEL, None)  # Its memory is for the next one.
+            model = self.load_model(folder)
+            if weights_digest(model) != digest:
+                raise DataError(
+                    f"{folder} does not hold the weights that its training ended with: they have "
+                    "been changed or damaged, or other versions of the libraries read them; remove "
+                    "the folder, and the same command trains the model again"
+                )
+            shared[MODEL] = {digest: self._searching(model)}
+        return shared[MODEL][digest]
+
+    def follow(self, run: Run) -> None:
+        """Train with the first process, if it trains."""
+        work = run.work
+        if not wait_for(work / _TOGETHER, run.is_complete):
+            return
+        validation = self.validation
+        if (work / _WITHOUT_VALIDATION).exists():
+            validation = None
+        # Only the first process measures.
+        validated = Validation(validation, lambda _: math.nan) if validation else None
+        done = last_checkpoint(work / _CHECKPOINTS)
+        if done is not None and done.ended_early:
+            return
+        triples = TrainingData.load(work / _TOGETHER)
+        with quiet_libraries():
+            self.fit(
+                self._new_model(work),
+                triples,
+                work / _CHECKPOINTS,
+                silent,
+                name=self.name,
+                validation=validated,
+            )
+
+    def _loaded(self, folder: Path) -> Any:
+        """Return a model of this system as it searches."""
+        return self._searching(self.load_model(folder))
+
+    def _searching(self, model: Any) -> Any:
+        return model.bfloat16() if self.search_precision == "bf16" else model
+
+    def _train(self, run: Run, folder: Path) -> None:
+        run.shared.pop(MODEL, None)
+        _logger.info("%s: trains on %s", run.name, training_material(run, self))
+        with run.stage("negatives"):
+            parts = TriplesInParts(run, self)
+            validation = self._validation(run)
+        with run.stage("train"):
+            self._make_encoder(run)
+            model = self._new_model(run.work)
+            initial = weights_digest(model)
+            done = last_checkpoint(run.work / _CHECKPOINTS)
+            if is_one_of_several() and not (done and done.ended_early):
+                parts.first.save(run.work / _TOGETHER)
+            model, last = self._fit_parts(run, model, parts, validation)
+            shutil.rmtree(run.work / _TOGETHER, ignore_errors=True)
+        if validation:
+            model = self.load_model(last.best)
+        check_finite_weights(model, run.name)
+        validates = self.validation is not None
+        with replace_folder(folder) as partial:
+            model.save_pretrained(str(partial), create_model_card=False)
+            facts = {
+                **parts.facts(),
+                "steps": last.step,
+                "losses": last.losses(),
+                "weights_kept": "best" if validation else "last",
+                **({"validation_queries": len(run.validation)} if validates else {}),
+                **(last.facts() if validation else {}),
+                "initial_weights_sha256": initial,
+                "weights_sha256": weights_digest(model),
+            }
+            write_json(partial / TRAINING_FACTS, facts)
+
+    def _fit_parts(
+        self, run: Run, model: Any, parts: TriplesInParts, validation: Validation | None
+    ) -> tuple[Any, Checkpoint]:
+        """Train part by part; return the model and its last checkpoint."""
+        checkpoints, ends = run.work / _CHECKPOINTS, parts.ends()
+        for number, end in enumerate(ends):
+            done = last_checkpoint(checkpoints)
+            if number:
+                assert done is not None
+                parts.find_next(self._loaded, done.folder)
+            if done is not None and done.step <= end and done.ended_early:
+                break
+            is_last = end == ends[-1]
+            if not is_last and done is not None and done.step >= end:
+                continue
+            if number:
+                # A part begins with the checkpoint at the end of the one before, as after a kill.
+                model = self._new_model(run.work)
+            self.fit(
+                model,
+                parts.known(),
+                checkpoints,
+                run.progress,
+                name=run.name,
+                until=None if is_last else end,
+                validation=validation,
+            )
+            done = last_checkpoint(checkpoints)
+            if done is not None and done.ended_early:
+                break
+        last = last_checkpoint(checkpoints)
+        assert last is not None
+        return model, last
+
+    def _validation(self, run: Run) -> Validation | None:
+        """Return how the training is validated; `None` without early stopping."""
+        validation = self.validation
+        if validation is None:
+            return None
+        if not run.validation:
+            (run.work / _WITHOUT_VALIDATION).touch()
+            _logger.warning(
+                "%s: the data set holds no validation queries, so training goes on to the last "
+                "step without early stopping, and the last weights are kept",
+                run.name,
+            )
+            return None
+        sets = make_validation_set(run, run.bm25(), validation)
+
+        def measure(model: Any) -> float:
+            scores = list(self.search.score(model, sets.queries, sets.passages, sets.candidates))
+            if not all(np.isfinite(values).all() for values in scores):
+                raise DataError(
+                    f"the scores of {self.name} are not finite any more; "
+                    "try a lower learning_rate, or precision fp32"
+                )
+            return mean_reciprocal_rank(scores, sets.relevant)
+
+        return Validation(validation, measure)
+
+    def _make_encoder(self, run: Run) -> None:
+        """Make what the model starts from, if it is made from the collection and is not there."""
+        folder = run.work / _ENCODER
+        if self.makes_encoder() and not folder.exists():
+            texts = (passage.text for passage in run.passages("vocabulary"))
+            self.make_encoder(texts, folder)
+
+    def _new_model(self, work: Path) -> Any:
+        return self.new_model(work / _ENCODER if self.makes_encoder() else self.encoder)
+
+    def fit(
+        self,
+        model: Any,
+        triples: TripleItems,
+        folder: Path,
+        progress: Progress,
+        *,
+        name: str,
+        until: int | None = None,
+        validation: Validation | None = None,
+    ) -> int:
+        """Train a model in place, continuing from a checkpoint if there is one.
+
+        Args:
+            model: the model, with its initial weights.
+            triples: the triples, in the order of training.
+            folder: the folder of checkpoints.
+            progress: called with ``(stage, done, total)``.
+            name: what the log calls the model.
+            until: the step to stop after, with a checkpoint; by default the last one.
+            validation: how it is validated; `None` for no early stopping.
+
+        Returns:
+            The last step. The model has the weights of that step, the best or not.
+
+        Raises:
+            UsageError: if a part of a batch cannot be split evenly over the processes.
+        """
+        library = require("sentence_transformers", "neural", self.name)
+        base: Any = getattr(library, f"{self.model_type}Trainer")
+
+        class Trainer(base):  # type: ignore[misc]
+            def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+                """Save no model card: of a small model's checkpoint, it takes most of the time."""
+                del state_dict
+                self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
+
+        def loss() -> tuple[Any, Sequence[Any]]:
+            loss_of_model = self.training_loss(model)
+            return loss_of_model, self.callbacks(loss_of_model)
+
+        state = fit(
+            model,
+            triples,
+            self,
+            folder,
+            progress,
+            trainer=Trainer,
+            arguments=partial(
+                getattr(library, f"{self.model_type}TrainingArguments"),
+                **self.training_arguments(model, triples.columns),
+            ),
+            name=name,
+            until=until,
+            validation=validation,
+            loss=loss,
+        )
+        return int(state.global_step)
+
+    # ---- what a system is made of ------------------------------------------------------------
+
+    def check_encoder(self) -> None:
+        """Check, before anything is written, that what the model starts from is there.
+
+        Raises:
+            NotFoundError: if it is not.
+        """
+        if self.random is None:
+            load_config(self.encoder)
+
+    def makes_encoder(self) -> bool:
+        """Return whether the model starts from what `make_encoder` writes."""
+        return self.random is not None
+
+    def make_encoder(self, texts: Iterable[str], folder: Path) -> None:
+        """Write what the model starts from.
+
+        Args:
+            texts: the passages of the collection.
+            folder: the folder to write; it appears only when it is complete.
+        """
+        assert self.random is not None
+        length = self.query_length + self.passage_length
+        make_random_encoder(folder, self.random, texts, length=length, seed=self.seed)
+
+    @abstractmethod
+    def new_model(self, encoder: str | Path) -> Any:
+        """Return an untrained model.
+
+        Args:
+            encoder: where the encoder is: a folder, or an id of the Hugging Face Hub.
+
+        Raises:
+            NotFoundError: if there is no such encoder.
+        """
+
+    def training_loss(self, model: Any) -> Any:
+        """Return the loss, a torch module as sentence-transformers' trainers take it."""
+        if self.teacher is None:
+            return self.judgement_loss(model)
+        taught = self.teacher_distance(model)
+        if not self.judgement_weight:
+            return taught
+        judged = self.judgement_loss(model)
+        return weighted_sum(taught, judged, self.judgement_weight)
+
+    @abstractmethod
+    def judgement_loss(self, model: Any) -> Any:
+        """Return the loss of telling relevant passages from others."""
+
+    @abstractmethod
+    def teacher_distance(self, model: Any) -> Any:
+        """Return the distance of the model's scores to those of the recipe's teacher."""
+
+    @classmethod
+    def load_model(cls, where: str | Path, **options: Any) -> Any:
+        """Return a model from a folder or from the Hugging Face Hub.
+
+        Args:
+            where: the folder, or the id.
+            **options: options of the class in sentence-transformers, but `model_kwargs`.
+
+        Raises:
+            NotFoundError: if there is no such model, or it cannot be loaded.
+            DataError: if its weights are pickles.
+        """
+        model_class = getattr(require("sentence_transformers", "neural", cls.name), cls.model_type)
+        local = Path(where).is_dir()
+        with loading("model", where):
+            return model_class(
+                str(where), local_files_only=local, model_kwargs=SAFETENSORS, **options
+            )
+
+    def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
+        """Return the trainer's arguments that the recipe does not hold.
+
+        Args:
+            model: the model.
+            columns: the names of the columns of the triples.
+        """
+        del model
+        tasks = {name: "query" if name == "query" else "document" for name in columns}
+        return {"router_mapping": tasks}
+
+    def callbacks(self, loss: Any) -> list[Any]:
+        """Return callbacks of the trainer that belong to the loss."""
+        del loss
+        return []
+
+    @classmethod
+    def searcher(cls) -> type[Scorer]:
+        """The class of the table ``[search]`` of its recipes."""
+        kind: Any = cls.model_fields["search"].annotation
+        return cast("type[Scorer]", kind)
+
+    def hidden_size(self) -> int:
+        """Return the size of the encoder's hidden states.
+
+        Raises:
+            NotFoundError: if there is no such encoder, or the Hub cannot be reached.
+        """
+        return int(self.random.hidden if self.random else load_config(self.encoder).hidden_size)
+
+
+def weighted_sum(first: Any, second: Any, weight: float) -> Any:
+    """Return the sum of a loss and another times a weight, as a loss.
+
+    Texts go through the model once where both losses take vectors, as sentence-transformers' losses
+    of dense and sparse models do. Those of multi-vector models and cross-encoders take texts, and
+    each of the two reads them.
+
+    Args:
+        first: a loss of sentence-transformers.
+        second: another one of the same model.
+        weight: its weight.
+    """
+    module: Any = require("torch", "neural", "a neural system").nn.Module
+    merged = require("sentence_transformers.base.losses.merged_forward", "neural", "a loss")
+    takes_vectors = all(hasattr(loss, "compute_loss_from_embeddings") for loss in (first, second))
+
+    class Sum(module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model, self.first, self.second = first.model, first, second
+
+        def forward(self, columns: Any, labels: Any, **options: Any) -> Any:
+            if takes_vectors:
+                vectors = merged.embed_columns(self.first.model, columns)
+                return self.compute_loss_from_embeddings(vectors, labels)
+            judged = self.second(columns, labels, **options)
+            return self.first(columns, labels, **options) + weight * judged
+
+        def compute_loss_from_embeddings(self, vectors: Any, labels: Any) -> Any:
+            judged = self.second.compute_loss_from_embeddings(vectors, labels)
+            return self.first.compute_loss_from_embeddings(vectors, labels) + weight * judged
+
+    return Sum()
+
+
+def scaled(similarity: Callable[..., Any], factor: float) -> Callable[..., Any]:
+    """Return a similarity of tensors times a factor, in 32 bits, for the losses with a teacher.
+
+    Args:
+        similarity: a similarity of sentence-transformers.
+        factor: the recipe's ``loss_scale``, which a softmax over judgements has, too.
+    """
+
+    def scaled_similarity(*vectors: Any, **masks: Any) -> Any:
+        return factor * similarity(*(one.float() for one in vectors), **masks).float()
+
+    return scaled_similarity

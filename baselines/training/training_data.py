@@ -1,0 +1,472 @@
+"""The training triples of a held-out group, in the order of training, the same for every system.
+
+A training whose negatives are the model's own has its triples in parts: each part goes on in the
+order of the queries where the one before it ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from msshift_bench.baselines.systems.recipe import RANDOM, Recipe
+from msshift_bench.baselines.systems.shift_data import GivenTriples, Lesson, Teacher
+from msshift_bench.baselines.systems.sidecars import read_own_json
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.data import sha256_of
+from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
+from msshift_bench.errors import DataError, IntegrityError, UsageError
+from msshift_bench.plumbing import (
+    replace_folder,
+    silent,
+    write_array,
+    write_json,
+    write_parquet,
+)
+from msshift_bench.schema import digest, integer, mapping_of, object_of, text
+from msshift_bench.search import PassageIds
+
+__all__ = [
+    "WHOLE",
+    "Example",
+    "OwnNegatives",
+    "TrainingData",
+    "TrainingInstance",
+    "TrainingPart",
+    "check_batches",
+    "make_training_data",
+    "plan_batches",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One query with a passage relevant to it and passages that are not.
+
+    Attributes:
+        query_id: the query.
+        positive: doc_id of a relevant passage.
+        pool: doc_ids of passages that are not relevant, at least as many as one batch takes.
+        relevant: doc_ids of all passages relevant to the query.
+    """
+
+    query_id: str
+    positive: str
+    pool: tuple[str, ...]
+    relevant: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingInstance:
+    """A query with a relevant passage and some that are not: what a model meets at once.
+
+    Attributes:
+        query_id: the query.
+        positive: doc_id of a relevant passage.
+        negatives: doc_ids of passages that are not relevant.
+    """
+
+    query_id: str
+    positive: str
+    negatives: tuple[str, ...]
+
+
+def plan_batches(
+    examples: Sequence[Example], *, batch_size: int, negatives: int, steps: int, seed: int
+) -> Iterator[list[TrainingInstance]]:
+    """Yield the batch of each step.
+
+    The model goes through the examples again and again, each time in an order that depends on the
+    seed and the round, and each time with the next of their negatives; after the end of the pool
+    come those at its beginning. An example that would bring a passage relevant to another query of
+    the batch, or meet one relevant to its own, waits for the next batch: in-batch negatives are
+    never relevant, as far as the judgements know.
+
+    Args:
+        examples: the training examples, in any order.
+        batch_size: examples per batch.
+        negatives: negatives per example and batch.
+        steps: batches.
+        seed: the seed of the orders.
+
+    Yields:
+        Each batch.
+
+    Raises:
+        DataError: if there are too few examples, or so many of them share passages that no batch
+            can be filled.
+    """
+    if len(examples) < batch_size:
+        raise DataError(f"{len(examples)} training examples are fewer than a batch of {batch_size}")
+    met = [0] * len(examples)
+    waiting: deque[int] = deque()
+    order: list[int] = []
+    rounds = 0
+    for _ in range(steps):
+        batch: list[TrainingInstance] = []
+        relevant: set[str] = set()
+        present: set[str] = set()
+        put_off: list[int] = []
+        while len(batch) < batch_size:
+            if len(put_off) > len(examples):
+                raise DataError(
+                    f"no batch of {batch_size} can be made of {len(examples)} training examples, "
+                    "because they share passages; choose a smaller batch size"
+                )
+            if waiting:
+                place = waiting.popleft()
+            else:
+                if not order:
+                    order = _order(examples, seed, rounds)
+                    rounds += 1
+                place = order.pop()
+            example = examples[place]
+            first = met[place] * negatives % len(example.pool)
+            end = first + negatives
+            chosen = example.pool[first:end] + example.pool[: max(0, end - len(example.pool))]
+            documents = {example.positive, *chosen}
+            if documents & relevant or example.relevant & present:
+                put_off.append(place)
+                continue
+            met[place] += 1
+            batch.append(TrainingInstance(example.query_id, example.positive, chosen))
+            relevant |= example.relevant
+            present |= documents
+        waiting.extendleft(reversed(put_off))
+        yield batch
+
+
+def _order(examples: Sequence[Example], seed: int, rounds: int) -> list[int]:
+    key = f"{seed}/order/{rounds}".encode()
+
+    def keyed(place: int) -> bytes:
+        example = examples[place]
+        text = f"{example.query_id}\0{example.positive}".encode()
+        return hashlib.blake2b(text, digest_size=16, key=key).digest()
+
+    return sorted(range(len(examples)), key=keyed)
+
+
+_CERTAIN = 100
+"""Times as many training queries as a batch holds can fill every batch."""
+
+_FACTS = object_of(
+    {
+        "examples": integer(),
+        "digest": digest,
+        "scores": digest,
+        "files": mapping_of(text(40), digest, 8),
+    },
+    may_lack=("scores",),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNegatives:
+    """Negatives that a model found itself.
+
+    Attributes:
+        ids: the doc_ids of the collection.
+        pools: for each training query, the doc_ids of its negatives.
+    """
+
+    ids: PassageIds
+    pools: Iterable[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPart:
+    """Some of a training's steps, one after the other.
+
+    Attributes:
+        number: the part, from 0 on.
+        parts: how many there are; all have as many steps, but for one more or less.
+        steps: the steps of the whole training; by default as many as the recipe says.
+        negatives: where the negatives come from, if not from where the recipe or the run says.
+    """
+
+    number: int = 0
+    parts: int = 1
+    steps: int | None = None
+    negatives: OwnNegatives | None = None
+
+    def bounds(self, steps: int) -> tuple[int, int]:
+        """Return how many steps are done before and after it."""
+        return steps * self.number // self.parts, steps * (self.number + 1) // self.parts
+
+
+WHOLE = TrainingPart()
+"""All steps of a training."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """Triples and their texts; as a sequence, each triple's texts by column.
+
+    Attributes:
+        rows: of shape (triples, 2 + negatives): the row of the query in `queries`, then those of
+            the relevant passage and of the negatives in `passages`.
+        queries: the queries' texts.
+        passages: the passages' texts.
+        examples: the pairs of a query and a relevant passage that the triples come from.
+        digest: SHA-256 of the ids of all triples in their order, 64 hexadecimal digits.
+        scores: those of a teacher, of shape (triples, 1 + negatives); `None` without one.
+    """
+
+    rows: npt.NDArray[np.int32]
+    queries: pa.Array
+    passages: pa.Array
+    examples: int
+    digest: str
+    scores: npt.NDArray[np.float32] | None = None
+
+    @property
+    def scores_digest(self) -> str | None:
+        """SHA-256 of the teacher's scores, little-endian; `None` without a teacher."""
+        if self.scores is None:
+            return None
+        return hashlib.sha256(self.scores.astype("<f4").tobytes()).hexdigest()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """``query``, ``positive``, ``negative_1``, ``negative_2``, ..."""
+        return ("query", "positive", *(f"negative_{n + 1}" for n in range(self.rows.shape[1] - 2)))
+
+    def save(self, folder: Path) -> None:
+        """Write everything into a folder, which appears only when it is complete."""
+        with replace_folder(folder) as partial:
+            write_array(partial / "rows.npy", self.rows)
+            for name, texts in (("queries", self.queries), ("passages", self.passages)):
+                write_parquet(partial / f"{name}.parquet", pa.table({"text": texts}))
+            facts = {"examples": self.examples, "digest": self.digest}
+            if self.scores is not None:
+                write_array(partial / "scores.npy", self.scores)
+                facts["scores"] = self.scores_digest
+            files = {path.name: sha256_of(path) for path in sorted(partial.iterdir())}
+            write_json(partial / "facts.json", {**facts, "files": files})
+
+    @classmethod
+    def load(cls, folder: Path) -> TrainingData:
+        """Read a folder that `save` wrote.
+
+        Raises:
+            UsageError: if its facts are not as they were written.
+            IntegrityError: if another file is not.
+        """
+        facts = read_own_json(folder / "facts.json", _FACTS)
+        for name, expected in facts["files"].items():
+            if not (folder / name).is_file() or sha256_of(folder / name) != expected:
+                raise IntegrityError(
+                    f"{folder / name} is missing or was damaged after it was written: remove "
+                    f"{folder}, and run the command again"
+                )
+        queries, passages = (
+            pq.read_table(folder / f"{name}.parquet")["text"].combine_chunks()
+            for name in ("queries", "passages")
+        )
+        scores = np.load(folder / "scores.npy") if "scores" in facts else None
+        rows = np.load(folder / "rows.npy")
+        return cls(rows, queries, passages, facts["examples"], facts["digest"], scores)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        query, *passages = self.rows[place].tolist()
+        texts = [self.queries[query].as_py(), *(self.passages[row].as_py() for row in passages)]
+        texts_by_column: dict[str, Any] = dict(zip(self.columns, texts, strict=True))
+        # sentence-transformers takes this column for what the loss compares scores with.
+        taught = {} if self.scores is None else {"label": self.scores[place].tolist()}
+        return texts_by_column | taught
+
+
+def make_training_data(run: Run, recipe: Recipe, part: TrainingPart = WHOLE) -> TrainingData:
+    """Make a group's triples: as many batches as steps, each of ``batch_size`` triples in a row.
+
+    They follow from the training queries, the collection and these fields of the recipe:
+    ``batch_size``, ``steps``, ``epochs``, ``seed``, and those that begin with ``negatives``. If the
+    run has the data set's triples, training meets no others: an example's negatives are those of
+    its query and its relevant passage, in their order, and of the fields that begin with
+    ``negatives`` only ``negatives_per_query`` counts.
+
+    Args:
+        run: the training queries and the collection.
+        recipe: the recipe.
+        part: the steps whose triples are made.
+
+    Raises:
+        UsageError: if the data set's triples hold fewer negatives for a relevant passage than the
+            recipe takes at once.
+        DataError: if no batch can be filled, or the data set's triples hold queries that are not
+            its training queries, or passages that the collection lacks, or a teacher's scores are
+            missing or not finite.
+    """
+    examples = _examples_of(run, recipe, part)
+    query_rows = {row.query_id: place for place, row in enumerate(run.train)}
+    passage_rows: dict[str, int] = {}
+    steps, negatives = part.steps or recipe.steps_of(len(examples)), recipe.negatives_per_query
+    first, last = part.bounds(steps)
+    rows = np.empty(((last - first) * recipe.batch_size, 2 + negatives), np.int32)
+    digest = hashlib.sha256()
+    plan = plan_batches(
+        examples,
+        batch_size=recipe.batch_size,
+        negatives=negatives,
+        steps=last,
+        seed=recipe.seed,
+    )
+    met = (triple for batch in islice(plan, first, None) for triple in batch)
+    for place, triple in enumerate(met):
+        doc_ids = (triple.positive, *triple.negatives)
+        rows[place, 0] = query_rows[triple.query_id]
+        rows[place, 1:] = [passage_rows.setdefault(doc_id, len(passage_rows)) for doc_id in doc_ids]
+        digest.update(_line(triple))
+    passages = run.texts(passage_rows)
+    if passages.null_count:
+        raise DataError(
+            f"{run.collection.name} lacks {passages.null_count} passages that the data set's "
+            "triples name; give the collection that they were mined from, or set triples=mine"
+        )
+    scores = None
+    if run.teacher is not None:
+        flat = _taught(run, run.teacher, rows, list(passage_rows), passages)
+        scores = (flat * recipe.teacher_scale).astype(np.float32)
+    return TrainingData(
+        rows,
+        pa.array([row.text for row in run.train], pa.large_string()),
+        passages,
+        len(examples),
+        digest.hexdigest(),
+        scores,
+    )
+
+
+def check_batches(run: Run, recipe: Recipe) -> None:
+    """Check that the triples of a training fill its batches, where that is in doubt.
+
+    An example waits while it shares a passage with others of its batch, and so with some seeds no
+    batch can be filled. Where training has hundreds of batches to choose from, none fails.
+
+    Raises:
+        DataError: if one cannot be filled.
+    """
+    training = run.facts.get("training")
+    count = training["queries"] if training else len(run.train)
+    if count > _CERTAIN * recipe.batch_size:
+        return
+    quiet = replace(run, progress=silent, facts={}, seconds={})
+    first = TrainingPart(parts=recipe.parts)
+    examples = _examples_of(quiet, recipe, first)
+    _, last = first.bounds(recipe.steps_of(len(examples)))
+    batches = plan_batches(
+        examples,
+        batch_size=recipe.batch_size,
+        negatives=recipe.negatives_per_query,
+        steps=last,
+        seed=recipe.seed,
+    )
+    deque(batches, maxlen=0)
+
+
+def _examples_of(run: Run, recipe: Recipe, part: TrainingPart) -> Sequence[Example]:
+    if part.negatives:
+        return _examples(run, part.negatives.ids, part.negatives.pools)
+    if run.triples:
+        return _released_examples(run, run.triples, recipe.negatives_per_query)
+    return _examples(run, *_negatives(run, recipe))
+
+
+def _taught(
+    run: Run,
+    teacher: Teacher,
+    rows: npt.NDArray[np.int32],
+    doc_ids: Sequence[str],
+    texts: pa.Array,
+) -> npt.NDArray[np.float32]:
+    """Return the teacher's scores of all passages of the triples; each pair is scored once."""
+    pairs = rows[:, :1].astype(np.int64) * len(doc_ids) + rows[:, 1:]
+    distinct, where = np.unique(pairs, return_inverse=True)
+    queries, places = np.divmod(distinct, len(doc_ids))
+    met, starts = np.unique(queries, return_index=True)
+    lesson = Lesson(
+        [run.train[query] for query in met.tolist()],
+        doc_ids,
+        texts,
+        np.split(places, starts[1:]),
+    )
+    scores = teacher.score(lesson, run.bm25, run.progress)
+    if not np.isfinite(scores).all():
+        lost = int(np.count_nonzero(~np.isfinite(scores)))
+        raise DataError(
+            f"{lost:,} of the teacher's {len(scores):,} scores are not finite; train it again with "
+            "a lower learning_rate, or take another"
+        )
+    return scores[where].reshape(pairs.shape)
+
+
+def _line(triple: TrainingInstance) -> bytes:
+    return "\t".join((triple.query_id, triple.positive, *triple.negatives)).encode() + b"\n"
+
+
+def _released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequence[Example]:
+    """Return an example for every query and relevant passage in the data set's triples."""
+    relevant = {row.query_id: frozenset(row.relevant_doc_ids) for row in run.train}
+    pools: dict[tuple[str, str], list[str]] = {}
+    triples = released.load()
+    done = 0
+    for batch in triples.batches():
+        columns = (column.to_pylist() for column in batch)
+        for query_id, positive_id, negative_id in zip(*columns, strict=True):
+            pools.setdefault((query_id, positive_id), []).append(sys.intern(negative_id))
+        done += len(batch)
+        run.progress("negatives", done, len(triples))
+    examples = []
+    for (query_id, positive_id), pool in pools.items():
+        if query_id not in relevant:
+            raise DataError(
+                f"query {query_id!r} of {released.config} is none of its training queries; "
+                f"make the triples again: msshift triples build {released.where}"
+            )
+        if len(pool) < at_once:
+            raise UsageError(
+                f"{released.config} holds {len(pool)} negatives for the query {query_id!r} and its "
+                f"passage {positive_id!r}, and the recipe takes {at_once} at once "
+                "(negatives_per_query); set triples=mine, or build triples with more --negatives"
+            )
+        examples.append(Example(query_id, positive_id, tuple(pool), relevant[query_id]))
+    return examples
+
+
+def _examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
+    """Return an example for every training query and relevant passage of the collection."""
+    examples = []
+    for done, (row, pool) in enumerate(zip(run.train, pools, strict=True), 1):
+        relevant = frozenset(row.relevant_doc_ids)
+        places = ids.rows(row.relevant_doc_ids)
+        for doc_id, place in zip(row.relevant_doc_ids, places, strict=True):
+            if place is not None:
+                examples.append(Example(row.query_id, doc_id, pool, relevant))
+        run.progress("negatives", done, len(run.train))
+    return examples
+
+
+def _negatives(run: Run, recipe: Recipe) -> tuple[PassageIds, Iterator[tuple[str, ...]]]:
+    """Return the doc_ids of the collection, and the pool of each training query."""
+    count, seed = recipe.negatives_pool, recipe.seed
+    if recipe.negatives == RANDOM:
+        ids = PassageIds([passage.doc_id for passage in run.passages()])
+        return ids, random_negatives(ids, run.train, count=count, seed=seed)
+    bm25, depth = run.bm25(), recipe.negatives_depth
+    assert depth is not None
+    return bm25.ids, sample_negatives(bm25, run.train, count=count, depth=depth, seed=seed)
