@@ -40,7 +40,7 @@ from tests.support.cut_rows import ids_of, placed
 
 MINI = open_collection("mini:500")
 NAMES = ("topics", "wh-words", "length")
-USABLE = ids_and_texts(queries_table(MINI)).ids
+USABLE = tuple(ids_and_texts(queries_table(MINI)))
 GIVEN = frozenset(USABLE[::7])
 SHORT = next(i for i, text in MINI.queries.items() if i in GIVEN and len(text) < 25)
 

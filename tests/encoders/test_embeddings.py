@@ -40,7 +40,7 @@ MINI = dict(mini.queries(200))
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a BERT that knows nothing, but is cut from texts like MINI's."""
     folder = tmp_path_factory.mktemp("encoders") / "tiny"
-    make_tiny_encoder(folder, MINI.texts, length=LENGTH)
+    make_tiny_encoder(folder, MINI.values(), length=LENGTH)
     return folder
 
 
@@ -74,8 +74,8 @@ def test_vectors_are_those_of_the_model(spec: EncoderSpec, pooling: str, tmp_pat
 
     embedded = embed_queries(MINI, dataclasses.replace(spec, pooling=pooling), cache=tmp_path)
     assert embedded.vectors.dtype == np.float32
-    assert embedded.query_ids == tuple(sorted(MINI.ids))
-    text_of = dict(MINI)
+    assert embedded.query_ids == tuple(sorted(MINI))
+    text_of = MINI
     tokenizer = AutoTokenizer.from_pretrained(spec.name)
     model = AutoModel.from_pretrained(spec.name, add_pooling_layer=False).eval()
     for query_id, vector in list(zip(embedded.query_ids, embedded.vectors, strict=True))[::29]:
@@ -93,7 +93,7 @@ def test_neither_order_nor_company_changes_a_vector(
     spec: EncoderSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = embed_queries(MINI, spec, cache=tmp_path / "whole")
-    rows = list(MINI)
+    rows = list(MINI.items())
     random.Random(3).shuffle(rows)
     monkeypatch.setattr(embeddings, "_BLOCK", 50)
     shuffled = embed_queries(dict(rows), spec, cache=tmp_path / "shuffled")
@@ -163,13 +163,13 @@ def test_a_complete_cache_needs_no_model(
     (folder,) = tmp_path.iterdir()
     assert sorted(path.name for path in folder.iterdir()) == ["digest.json", "vectors.npy"]
     no_model()
-    again = embed_queries(dict(reversed(list(MINI))), spec, cache=tmp_path)
+    again = embed_queries(dict(reversed(MINI.items())), spec, cache=tmp_path)
     assert (again.sha256, again.facts) == (first.sha256, first.facts)
     for option in ({"pooling": "mean"}, {"max_length": 20}):
         with pytest.raises(AssertionError, match="a model was loaded"):
             embed_queries(MINI, dataclasses.replace(spec, **option), cache=tmp_path)
     with pytest.raises(AssertionError, match="a model was loaded"):
-        embed_queries(dict(list(MINI)[1:]), spec, cache=tmp_path)
+        embed_queries(dict(list(MINI.items())[1:]), spec, cache=tmp_path)
 
 
 @pytest.mark.neural
@@ -265,8 +265,8 @@ def test_queries_that_an_encoder_cannot_embed(
 def test_terms_need_no_model(tmp_path: Path, no_model: Callable[[], None]) -> None:
     no_model()
     embedded = embed_queries(MINI, EncoderSpec("terms"), cache=tmp_path)
-    texts = sorted(set(MINI.texts))
-    expected = term_vectors(texts)[[texts.index(dict(MINI)[query]) for query in embedded.query_ids]]
+    texts = sorted(set(MINI.values()))
+    expected = term_vectors(texts)[[texts.index(MINI[query]) for query in embedded.query_ids]]
     assert embedded.vectors.tobytes() == expected.tobytes()
     assert embedded.facts["encoder"] == "terms"
     assert "libraries" not in embedded.facts
