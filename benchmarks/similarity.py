@@ -70,7 +70,7 @@ def faiss_flat(path: Path, training: int) -> None:
 
 
 def jaccard(path: Path, training: int) -> None:
-    from msshift_bench.data import QueryColumns
+    from msshift_bench.similarity import QueryColumns
     from msshift_bench.similarity.words import weighted_jaccard
 
     generator = np.random.default_rng(1)

@@ -188,8 +188,8 @@ def build_dataset(
     decided = decide_licence(described, licence)
     table = queries_table(collection)
     queries = ids_and_texts(table)
-    given = _given_tests(test_queries, chosen, test_size, collection, frozenset(queries.ids))
-    validation = sample_validation(queries.ids, size=validation_size, seed=seed, reserved=given)
+    given = _given_tests(test_queries, chosen, test_size, collection, queries)
+    validation = sample_validation(queries, size=validation_size, seed=seed, reserved=given)
     passages = _passage_facts(collection, table, progress or silent)
     common = {
         "collection": collection,
@@ -302,14 +302,13 @@ def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -
     """
     findings = FindingLog()
     lines: dict[str, int] = {}
-    known = frozenset(collection.queries.ids)
     for line, text in numbered_lines(path, findings):
         query_id = text.partition("\t")[0]
         first = lines.setdefault(query_id, line)
         if first != line:
             message, fix = f"query {query_id!r} again, after line {first}", "name it once"
             findings.add("repeated-id", message, str(path), line, fix)
-        elif query_id not in known:
+        elif query_id not in collection.queries:
             message = f"{collection.name} has no query {query_id!r}"
             fix = "a line is a query_id, or begins with one and a tab"
             findings.add("unknown-query", message, str(path), line, fix)
@@ -568,7 +567,7 @@ def _check_theirs(collection: Collection, cuts: Sequence[Cut]) -> None:
 
     A release of test queries is read without it, so that nothing else would notice another one.
     """
-    texts = dict(collection.queries)
+    texts = collection.queries
     rows = (row for cut in cuts for row in cut.values("query_id", "text"))
     if not any(texts.get(query_id) == text for query_id, text in rows):
         raise DataError(

@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints, Vectors
-from msshift_bench.data import Collection, QueryColumns
+from msshift_bench.data import Collection
 from msshift_bench.dataset_builders.kmeans import kmeans, squared_distances
 from msshift_bench.encoders import Embeddings, EncoderSpec, choose_encoder, embed_queries
 from msshift_bench.errors import DataError, FindingLog, IntegrityError, UsageError
@@ -100,7 +100,7 @@ CENTROIDS_SCHEMA = pa.schema(
 
 
 def embed_for_groups(
-    queries: QueryColumns,
+    queries: Mapping[str, str],
     collection: Collection,
     *,
     encoder: str | None = None,

@@ -17,7 +17,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from msshift_bench.data import Collection, QueryColumns
+from msshift_bench.data import Collection
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import OTHERS, PLACES, SPLITS, UNUSED, Grouping, Row
 from msshift_bench.search import sorted_words
@@ -185,8 +185,8 @@ def queries_table(collection: Collection) -> pa.Table:
         CollectionError: if the queries or qrels are malformed.
         DataError: if there are none.
     """
-    relevant = collection.qrels.graded()
-    queries = [query for query in collection.queries if query.query_id in relevant]
+    relevant = collection.relevant
+    queries = [query for query in collection.queries.items() if query[0] in relevant]
     if not queries:
         raise DataError(f"no query of {collection.name} has a relevant passage")
     judged = [sorted(relevant[query_id].items()) for query_id, _ in queries]
@@ -209,9 +209,10 @@ def _judgements(judged: Sequence[Sequence[tuple[str, int]]]) -> dict[str, pa.Arr
     }
 
 
-def ids_and_texts(queries: pa.Table) -> QueryColumns:
-    """Return what builders group by, of a table that `queries_table` returned."""
-    return QueryColumns(*(tuple(queries[name].to_pylist()) for name in ("query_id", "text")))
+def ids_and_texts(queries: pa.Table) -> dict[str, str]:
+    """Return query_id -> text, what builders group by, of a `queries_table`."""
+    columns = (queries[name].to_pylist() for name in ("query_id", "text"))
+    return dict(zip(*columns, strict=True))
 
 
 def cut_table(rows: Mapping[str, Sequence[Row]]) -> pa.Table:

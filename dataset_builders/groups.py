@@ -10,8 +10,8 @@ import math
 import re
 import statistics
 from collections import Counter
+from collections.abc import Mapping
 
-from msshift_bench.data import QueryColumns
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.records import OTHERS, Grouping
 from msshift_bench.search import content_words
@@ -49,19 +49,19 @@ def word_count(text: str) -> int:
     return text.count(" ") + 1
 
 
-def group_by_length(queries: QueryColumns, rule: str = "split-space") -> Grouping:
+def group_by_length(queries: Mapping[str, str], rule: str = "split-space") -> Grouping:
     """Put a query into ``short`` if it has fewer words than the median query, else into ``long``.
 
     Args:
-        queries: the queries to group; their median word count, rounded up, is the cut. On MS
-            MARCO it is 6, and short is at most 5.
+        queries: the queries to group, query_id -> text; their median word count, rounded up, is the
+            cut. On MS MARCO it is 6, and short is at most 5.
         rule: ``split-space`` is the only one; see `word_count`.
 
     Raises:
         UnknownNameError: if there is no such rule.
     """
     shift = shift_of_rule("length", rule)
-    counts = {query_id: word_count(text) for query_id, text in queries}
+    counts = {query_id: word_count(text) for query_id, text in queries.items()}
     cut = math.ceil(statistics.median(counts.values())) if counts else 0
     labels = {query_id: "short" if count < cut else "long" for query_id, count in counts.items()}
     return Grouping(shift.name, labels, rule, {"cut": cut})
@@ -100,25 +100,26 @@ def matching_groups(text: str, rule: str = "word") -> tuple[str, ...]:
     return tuple(dict.fromkeys(_GROUP_OF[match[match.re.groups]] for match in matches))
 
 
-def group_by_wh_word(queries: QueryColumns, rule: str = "word") -> Grouping:
+def group_by_wh_word(queries: Mapping[str, str], rule: str = "word") -> Grouping:
     """Put every query into the group of the question word that comes first in it.
 
     Args:
-        queries: the queries to group.
+        queries: the queries to group, query_id -> text.
         rule: see `matching_groups`.
 
     Raises:
         UnknownNameError: if there is no such rule.
     """
     labels = {
-        query_id: next(iter(matching_groups(text, rule)), OTHERS) for query_id, text in queries
+        query_id: next(iter(matching_groups(text, rule)), OTHERS)
+        for query_id, text in queries.items()
     }
     words = {group: list(words) for group, words in WH_WORDS.items()}
     return Grouping("wh-words", labels, rule, {"words": words})
 
 
 def group_by_rarest_term(
-    queries: QueryColumns, rule: str = "median", *, set_aside: frozenset[str] = frozenset()
+    queries: Mapping[str, str], rule: str = "median", *, set_aside: frozenset[str] = frozenset()
 ) -> Grouping:
     """Put a query into ``rare`` if few other queries hold its rarest content word, else ``seen``.
 
@@ -126,8 +127,8 @@ def group_by_rarest_term(
     (`search.content_words`) is in no group.
 
     Args:
-        queries: the queries to group. The cut is the median of their counts, rounded up, and at
-            least 1: ``rare`` queries lie below it.
+        queries: the queries to group, query_id -> text. The cut is the median of their counts,
+            rounded up, and at least 1: ``rare`` queries lie below it.
         rule: ``median`` is the only one.
         set_aside: queries that are never trained on, so that their words do not count.
 
@@ -135,7 +136,7 @@ def group_by_rarest_term(
         UnknownNameError: if there is no such rule.
     """
     shift = shift_of_rule("rare-terms", rule)
-    words = {query_id: set(content_words(text)) for query_id, text in queries}
+    words = {query_id: set(content_words(text)) for query_id, text in queries.items()}
     held = Counter(
         word for query_id, own in words.items() if query_id not in set_aside for word in own
     )

@@ -400,9 +400,9 @@ def _read_training(
     Returns:
         The queries that a row joined, and how many rows did, and which did not: JSON values.
     """
-    relevant = collection.qrels.graded()
+    relevant = collection.relevant
     ids: dict[str, list[str]] = {}
-    for query_id, text in collection.queries:
+    for query_id, text in collection.queries.items():
         ids.setdefault(text, []).extend([query_id] if query_id in relevant else [])
     joined: dict[str, TrainingRow] = {}
     odd: dict[str, list[int]] = {what: [] for what in _ODD}

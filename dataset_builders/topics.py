@@ -33,7 +33,6 @@ from msshift_bench.data import (
     Collection,
     Dataset,
     Manifest,
-    QueryColumns,
     open_dataset,
     sha256_of,
 )
@@ -92,10 +91,10 @@ def _published(dataset: Dataset, name: str) -> pa.Table:
 
 
 def _check_queries(
-    what: str, query_ids: tuple[str, ...], queries: QueryColumns, collection: Collection
+    what: str, query_ids: tuple[str, ...], queries: Mapping[str, str], collection: Collection
 ) -> None:
     """Check that what is published is of these queries."""
-    if query_ids != tuple(sorted(queries.ids)):
+    if query_ids != tuple(sorted(queries)):
         raise DataError(
             f"the published {what} hold {len(query_ids)} queries, and {collection.name} "
             f"{len(queries)} others; give the collection they were made from"
@@ -139,7 +138,7 @@ class PublishedTopics:
 
 
 def group_by_topic(
-    queries: QueryColumns,
+    queries: Mapping[str, str],
     rule: str = "k-means",
     *,
     collection: Collection,
@@ -188,7 +187,7 @@ def group_by_topic(
         _check_queries("clusters", clustering.query_ids, queries, collection)
     labels = clustering.labels_by_query()
     texts: dict[str, list[str]] = {}
-    for query_id, text in sorted(queries):
+    for query_id, text in sorted(queries.items()):
         texts.setdefault(labels[query_id], []).append(text)
     terms = top_terms(texts)
     assignments, centroids = clustering.to_tables()
@@ -275,7 +274,7 @@ class Buckets:
 
 
 def group_by_bucket(
-    queries: QueryColumns,
+    queries: Mapping[str, str],
     rule: str = "k-means",
     *,
     collection: Collection,
@@ -323,7 +322,7 @@ def group_by_bucket(
         buckets = published
         _check_queries("buckets", buckets.query_ids, queries, collection)
     members = {group: np.flatnonzero(buckets.labels == n) for n, group in enumerate(groups)}
-    text_of = dict(queries)
+    text_of = queries
     return Grouping(
         shift.name,
         {
@@ -574,7 +573,7 @@ def _embed_again(
 ) -> tuple[PublishedTopics, Embeddings]:
     topics = PublishedTopics.read(dataset)
     queries = ids_and_texts(queries_table(collection))
-    if topics.clustering.query_ids != tuple(sorted(queries.ids)):
+    if topics.clustering.query_ids != tuple(sorted(queries)):
         raise DataError(
             f"{dataset.folder} groups {len(topics.clustering.query_ids)} queries, and "
             f"{collection.name} holds {len(queries)} others; give the collection it was built from"

@@ -125,7 +125,7 @@ def add_triples(
     with hold_unfinished(work, dataset.folder):
         queries = {row.query_id: row for rows in training.values() for row in rows}
         if not dataset.manifest.texts:
-            texts = dict(collection.queries)
+            texts = collection.queries
             queries = {i: row._replace(text=texts[i]) for i, row in queries.items()}
         passages, rows = _trainable(collection, queries, progress)
         negatives = mine_negatives(

@@ -384,7 +384,7 @@ def hydrate_dataset(
             "('msshift import DIR --collection C')"
         )
     collection = open_collection(collection)
-    texts = dict(collection.queries)
+    texts = collection.queries
     with amend_dataset(dataset) as amendment:
         manifest = amendment.manifest
         if manifest.texts:  # Another process has put them back since the data set was opened.

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from msshift_bench.arrays import Floats, Ints, Vectors
-from msshift_bench.data import Collection, QrelColumns, QueryColumns, read_test_folder, sha256_of
+from msshift_bench.data import Collection, read_test_folder, sha256_of
 from msshift_bench.dataset_builders.clusters import embed_for_groups
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.groups import shift_of_rule
@@ -98,10 +98,10 @@ def read_resttest(
         interpolated[group] = frozenset(read_qrels(others))
     _check_partition(extrapolated, interpolated, folder)
 
-    relevant = {
-        group: QrelColumns(*zip(*qrels, strict=True)).graded()
-        for group, qrels in extrapolated.items()
-    }
+    relevant: dict[str, dict[str, dict[str, int]]] = {group: {} for group in extrapolated}
+    for group, qrels in extrapolated.items():
+        for query_id, doc_id, relevance in qrels:
+            relevant[group].setdefault(query_id, {})[doc_id] = relevance
     labels = {query_id: group for group, judged in relevant.items() for query_id in judged}
     texts = dict.fromkeys(labels, "") if collection is None else _texts(collection, labels)
     rows = sorted(
@@ -156,7 +156,9 @@ def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -
 
 
 def _texts(collection: Collection, query_ids: Mapping[str, str]) -> dict[str, str]:
-    texts = {query_id: text for query_id, text in collection.queries if query_id in query_ids}
+    texts = {
+        query_id: text for query_id, text in collection.queries.items() if query_id in query_ids
+    }
     if lacking := query_ids.keys() - texts.keys():
         raise DataError(
             f"{collection.name} lacks {len(lacking)} of the {len(query_ids)} queries: "
@@ -389,12 +391,9 @@ _TRAIN, _TEST = "train/", "test/"
 """What tells a training query from a test query of the same id while both are embedded."""
 
 
-def _together(trainable: Sequence[tuple[str, str]], tests: Sequence[Row]) -> QueryColumns:
-    named = [
-        *((f"{_TRAIN}{query_id}", text) for query_id, text in trainable),
-        *((f"{_TEST}{row.query_id}", row.text) for row in tests),
-    ]
-    return QueryColumns(tuple(name for name, _ in named), tuple(text for _, text in named))
+def _together(trainable: Sequence[tuple[str, str]], tests: Sequence[Row]) -> dict[str, str]:
+    texts = {f"{_TRAIN}{query_id}": text for query_id, text in trainable}
+    return texts | {f"{_TEST}{row.query_id}": row.text for row in tests}
 
 
 def _read_tests(folders: Sequence[str | Path]) -> tuple[Row, ...]:

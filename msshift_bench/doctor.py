@@ -390,7 +390,7 @@ def _collection(name: str) -> Iterator[Diagnosis]:
     """Say which of the known copies of MS MARCO a collection is."""
     try:
         collection = open_collection(name)
-        queries, judged = collection.queries, set(collection.qrels.query_ids)
+        queries, judged = collection.queries, collection.qrels.keys()
         passages = looked_at = double = 0
         for passages, passage in enumerate(collection.passages(), 1):
             if passages <= _LOOKED_AT:

@@ -210,11 +210,11 @@ def _material_digest(
 
 def _judged_rows(collection: Collection, bm25: Bm25) -> list[Row]:
     """Return the queries that have a relevant passage in the collection."""
-    graded = collection.qrels.graded()
+    graded = collection.relevant
     return [
         row
-        for query in collection.queries
-        if (row := _row(query.query_id, query.text, graded.get(query.query_id, {}), bm25))
+        for query_id, text in collection.queries.items()
+        if (row := _row(query_id, text, graded.get(query_id, {}), bm25))
     ]
 
 
@@ -234,7 +234,7 @@ def _topics(
     """Return the test topics, and their judgements with those of what is not relevant."""
     if test is None:
         chosen = sorted(rows, key=lambda row: _key(f"topic {row.query_id}"))[:count]
-        graded = collection.qrels.graded()
+        graded = collection.relevant
         return sorted(chosen), {row.query_id: graded[row.query_id] for row in chosen}
     extra = read_test_folder("test", Path(test).expanduser())
     found = [_row(row.query_id, row.text, extra.judged[row.query_id], bm25) for row in extra.rows]

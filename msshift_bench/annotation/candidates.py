@@ -11,7 +11,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from msshift_bench.annotation.labels import Pair
-from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Passage
@@ -24,6 +23,7 @@ from msshift_bench.search import (
     search_vectors,
 )
 from msshift_bench.similarity import (
+    QueryColumns,
     QuerySource,
     check_same_texts,
     read_query_set,
@@ -87,8 +87,7 @@ def _by_vectors(
     progress: Progress,
 ) -> Iterable[Ranking]:
     texts = dict(training) | dict(tested)
-    queries = QueryColumns(tuple(texts), tuple(texts.values()))
-    embeddings = embed_queries(queries, encoder, progress=progress)
+    embeddings = embed_queries(texts, encoder, progress=progress)
     units = unit_rows(embeddings.vectors).astype(np.float32)
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
     train, test = (units[[row_of[name] for name in part.ids]] for part in (training, tested))

@@ -51,8 +51,6 @@ from msshift_bench.data.manifest import (
     write_manifest,
 )
 from msshift_bench.data.reading import (
-    QrelColumns,
-    QueryColumns,
     Variant,
     read_queries,
     read_variants,
@@ -80,8 +78,6 @@ __all__ = [
     "HOME_VARIABLE",
     "IR_DATASETS_FAILURES",
     "Manifest",
-    "QrelColumns",
-    "QueryColumns",
     "SplitRows",
     "SplitEntry",
     "Triple",

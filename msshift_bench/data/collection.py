@@ -1,7 +1,7 @@
 """Collections: passages, queries and qrels, wherever they come from.
 
 `open_collection` takes a folder of TSV files, a folder in BEIR's layout, an ir_datasets id, or the
-word ``mini``. It streams passages and reads queries and qrels as columns. Ids are strings
+word ``mini``. It streams passages and reads queries and qrels as mappings. Ids are strings
 throughout. A passage may have the id of a query.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -20,8 +20,6 @@ import numpy as np
 from msshift_bench import mini
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.data.reading import (
-    QrelColumns,
-    QueryColumns,
     qrel_rows,
     query_rows,
     read_judgements,
@@ -103,8 +101,8 @@ class Collection(ABC):
         """Yield what `query_rows` or `qrel_rows` yields."""
 
     @cached_property
-    def queries(self) -> QueryColumns:
-        """All queries.
+    def queries(self) -> dict[str, str]:
+        """All queries: query_id -> text, in the order of their source.
 
         Raises:
             CollectionError: if rows are malformed or ids repeat.
@@ -117,11 +115,11 @@ class Collection(ABC):
     @cached_property
     def queries_digest(self) -> str:
         """The `ContentDigest` of all queries; a data set records that of its collection."""
-        return ContentDigest.of(self.queries).hexdigest()
+        return ContentDigest.of(self.queries.items()).hexdigest()
 
     @cached_property
-    def qrels(self) -> QrelColumns:
-        """All judgements.
+    def qrels(self) -> dict[str, dict[str, int]]:
+        """All judgements: query_id -> doc_id -> relevance, in the order of their source.
 
         Raises:
             CollectionError: if rows are malformed, judge a pair twice, or name a query that does
@@ -129,7 +127,7 @@ class Collection(ABC):
         """
         findings = FindingLog()
         try:
-            known: frozenset[str] | None = frozenset(self.queries.ids)
+            known: Container[str] | None = self.queries
         except CollectionError:
             known = None
             read_texts(self._read("queries", findings), findings)
@@ -138,18 +136,34 @@ class Collection(ABC):
         counts = {"queries": of_queries, "qrels": len(findings) - of_queries}
         malformed = " and the ".join(part for part, count in counts.items() if count)
         findings.stop_if_any(CollectionError, f"the {malformed} of {self.name} are malformed:")
-        query_ids = tuple(query_id for query_id, _ in qrels)
-        doc_ids = tuple(doc_id for _, doc_id in qrels)
-        return QrelColumns(query_ids, doc_ids, tuple(qrels.values()))
+        judged: dict[str, dict[str, int]] = {}
+        for (query_id, doc_id), relevance in qrels.items():
+            judged.setdefault(query_id, {})[doc_id] = relevance
+        return judged
+
+    @cached_property
+    def relevant(self) -> dict[str, dict[str, int]]:
+        """The judgements of relevance at least 1, of the queries that have one; see `qrels`."""
+        graded = {
+            query_id: {doc_id: grade for doc_id, grade in judged.items() if grade >= 1}
+            for query_id, judged in self.qrels.items()
+        }
+        return {query_id: judged for query_id, judged in graded.items() if judged}
 
     def provenance(self) -> dict[str, object]:
         """Return what a manifest records of the collection, e.g. counts and digests."""
+        queries = {"rows": len(self.queries), "sha256": self.queries_digest}
+        judgements = ContentDigest.of(
+            (query_id, doc_id, relevance)
+            for query_id, judged in self.qrels.items()
+            for doc_id, relevance in judged.items()
+        )
         return {
             "name": self.name,
             "layout": self.layout,
             "text": self.text_variant,
-            "queries": {"rows": len(self.queries), "sha256": self.queries_digest},
-            "qrels": {"rows": len(self.qrels), "sha256": ContentDigest.of(self.qrels).hexdigest()},
+            "queries": queries,
+            "qrels": {"rows": judgements.rows, "sha256": judgements.hexdigest()},
         }
 
 

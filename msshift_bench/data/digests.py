@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from json.encoder import encode_basestring
 from pathlib import Path
 
-from msshift_bench.records import Passage, Qrel, Query, Row
+from msshift_bench.records import Row
 
 __all__ = ["ContentDigest", "canonical_rows", "rows_digest", "sha256_of"]
 
@@ -70,8 +70,8 @@ class ContentDigest:
         self._sum = 0
         self.rows = 0
 
-    def add(self, row: Passage | Query | Qrel) -> None:
-        """Add one row."""
+    def add(self, row: Iterable[str | int]) -> None:
+        """Add one row: a passage, a query or a judgement, as its fields."""
         encoded = bytearray()
         for value in row:
             field = str(value).encode()
@@ -84,7 +84,7 @@ class ContentDigest:
         return (self._sum % (1 << 256)).to_bytes(32, "little").hex()
 
     @classmethod
-    def of(cls, rows: Iterable[Passage | Query | Qrel]) -> ContentDigest:
+    def of(cls, rows: Iterable[Iterable[str | int]]) -> ContentDigest:
         """Return the digest of `rows`."""
         digest = cls()
         for row in rows:

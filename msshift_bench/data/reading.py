@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from msshift_bench.errors import CollectionError, DataError, FindingLog
 from msshift_bench.plumbing import qrels_rows, tsv_rows, write_atomically
-from msshift_bench.records import Qrel, Query
 
 __all__ = [
-    "QrelColumns",
-    "QueryColumns",
     "Variant",
     "qrel_rows",
     "query_rows",
@@ -29,59 +25,6 @@ _MARK = "#"
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class QueryColumns:
-    """Queries as two columns of equal length, in the order of their source.
-
-    Examples:
-        >>> queries = QueryColumns(("q1", "q2"), ("cheap flights", "who is it"))
-        >>> dict(queries)["q2"]
-        'who is it'
-    """
-
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __iter__(self) -> Iterator[Query]:
-        return map(Query, self.ids, self.texts)
-
-
-@dataclass(frozen=True, slots=True)
-class QrelColumns:
-    """Judgements as three columns of equal length, in the order of their source.
-
-    Examples:
-        >>> qrels = QrelColumns(("q1", "q1"), ("d1", "d2"), (2, 0))
-        >>> qrels.graded()
-        {'q1': {'d1': 2}}
-    """
-
-    query_ids: tuple[str, ...]
-    doc_ids: tuple[str, ...]
-    relevances: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return len(self.query_ids)
-
-    def __iter__(self) -> Iterator[Qrel]:
-        return map(Qrel, self.query_ids, self.doc_ids, self.relevances)
-
-    def relevant(self) -> dict[str, tuple[str, ...]]:
-        """Return each query's relevant passages (relevance at least 1), doc_ids sorted."""
-        return {query_id: tuple(sorted(docs)) for query_id, docs in self.graded().items()}
-
-    def graded(self) -> dict[str, dict[str, int]]:
-        """Return query_id -> doc_id -> relevance, of relevant passages (relevance at least 1)."""
-        relevant: dict[str, dict[str, int]] = {}
-        for query_id, doc_id, relevance in self:
-            if relevance >= 1:
-                relevant.setdefault(query_id, {})[doc_id] = relevance
-        return relevant
 
 
 def read_table(
@@ -127,8 +70,8 @@ def qrel_rows(
 
 def read_texts(
     rows: Iterable[tuple[str, int, str, str]], findings: FindingLog, filled: Path | None = None
-) -> QueryColumns:
-    """Return queries, each of which has a text and an id of its own.
+) -> dict[str, str]:
+    """Return query_id -> text of queries, each of which has a text and an id of its own.
 
     Args:
         rows: what `query_rows` yields.
@@ -138,7 +81,7 @@ def read_texts(
     texts = read_table(rows, findings, _problem_of_query)
     if filled is not None and not texts and not len(findings):
         findings.add("no-queries", "the file holds no query", str(filled))
-    return QueryColumns(tuple(texts), tuple(texts.values()))
+    return texts
 
 
 def _problem_of_query(query_id: str, text: str, is_repeated: bool) -> tuple[str, ...]:
@@ -149,8 +92,8 @@ def _problem_of_query(query_id: str, text: str, is_repeated: bool) -> tuple[str,
     return ()
 
 
-def read_queries(path: Path) -> QueryColumns:
-    """Read a file of queries: query_id and text, between them a tab.
+def read_queries(path: Path) -> dict[str, str]:
+    """Read a file of queries, query_id and text with a tab between them: query_id -> text.
 
     Raises:
         NotFoundError: if there is no such file.

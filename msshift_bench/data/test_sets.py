@@ -29,7 +29,7 @@ from msshift_bench.errors import (
     NotFoundError,
     UsageError,
 )
-from msshift_bench.records import Query, Row
+from msshift_bench.records import Row
 from msshift_bench.shifts import can_name_runs
 
 __all__ = ["TestSet", "read_extra_tests", "read_test_folder"]
@@ -82,7 +82,7 @@ class TestSet:
     @cached_property
     def facts(self) -> dict[str, object]:
         """What decides a ranking for it, for sidecars: its name, and its queries' digest."""
-        queries = (Query(row.query_id, row.text) for row in self.rows)
+        queries = ((row.query_id, row.text) for row in self.rows)
         return {"name": self.name, "queries_sha256": ContentDigest.of(queries).hexdigest()}
 
     def of_shift(self, shift: str, queries: Sequence[Row]) -> TestSet:
@@ -214,7 +214,7 @@ def _read_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
     queries_file = find_text_file(folder, "queries.tsv")
     qrels_file = find_text_file(folder, "qrels.tsv")
     findings = FindingLog()
-    texts = dict(read_texts(query_rows(queries_file, findings), findings, queries_file))
+    texts = read_texts(query_rows(queries_file, findings), findings, queries_file)
     known = None if len(findings) else texts
     judgements = read_judgements(qrel_rows([qrels_file], findings), findings, known)
     if not judgements and not len(findings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ from msshift_bench.data.dataset import Dataset, canonical_lines, open_dataset
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import Progress, counted, silent, write_atomically
-from msshift_bench.records import Query, Row
 from msshift_bench.shifts import TRIPLES, parse_config
 
 if TYPE_CHECKING:
@@ -88,10 +87,11 @@ def export_triples(
 def _queries(dataset: Dataset, name: str, collection: Collection) -> Mapping[str, str]:
     """Return query_id -> text of the training queries."""
     dataset.check_built_from(collection)
-    queries: Iterable[Query | Row] = collection.queries
+    texts = collection.queries
     if dataset.manifest.texts:
-        queries = dataset.rows(name.removesuffix(TRIPLES), "train")
-    return {query.query_id: query.text.translate(_BREAKS) for query in queries}
+        rows = dataset.rows(name.removesuffix(TRIPLES), "train")
+        texts = {row.query_id: row.text for row in rows}
+    return {query_id: text.translate(_BREAKS) for query_id, text in texts.items()}
 
 
 def _keep(

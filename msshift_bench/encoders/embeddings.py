@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -23,7 +23,6 @@ from typing import NamedTuple
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
-from msshift_bench.data import QueryColumns
 from msshift_bench.encoders.models import (
     OWN,
     ROWS,
@@ -86,7 +85,7 @@ class Embeddings:
 
 
 def embed_queries(
-    queries: QueryColumns,
+    queries: Mapping[str, str],
     spec: EncoderSpec,
     *,
     cache: Path | None = None,
@@ -98,7 +97,7 @@ def embed_queries(
     from the cache without loading a model. Queries of the same text get the same vector.
 
     Args:
-        queries: the queries, in any order.
+        queries: query_id -> text, in any order.
         spec: the encoder.
         cache: the folder of the cache; ``cache_folder("embeddings")`` by default.
         progress: called with the stages ``tokenise``, ``embed`` (texts, equal ones counted once)
@@ -114,7 +113,7 @@ def embed_queries(
     """
     if not len(queries):
         raise DataError("there are no queries to embed")
-    rows = sorted(zip(queries.ids, queries.texts, strict=True))
+    rows = sorted(queries.items())
     query_ids = tuple(query_id for query_id, _ in rows)
     texts, places = _distinct([text for _, text in rows])
     root = cache_folder("embeddings") if cache is None else cache

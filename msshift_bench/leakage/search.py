@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from msshift_bench.arrays import Floats, Ints, Vectors
-from msshift_bench.data import QueryColumns, sha256_of
+from msshift_bench.data import sha256_of
 from msshift_bench.encoders import (
     DIMENSIONS,
     OWN,
@@ -214,7 +214,7 @@ def _embed_tests(
     spec = EncoderSpec(encoder, pooling=pooling)
 
     def embeddings(texts: Sequence[str]) -> Embeddings:
-        return embed_queries(QueryColumns(tuple(texts), tuple(texts)), spec)
+        return embed_queries({text: text for text in texts}, spec)
 
     # An encoder that cannot be used is refused before millions of queries are read.
     embedded = embeddings(test_texts)

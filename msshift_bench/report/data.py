@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from msshift_bench.arrays import Vectors
-from msshift_bench.data import Dataset, QueryColumns
+from msshift_bench.data import Dataset
 from msshift_bench.dataset_builders.clusters import top_terms
 from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.encoders import EncoderSpec, embed_queries
@@ -77,8 +77,8 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     rows = list(dataset.rows("topics", "queries"))
     of_topics = {row.query_id: row for row in rows if row.group != OTHERS}
     read = sample(of_topics, min(_READ, len(of_topics)), seed=_SEED, purpose="map")
-    columns = QueryColumns(tuple(read), tuple(of_topics[query_id].text for query_id in read))
-    embedded = embed_queries(columns, EncoderSpec("terms"))
+    texts = {query_id: of_topics[query_id].text for query_id in read}
+    embedded = embed_queries(texts, EncoderSpec("terms"))
     place_of = {query_id: place for place, query_id in enumerate(embedded.query_ids)}
     shown = sorted(sample(read, min(_MOST_POINTS, len(read)), seed=_SEED, purpose="shown"))
     points = _flatten(embedded.vectors[[place_of[query_id] for query_id in shown]])

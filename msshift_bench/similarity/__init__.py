@@ -17,6 +17,7 @@ from msshift_bench.similarity.indicators import (
 from msshift_bench.similarity.overlap import LabelOverlap, count_overlap
 from msshift_bench.similarity.query_sets import (
     GROUP_SPLITS,
+    QueryColumns,
     QuerySource,
     check_same_texts,
     read_query_set,
@@ -43,6 +44,7 @@ __all__ = [
     "Indicator",
     "IndicatorOptions",
     "LabelOverlap",
+    "QueryColumns",
     "QuerySimilarity",
     "QuerySource",
     "TextVectors",

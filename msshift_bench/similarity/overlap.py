@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from msshift_bench.data import QueryColumns
 from msshift_bench.errors import DataError
 from msshift_bench.output import Table, plain, report_head
 from msshift_bench.records import Qrel
-from msshift_bench.similarity.query_sets import QueryValues
+from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 
 __all__ = ["LabelOverlap", "count_overlap", "shares_passages"]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import Dataset, QueryColumns, read_queries
+from msshift_bench.data import Dataset, read_queries
 from msshift_bench.errors import (
     CollectionError,
     DataError,
@@ -21,6 +22,7 @@ from msshift_bench.shifts import Shift
 
 __all__ = [
     "GROUP_SPLITS",
+    "QueryColumns",
     "QuerySource",
     "QueryValues",
     "check_same_texts",
@@ -41,6 +43,26 @@ _WITHOUT_TRAINING = (
 QuerySource: TypeAlias = str | Path | Mapping[str, str] | Iterable[Query]
 """Queries: a file of two tab-separated columns (query_id, text), query_id -> text, or what has a
 ``query_id`` and a ``text`` each, such as the rows of a split."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryColumns:
+    """Queries as two columns of equal length, in the order of their source; ids may repeat.
+
+    Examples:
+        >>> queries = QueryColumns(("q1", "q2"), ("cheap flights", "who is it"))
+        >>> dict(queries)["q2"]
+        'who is it'
+    """
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Query]:
+        return map(Query, self.ids, self.texts)
 
 
 class QueryValues(NamedTuple):
@@ -124,7 +146,8 @@ def read_query_set(source: QuerySource) -> QueryColumns:
         UsageError: if it is nothing of that.
     """
     if isinstance(source, str | Path):
-        return read_queries(Path(source))
+        source = read_queries(Path(source))
+        return QueryColumns(tuple(source), tuple(source.values()))
     if isinstance(source, QueryColumns):
         queries = source
     else:

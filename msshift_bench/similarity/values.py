@@ -12,7 +12,7 @@ from typing import TypeAlias, Unpack
 import numpy as np
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import Dataset, QueryColumns, open_dataset
+from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.encoders import OWN, EncoderSpec, choose_encoder
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import silent
@@ -25,6 +25,7 @@ from msshift_bench.similarity.indicators import (
 )
 from msshift_bench.similarity.models import models_of_shift
 from msshift_bench.similarity.query_sets import (
+    QueryColumns,
     QuerySource,
     check_same_texts,
     group_queries,

@@ -29,11 +29,10 @@ from functools import partial
 import numpy as np
 
 from msshift_bench.arrays import Floats, Ints, Vectors
-from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.errors import DataError
 from msshift_bench.plumbing import Progress, in_parallel, silent, slices
-from msshift_bench.similarity.query_sets import QueryValues
+from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 
 __all__ = [
     "CosineSearch",
@@ -99,7 +98,7 @@ def embed_texts(
         UsageError: if it cannot be used so.
     """
     distinct = tuple(sorted(set(texts)))
-    embeddings = embed_queries(QueryColumns(distinct, distinct), spec, progress=progress)
+    embeddings = embed_queries({text: text for text in distinct}, spec, progress=progress)
     vectors = embeddings.vectors
     if not any(vectors[part].any() for part in slices(len(vectors), _BLOCK)):
         raise DataError(

@@ -17,10 +17,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from msshift_bench.data import QueryColumns
 from msshift_bench.errors import DataError
 from msshift_bench.search import content_words
-from msshift_bench.similarity.query_sets import QueryValues
+from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 
 __all__ = [
     "Tokenizer",

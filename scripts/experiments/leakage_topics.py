@@ -38,13 +38,9 @@ def main(collection: str, queries: Path, found: Path, out: Path) -> None:
     Raises:
         MsShiftError: if a file is missing or malformed.
     """
-    judged = open_collection(collection).qrels.graded()
+    judged = open_collection(collection).relevant
     given = read_queries(queries)
-    texts = {
-        query_id: text
-        for query_id, text in zip(given.ids, given.texts, strict=True)
-        if judged.get(query_id)
-    }
+    texts = {query_id: text for query_id, text in given.items() if query_id in judged}
     pairs = [one for one in read_candidates(found) if judged.get(one.train_id)]
     leaking = {one.test_id for one in pairs} & texts.keys()
     topics = choose([*texts], leaking, TOPICS)

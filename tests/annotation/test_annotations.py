@@ -20,7 +20,7 @@ from msshift_bench.annotation import (
     similarity_labels,
     write_sheet,
 )
-from msshift_bench.data import QueryColumns, open_collection
+from msshift_bench.data import open_collection
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.errors import CollectionError, UsageError
 from msshift_bench.records import Passage
@@ -53,14 +53,13 @@ def tasks(path: Path, answers: Sequence[Answers], questions: Sequence[Question])
 
 
 def test_candidates_are_the_first_of_bm25_and_of_the_encoder() -> None:
-    queries = open_collection("mini:300").queries
-    train = dict(zip(queries.ids[:200], queries.texts[:200], strict=True))
-    test = dict(zip(queries.ids[198:204], queries.texts[198:204], strict=True))
+    queries = list(open_collection("mini:300").queries.items())
+    train, test = dict(queries[:200]), dict(queries[198:204])
     terms = EncoderSpec("terms")
     pairs = similar_pairs(train, test, terms, per_test=4)
     index = Bm25([Passage(*query) for query in train.items()], Bm25Parameters())
     every = train | test
-    embedded = embed_queries(QueryColumns(tuple(every), tuple(every.values())), terms)
+    embedded = embed_queries(every, terms)
     vectors = dict(zip(embedded.query_ids, embedded.vectors.astype(float), strict=True))
     for query_id, text in test.items():
         candidates = [pair for pair in pairs if pair.test_id == query_id]

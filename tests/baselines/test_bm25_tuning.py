@@ -82,7 +82,7 @@ def test_runs_that_chose_the_same_point_may_be_the_same_file(
 def test_variants_are_the_indices_that_each_choice_makes() -> None:
     choices = [Bm25Parameters(k1, b) for k1, b in zip(K1_GRID[:2], B_GRID[:2], strict=True)]
     choices.append(replace(choices[0], depth=3))
-    texts = COLLECTION.queries.texts[:5]
+    texts = list(COLLECTION.queries.values())[:5]
     for index, choice in zip(Bm25.variants(COLLECTION.passages(), choices), choices, strict=True):
         alone = Bm25(COLLECTION.passages(), choice)
         assert list(index.search(texts)) == list(alone.search(texts))

@@ -62,7 +62,7 @@ def recipe(**changes: Any) -> BiEncoder:
 
 def met(training: TrainingData) -> list[Triple]:
     """Return the ids of every query, relevant passage and negative that are met together."""
-    query_ids = {row.text: row.query_id for row in MINI.queries}
+    query_ids = {text: query_id for query_id, text in MINI.queries.items()}
     doc_ids = {passage.text: passage.doc_id for passage in MINI.passages()}
     assert len(doc_ids) == 300
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import ItemsView
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from typer.testing import CliRunner
 
 from benchmarks.support.fabricated import write_runs
 from msshift_bench.cli import app
-from msshift_bench.data import QueryColumns
 from msshift_bench.data import dataset as data_module
 from msshift_bench.data import manifest as manifest_module
 from msshift_bench.data.digests import ContentDigest
@@ -55,7 +55,7 @@ def test_a_command_opens_its_data_set_once(
         return manifest_module.read_manifest(folder)
 
     def digest(rows: Any) -> ContentDigest:
-        if isinstance(rows, QueryColumns):
+        if isinstance(rows, ItemsView):  # query_id -> text
             digested.append(rows)
         return of(rows)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from msshift_bench.data import Collection, is_double_encoded, open_collection
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
-from msshift_bench.records import Passage, Qrel, Query
+from msshift_bench.records import Passage
 from tests.conftest import WriteFolder
 
 READ: dict[str, Callable[[Collection], object]] = {
@@ -48,9 +48,8 @@ def findings(collection: Collection, part: str) -> list[tuple[str, int]]:
 
 def test_tsv_folder_with_trec_qrels(tsv_folder: WriteFolder) -> None:
     collection = open_collection(tsv_folder())
-    assert list(collection.queries) == [Query("q1", "what is one"), Query("q2", "how is another")]
-    assert next(iter(collection.qrels)) == Qrel("q1", "d1", 1)
-    assert collection.qrels.relevant() == {"q1": ("d1",), "q2": ("d2",)}
+    assert collection.queries == {"q1": "what is one", "q2": "how is another"}
+    assert collection.relevant == {"q1": {"d1": 1}, "q2": {"d2": 1}}
     # A passage may have the id of a query.
     assert Passage("q1", "a third") in list(collection.passages())
 
@@ -61,7 +60,7 @@ def test_ids_stay_strings(tsv_folder: WriteFolder) -> None:
     )
     collection = open_collection(folder)
     assert [p.doc_id for p in collection.passages()] == ["007", "7"]
-    assert collection.qrels.relevant() == {"01": ("007",)}
+    assert collection.relevant == {"01": {"007": 2}}
 
 
 def test_three_column_qrels_gzip_crlf_and_byte_order_mark(tmp_path: Path) -> None:
@@ -74,7 +73,7 @@ def test_three_column_qrels_gzip_crlf_and_byte_order_mark(tmp_path: Path) -> Non
         (tmp_path / name).write_bytes(content)
     collection = open_collection(tmp_path)
     assert list(collection.passages()) == [Passage("d1", "one"), Passage("d2", "two")]
-    assert list(collection.qrels) == [Qrel("q1", "d1", 1)]
+    assert collection.qrels == {"q1": {"d1": 1}}
 
 
 def test_beir_folder(beir: Path) -> None:
@@ -83,10 +82,10 @@ def test_beir_folder(beir: Path) -> None:
     (beir / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq\tq\t0\n")
     collection = write_beir(beir, "\n".join(map(json.dumps, corpus)), queries)
     assert list(collection.passages()) == [Passage("1", "T x"), Passage("q", "y")]
-    assert sorted(collection.qrels) == [Qrel("q", "1", 1), Qrel("q", "q", 0)]
+    assert collection.qrels == {"q": {"1": 1, "q": 0}}
     plain = write_beir(beir, '{"_id": 1, "title": null, "text": "one"}\n', '{"_id":7,"text":"x"}\n')
     assert list(plain.passages()) == [Passage("1", "one")]
-    assert list(plain.queries) == [Query("7", "x")]
+    assert plain.queries == {"7": "x"}
 
 
 @pytest.mark.parametrize(
@@ -228,7 +227,7 @@ def test_mini_is_a_collection() -> None:
     collection = open_collection("mini:500")
     passages = {passage.doc_id for passage in collection.passages()}
     assert len(passages) == 500
-    assert {qrel.doc_id for qrel in collection.qrels} <= passages
+    assert set().union(*collection.qrels.values()) <= passages
     assert collection.provenance()["name"] == "mini:500"
     assert repr(collection) == "<Collection mini:500: generated>"
     assert open_collection(collection) is collection

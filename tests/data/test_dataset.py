@@ -130,7 +130,7 @@ def test_the_collection_it_was_built_from(
     monkeypatch.setattr(ContentDigest, "of", lambda rows: digests.append(rows) or once(rows))
     dataset.check_built_from(mini)
     dataset.check_built_from(mini)
-    assert digests == [mini.queries]
+    assert digests == [mini.queries.items()]
     with pytest.raises(UsageError, match="was built from the collection 'mini:500' with the q"):
         dataset.check_built_from(open_collection("mini:400"))
     assert open_source(dataset, None).name == "mini:500"

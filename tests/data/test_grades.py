@@ -69,7 +69,7 @@ def built(collection: Collection, tmp_path: Path) -> Path:
 
 
 def test_rows_hold_the_grades_of_what_is_relevant(built: Path, collection: Collection) -> None:
-    judged = collection.qrels.graded()
+    judged = collection.relevant
     rows = load_dataset(built, "length", split="queries")
     assert {row.query_id: row.relevant for row in rows} == judged
     assert {level for row in rows for level in row.relevances} == {1, 2, 3}

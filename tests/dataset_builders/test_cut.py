@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.data import QueryColumns, open_dataset
+from msshift_bench.data import open_dataset
 from msshift_bench.dataset_builders.cut import (
     SPLIT_SCALE_RULE,
     Cut,
@@ -32,8 +32,8 @@ from tests.conftest import Command
 from tests.support.cut_rows import cut_rows, table_of_queries
 
 
-def queries(*texts: str) -> QueryColumns:
-    return QueryColumns(tuple(f"q{number}" for number in range(len(texts))), texts)
+def queries(*texts: str) -> dict[str, str]:
+    return {f"q{number}": text for number, text in enumerate(texts)}
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ RARE_TERMS = {
 def test_groups_by_how_often_the_rarest_word_is_met_in_other_training_queries() -> None:
     rows = list(RARE_TERMS.items())
     for order in (rows, random.Random(1).sample(rows, len(rows))):
-        columns = QueryColumns(tuple(i for i, _ in order), tuple(text for _, (text, _) in order))
-        found = group_by_rarest_term(columns, set_aside=frozenset("6"))
+        texts = {query_id: text for query_id, (text, _) in order}
+        found = group_by_rarest_term(texts, set_aside=frozenset("6"))
         # Counts 2, 0 ("cheap"), 0, 2, 3: their median is 2.
         assert found.parameters == {"cut": 2}
         assert found.labels == {query_id: group for query_id, (_, group) in rows}

@@ -165,7 +165,7 @@ def test_a_machine_that_holds_other_passages_under_the_same_name_is_refused() ->
     collection = open_collection("mini:300")
     stemmed_by = stemmer_version("english")
     index = named_index("mini:300", _digest(collection), parameters, stemmed_by)
-    text = collection.queries.texts[0]
+    text = next(iter(collection.queries.values()))
     own = Bm25(passages(SIZE), parameters)
     assert list(index.search([text], depth=5)) == list(own.search([text], depth=5))
     with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy the"):

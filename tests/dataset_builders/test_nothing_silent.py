@@ -17,6 +17,7 @@ from msshift_bench.errors import CollectionError
 from tests.conftest import Command, WriteFolder
 from tests.support.forking import run_forked
 from tests.support.official_checkout import write_mini_checkout, write_resttest
+from tests.support.tsv_files import write_tsv_folder
 
 MINI = open_collection("mini:300")
 COUNT_ROWS = """
@@ -125,7 +126,7 @@ def without_validation(folder: Path) -> None:
 
 
 def with_triples(folder: Path) -> None:
-    given = frozenset(MINI.queries.ids[::9])
+    given = frozenset(list(MINI.queries)[::9])
     build_dataset(MINI, ["length", "resttest"], folder / "triples", test_queries=given)
     add_triples(folder / "triples", MINI, shifts=["length"], count=2, depth=10)
 
@@ -168,15 +169,7 @@ def test_validation_queries_of_a_training_set_are_counted(tmp_path: Path) -> Non
 def test_a_missing_encoder_names_the_shifts_that_need_none(
     msshift: Command, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "toy"
-    folder.mkdir()
-    tables = {
-        "collection": [f"{p.doc_id}\t{p.text}" for p in MINI.passages()],
-        "queries": [f"{q.query_id}\t{q.text}" for q in MINI.queries],
-        "qrels": [f"{q.query_id}\t0\t{q.doc_id}\t{q.relevance}" for q in MINI.qrels],
-    }
-    for name, lines in tables.items():
-        (folder / f"{name}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    folder = write_tsv_folder(tmp_path / "toy", MINI)
     done = msshift("build", "--collection", str(folder), "--encoder", "./none", HF_HUB_OFFLINE="1")
     assert done.returncode == 3
     assert "--encoder terms" in done.stderr

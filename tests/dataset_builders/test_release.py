@@ -268,11 +268,11 @@ def test_all_shifts_validate_on_what_none_of_them_uses(imported: Path) -> None:
     used = frozenset().union(*ids(imported, "train").values(), *ids(imported, "test").values())
     assert not common & used
     # The made-up training file names every other query; none is left out.
-    assert common | used == MINI.qrels.relevant().keys()
+    assert common | used == MINI.relevant.keys()
     assert len(common) > 20
-    texts, relevant = dict(MINI.queries), MINI.qrels.relevant()
+    texts, relevant = MINI.queries, MINI.relevant
     for row in load_dataset(imported, "length-short", split="validation"):
-        assert (row.text, row.relevant_doc_ids) == (texts[row.query_id], relevant[row.query_id])
+        assert (row.text, row.relevant) == (texts[row.query_id], relevant[row.query_id])
         assert row.group == ("short" if len(row.text.split(" ")) <= 5 else "long")
     assert verify_dataset(imported)[1] == []
     facts = {"queries": len(common), "sampled_from": len(common), "seed": 0}

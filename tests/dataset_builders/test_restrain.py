@@ -29,9 +29,10 @@ from msshift_bench.evaluation import evaluate_run_sets
 from msshift_bench.similarity import unit_rows
 from tests.conftest import Command
 from tests.support.cut_rows import ids_of
+from tests.support.tsv_files import qrel_lines, query_lines
 
 MINI = open_collection("mini:300")
-IDS = MINI.queries.ids
+IDS = tuple(MINI.queries)
 TESTED = (*IDS[:3], *IDS[200:203])
 
 
@@ -40,11 +41,11 @@ def test_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six queries of the collection under other ids, with graded judgements."""
     folder = tmp_path_factory.mktemp("tests") / "dl"
     folder.mkdir()
-    texts = dict(MINI.queries)
-    (folder / "queries.tsv").write_text("".join(f"t{i}\t{texts[i]}\n" for i in TESTED))
-    judged = [(qrel.query_id, qrel.doc_id) for qrel in MINI.qrels if qrel.query_id in TESTED]
-    lines = [f"t{query_id} 0 {doc_id} 2\n" for query_id, doc_id in judged]
-    (folder / "qrels.tsv").write_text("".join(lines) + f"t{TESTED[0]} 0 nothing 0\n")
+    texts = {f"t{query_id}": MINI.queries[query_id] for query_id in TESTED}
+    judged = {f"t{query_id}": dict.fromkeys(MINI.qrels[query_id], 2) for query_id in TESTED}
+    judged[f"t{TESTED[0]}"]["nothing"] = 0
+    (folder / "queries.tsv").write_text("".join(query_lines(texts)))
+    (folder / "qrels.tsv").write_text("".join(qrel_lines(judged)))
     return folder
 
 
@@ -117,8 +118,8 @@ def test_the_same_bytes_for_shuffled_lines_and_other_workers(
     folder.mkdir()
     shuffled = random.Random(1)
     for name, lines in (
-        ("queries", [f"{query.query_id}\t{query.text}\n" for query in MINI.queries]),
-        ("qrels", [f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in MINI.qrels]),
+        ("queries", query_lines(MINI.queries)),
+        ("qrels", qrel_lines(MINI.qrels)),
     ):
         (folder / f"{name}.tsv").write_text("".join(shuffled.sample(lines, len(lines))))
     (folder / "collection.tsv").write_text("d\ttext\n")

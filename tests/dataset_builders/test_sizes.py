@@ -40,9 +40,9 @@ from tests.support.cut_rows import ids_of, placed
 
 MINI = open_collection("mini:500")
 NAMES = ("topics", "wh-words", "length")
-USABLE = ids_and_texts(queries_table(MINI)).ids
+USABLE = tuple(ids_and_texts(queries_table(MINI)))
 GIVEN = frozenset(USABLE[::7])
-SHORT = next(q.query_id for q in MINI.queries if q.query_id in GIVEN and len(q.text) < 25)
+SHORT = next(i for i, text in MINI.queries.items() if i in GIVEN and len(text) < 25)
 
 
 @pytest.fixture(scope="session")
@@ -382,7 +382,7 @@ def test_length_tests_with_given_queries_and_nothing_else_uses_them(given: Path)
     assert short | long == GIVEN
     assert not short & long
     cut_at = read_manifest(given).shifts["length"]["parameters"]["cut"]
-    texts = dict(MINI.queries)
+    texts = MINI.queries
     assert {q for q in GIVEN if word_count(texts[q]) < cut_at} == short
     validation = set()
     for name in NAMES:
@@ -414,7 +414,7 @@ def test_the_manifest_names_them(given: Path, tmp_path: Path) -> None:
     assert "test_size" not in manifest.shifts["length"]["parameters"]
     assert manifest.shifts["wh-words"]["parameters"]["test_size"] == 6500
     assert f'"queries": {len(GIVEN)}' in (given / "README.md").read_text()
-    texts = dict(MINI.queries)
+    texts = MINI.queries
     lines = "".join(f"{query_id}\t{texts[query_id]}\r\n" for query_id in sorted(GIVEN))
     path = tmp_path / "queries.tsv.gz"
     path.write_bytes(gzip.compress(lines.encode()))

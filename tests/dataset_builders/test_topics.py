@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.data import QueryColumns, open_collection
+from msshift_bench.data import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest, write_manifest
 from msshift_bench.dataset_builders import topics
@@ -30,6 +30,7 @@ from msshift_bench.mini import generator as mini
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
+from tests.support.tsv_files import qrel_lines
 
 MINI = open_collection("mini")
 SMALL = open_collection("mini:500")
@@ -52,7 +53,7 @@ def test_the_five_topics_of_mini_are_its_five_domains() -> None:
         assert counts.most_common(1)[0][1] > 0.95 * counts.total()
         assert counts.total() >= 3000 // 8
     assert OTHERS in grouping.labels.values()
-    assert grouping.labels.keys() == set(MINI.queries.ids)
+    assert grouping.labels.keys() == set(MINI.queries)
 
 
 @pytest.mark.slow
@@ -98,9 +99,9 @@ def test_a_replay_names_what_differs(built: Path, tmp_path: Path) -> None:
     folder.mkdir()
     # The text of one query of a topic changes.
     changed = min(row.query_id for row in load_dataset(built, "topics-C0", split="test"))
-    lines = [f"{q.query_id}\t{q.text}{'?' * (q.query_id == changed)}\n" for q in MINI.queries]
+    lines = [f"{i}\t{text}{'?' * (i == changed)}\n" for i, text in MINI.queries.items()]
     (folder / "queries.tsv").write_text("".join(lines))
-    judged = (f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in MINI.qrels)
+    judged = qrel_lines(MINI.qrels)
     (folder / "qrels.tsv").write_text("".join(judged))
     (folder / "collection.tsv").write_text("d\ttext\n")
     _, differing = topics.replay_topics(built, open_collection(folder), tmp_path / "again")
@@ -112,7 +113,7 @@ def test_changed_clusters_are_not_read(build_copy: Build) -> None:
     copy = build_copy("mini", "topics")
     known = topics.PublishedTopics.read(open_dataset(copy))
     assert isinstance(known.clustering, Clustering)
-    assert known.clustering.query_ids == tuple(sorted(MINI.queries.ids))
+    assert known.clustering.query_ids == tuple(sorted(MINI.queries))
     path = copy / topics.CENTROIDS
     table = pq.read_table(path)
     path.unlink()
@@ -181,7 +182,7 @@ def test_retraining_promises_identity_for_the_same_bytes_only(
 
 SMALL = open_collection("mini:500")
 QUERIES = ids_and_texts(queries_table(SMALL))
-TESTS = frozenset(QUERIES.ids[::3])
+TESTS = frozenset(list(QUERIES)[::3])
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +194,7 @@ def bucketed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_five_buckets_hold_every_query_once(bucketed: Path) -> None:
     rows = load_dataset(bucketed, "resttest", split="queries").table.to_pylist()
-    assert [row["query_id"] for row in rows] == sorted(QUERIES.ids)
+    assert [row["query_id"] for row in rows] == sorted(QUERIES)
     assert {row["query_id"] for row in rows if row["split"] == "test"} == TESTS
     assert {row["split"] for row in rows} == {"train", "test"}
     sizes = Counter(row["group"] for row in rows)
@@ -214,7 +215,7 @@ def test_the_card_says_what_the_buckets_are(bucketed: Path) -> None:
     assert (parameters["embedding"]["encoder"], parameters["train_size"]) == ("terms", "all")
     assert all(", ".join(words) in card for words in facts["found"]["terms"].values())
     assert "how long, how many, when" not in card  # those of the release are others
-    alike = QueryColumns(QUERIES.ids, QUERIES.texts[:1] * len(QUERIES))
+    alike = dict.fromkeys(QUERIES, "what is it")
     with pytest.raises(DataError, match="hold 1 distinct vectors, and 5 clusters need 5"):
         group_by_bucket(alike, collection=SMALL)
     with pytest.raises(UnknownNameError, match="resttest rule"):
@@ -223,10 +224,8 @@ def test_the_card_says_what_the_buckets_are(bucketed: Path) -> None:
 
 
 def test_buckets_depend_on_nothing_but_the_queries(bucketed: Path, tmp_path: Path) -> None:
-    order = np.random.default_rng(1).permutation(len(QUERIES))
-    shuffled = QueryColumns(
-        tuple(QUERIES.ids[place] for place in order), tuple(QUERIES.texts[place] for place in order)
-    )
+    order = np.random.default_rng(1).permutation(list(QUERIES)).tolist()
+    shuffled = {query_id: QUERIES[query_id] for query_id in order}
     again = group_by_bucket(shuffled, collection=SMALL)
     published = Buckets.read(open_dataset(bucketed))
     labels = [str(label + 1) for label in published.labels.tolist()]
@@ -234,7 +233,7 @@ def test_buckets_depend_on_nothing_but_the_queries(bucketed: Path, tmp_path: Pat
     assert replay_topics(bucketed, SMALL, tmp_path / "again")[1] == []
     assert read_manifest(tmp_path / "again") == read_manifest(bucketed)
     with pytest.raises(DataError, match="hold 750 queries, and mini:500 749 others"):
-        smaller = QueryColumns(QUERIES.ids[1:], QUERIES.texts[1:])
+        smaller = dict(list(QUERIES.items())[1:])
         group_by_bucket(smaller, collection=SMALL, published=published)
 
 

@@ -37,6 +37,7 @@ from msshift_bench.search import bm25
 from msshift_bench.search.bm25 import Bm25
 from tests.conftest import Build, WriteFolder
 from tests.support.file_bytes import file_bytes
+from tests.support.tsv_files import write_tsv_folder
 
 MINI = open_collection("mini:300")
 OPTIONS = {"count": 5, "depth": 20, "seed": 1}
@@ -128,15 +129,7 @@ def test_the_datasets_library_reads_them(
 def test_same_bytes_whatever_the_order_and_the_threads(
     bare: Path, built: Path, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = {
-        "collection": [f"{p.doc_id}\t{p.text}" for p in MINI.passages()],
-        "queries": [f"{q.query_id}\t{q.text}" for q in MINI.queries],
-        "qrels": [f"{q.query_id}\t0\t{q.doc_id}\t{q.relevance}" for q in MINI.qrels],
-    }
-    (tmp_path / "shuffled").mkdir()
-    for name, lines in tables.items():
-        lines.sort(key=lambda line: hashlib.md5(line.encode()).digest())
-        (tmp_path / "shuffled" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    write_tsv_folder(tmp_path / "shuffled", MINI, shuffle=True)
     for threads in (1, 2):
         monkeypatch.setattr(
             "msshift_bench.plumbing.threads.thread_count", lambda threads=threads: threads
@@ -314,7 +307,7 @@ def test_ids_as_tsv_have_the_digest_of_the_split(built: Path, tmp_path: Path) ->
 def test_texts_as_tsv(built: Path, tmp_path: Path) -> None:
     out = tmp_path / "texts.tsv"
     data_triples.export_triples(built, "length-short-triples", out, texts=MINI)
-    queries, passages = dict(MINI.queries), dict(MINI.passages())
+    queries, passages = MINI.queries, dict(MINI.passages())
     expected = [
         (queries[t.query_id], passages[t.positive_id], passages[t.negative_id])
         for t in load_triples(built, "length-short-triples")

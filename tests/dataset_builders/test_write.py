@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -25,10 +25,10 @@ from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.dataset_builders.write import Amendment, hydrate_dataset
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError, UsageError
-from msshift_bench.records import Query
 from tests.conftest import Build
 from tests.support.file_bytes import file_bytes
 from tests.support.official_checkout import write_resttest
+from tests.support.tsv_files import qrel_lines, query_lines
 
 NAME = "mini:500"
 SHIFTS = ["topics", "wh-words", "length"]
@@ -45,21 +45,20 @@ def copy(ids_only: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(ids_only, tmp_path / "msshift"))
 
 
-def collection_with(folder: Path, queries: list[Query]) -> Collection:
+def collection_with(folder: Path, queries: Mapping[str, str]) -> Collection:
     """Write a collection with the judgements of MINI, for these queries."""
     folder.mkdir()
-    ids = {query.query_id for query in queries}
-    judged = [qrel for qrel in MINI.qrels if qrel.query_id in ids]
+    judged = {query_id: of for query_id, of in MINI.qrels.items() if query_id in queries}
     (folder / "collection.tsv").write_text("1\ta passage\n")
-    (folder / "queries.tsv").write_text("".join(f"{q.query_id}\t{q.text}\n" for q in queries))
-    (folder / "qrels.tsv").write_text("".join(f"{q.query_id}\t0\t{q.doc_id}\t1\n" for q in judged))
+    (folder / "queries.tsv").write_text("".join(query_lines(queries)))
+    (folder / "qrels.tsv").write_text("".join(qrel_lines(judged)))
     return open_collection(folder)
 
 
 def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(
     copy: Path, build_once: Build
 ) -> None:
-    query = MINI.queries.texts[0].encode()
+    query = next(iter(MINI.queries.values())).encode()
     assert not any(query in data for data in file_bytes(copy).values())
     assert {row.text for row in load_dataset(copy, "topics-C2", split="test")} == {""}
     assert verify_dataset(copy)[1] == []
@@ -104,11 +103,11 @@ def test_another_process_may_put_the_texts_back_first(
 
 def test_missing_queries_are_counted_and_named(copy: Path, tmp_path: Path) -> None:
     before = file_bytes(copy)
-    queries = sorted(MINI.queries)
-    smaller = collection_with(tmp_path / "smaller", queries[7:])
+    queries = sorted(MINI.queries.items())
+    smaller = collection_with(tmp_path / "smaller", dict(queries[7:]))
     with pytest.raises(DataError) as caught:
         hydrate_dataset(copy, smaller)
-    first = ", ".join(query.query_id for query in queries[:5])
+    first = ", ".join(query_id for query_id, _ in queries[:5])
     assert f"7 of the {len(queries)} queries of {copy} are not in smaller" in str(caught.value)
     assert str(caught.value).endswith(f"{first}, ...")
     assert file_bytes(copy) == before
@@ -121,7 +120,7 @@ def test_other_texts_are_refused_split_by_split(
 ) -> None:
     before = file_bytes(copy)
     changed = load_dataset(copy, "length-short", split="test")[0].query_id
-    queries = [Query(i, t + "?" * (i == changed)) for i, t in MINI.queries]
+    queries = {**MINI.queries, changed: f"{MINI.queries[changed]}?"}
     other = collection_with(tmp_path / "other", queries)
     with pytest.raises(DataError, match="it was built from raw texts of mini:500") as caught:
         hydrate_dataset(copy, other)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
 from msshift_bench.errors import UsageError
 from tests.support.tiny_encoder import make_tiny_encoder
@@ -19,7 +18,7 @@ from tests.support.tiny_encoder import make_tiny_encoder
 pytestmark = pytest.mark.neural
 
 LENGTH = 24
-QUERIES = QueryColumns(("1", "2"), ("what is it", "who is it"))
+QUERIES = {"1": "what is it", "2": "who is it"}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     folder = tmp_path_factory.mktemp("models")
-    make_tiny_encoder(folder / "bert", QUERIES.texts, length=LENGTH, layers=1, hidden=16)
+    make_tiny_encoder(folder / "bert", QUERIES.values(), length=LENGTH, layers=1, hidden=16)
     for similarity in ("cosine", "dot"):
         parts = [Transformer(str(folder / "bert"), max_seq_length=LENGTH), Pooling(16, "mean")]
         model = SentenceTransformer(modules=parts, device="cpu", similarity_fn_name=similarity)
@@ -137,7 +136,7 @@ def test_models_that_differ_in_a_part_behind_the_transformer_are_different_encod
         model.save_pretrained(str(folder), create_model_card=False)
         spec = EncoderSpec(str(folder), pooling=OWN)
         found.append(embed_queries(QUERIES, spec, cache=tmp_path / "cache"))
-        own = model.encode_query(list(QUERIES.texts), show_progress_bar=False)
+        own = model.encode_query(list(QUERIES.values()), show_progress_bar=False)
         np.testing.assert_allclose(found[-1].vectors, own, atol=1e-5)
     assert found[0].facts["encoder_sha256"] != found[1].facts["encoder_sha256"]
 

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import embeddings
 from msshift_bench.encoders import models as encoders
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries, embedding_digest
@@ -34,19 +33,14 @@ from tests.support.tiny_encoder import make_tiny_encoder
 LENGTH = 24
 
 
-def queries_of(rows: Iterable[tuple[str, str]]) -> QueryColumns:
-    ids, texts = zip(*rows, strict=True)
-    return QueryColumns(ids, texts)
-
-
-MINI = queries_of(mini.queries(200))
+MINI = dict(mini.queries(200))
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a BERT that knows nothing, but is cut from texts like MINI's."""
     folder = tmp_path_factory.mktemp("encoders") / "tiny"
-    make_tiny_encoder(folder, MINI.texts, length=LENGTH)
+    make_tiny_encoder(folder, MINI.values(), length=LENGTH)
     return folder
 
 
@@ -80,8 +74,8 @@ def test_vectors_are_those_of_the_model(spec: EncoderSpec, pooling: str, tmp_pat
 
     embedded = embed_queries(MINI, dataclasses.replace(spec, pooling=pooling), cache=tmp_path)
     assert embedded.vectors.dtype == np.float32
-    assert embedded.query_ids == tuple(sorted(MINI.ids))
-    text_of = dict(MINI)
+    assert embedded.query_ids == tuple(sorted(MINI))
+    text_of = MINI
     tokenizer = AutoTokenizer.from_pretrained(spec.name)
     model = AutoModel.from_pretrained(spec.name, add_pooling_layer=False).eval()
     for query_id, vector in list(zip(embedded.query_ids, embedded.vectors, strict=True))[::29]:
@@ -99,14 +93,14 @@ def test_neither_order_nor_company_changes_a_vector(
     spec: EncoderSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = embed_queries(MINI, spec, cache=tmp_path / "whole")
-    rows = list(MINI)
+    rows = list(MINI.items())
     random.Random(3).shuffle(rows)
     monkeypatch.setattr(embeddings, "_BLOCK", 50)
-    shuffled = embed_queries(queries_of(rows), spec, cache=tmp_path / "shuffled")
+    shuffled = embed_queries(dict(rows), spec, cache=tmp_path / "shuffled")
     assert shuffled.sha256 == whole.sha256 == embedding_digest(whole.query_ids, whole.vectors)
     assert shuffled.facts == whole.facts
 
-    some = embed_queries(queries_of(rows[:97]), spec, cache=tmp_path / "some")
+    some = embed_queries(dict(rows[:97]), spec, cache=tmp_path / "some")
     assert rows_by_id(some).items() < rows_by_id(whole).items()
 
 
@@ -124,12 +118,11 @@ def test_the_number_of_threads_changes_no_bit(spec: EncoderSpec, tmp_path: Path)
         torch.set_num_threads(threads)
     script = (
         "import sys; from pathlib import Path; "
-        "from msshift_bench import mini; from msshift_bench.data import QueryColumns; "
+        "from msshift_bench import mini; "
         "from msshift_bench.encoders.embeddings import embed_queries; "
         "from msshift_bench.encoders.models import EncoderSpec; "
-        "ids, texts = zip(*mini.queries(200)); "
         "spec = EncoderSpec(sys.argv[1], max_length=24); "
-        "print(embed_queries(QueryColumns(ids, texts), spec, cache=Path(sys.argv[2])).sha256)"
+        "print(embed_queries(dict(mini.queries(200)), spec, cache=Path(sys.argv[2])).sha256)"
     )
     given = ["-c", spec.name, str(tmp_path / "process")]
     process = run_forked(script, given, tmp_path, os.environ, NEURAL)
@@ -140,7 +133,7 @@ def test_the_number_of_threads_changes_no_bit(spec: EncoderSpec, tmp_path: Path)
 @pytest.mark.neural
 def test_equal_texts_are_embedded_once(spec: EncoderSpec, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    queries = QueryColumns(("3", "1", "2"), ("how old", "who", "how old"))
+    queries = {"3": "how old", "1": "who", "2": "how old"}
     embedded = embed_queries(
         queries, spec, cache=tmp_path, progress=lambda *event: seen.append(event)
     )
@@ -155,7 +148,7 @@ def test_equal_texts_are_embedded_once(spec: EncoderSpec, tmp_path: Path) -> Non
 @pytest.mark.neural
 def test_texts_longer_than_the_limit_are_cut(spec: EncoderSpec, tmp_path: Path) -> None:
     short = dataclasses.replace(spec, max_length=6)
-    queries = QueryColumns(("1", "2"), ("how old is it and why", "how old is it but who"))
+    queries = {"1": "how old is it and why", "2": "how old is it but who"}
     embedded = embed_queries(queries, short, cache=tmp_path)
     assert embedded.vectors[0].tobytes() == embedded.vectors[1].tobytes()
     longer = embed_queries(queries, spec, cache=tmp_path)
@@ -170,13 +163,13 @@ def test_a_complete_cache_needs_no_model(
     (folder,) = tmp_path.iterdir()
     assert sorted(path.name for path in folder.iterdir()) == ["digest.json", "vectors.npy"]
     no_model()
-    again = embed_queries(queries_of(reversed(list(MINI))), spec, cache=tmp_path)
+    again = embed_queries(dict(reversed(MINI.items())), spec, cache=tmp_path)
     assert (again.sha256, again.facts) == (first.sha256, first.facts)
     for option in ({"pooling": "mean"}, {"max_length": 20}):
         with pytest.raises(AssertionError, match="a model was loaded"):
             embed_queries(MINI, dataclasses.replace(spec, **option), cache=tmp_path)
     with pytest.raises(AssertionError, match="a model was loaded"):
-        embed_queries(queries_of(list(MINI)[1:]), spec, cache=tmp_path)
+        embed_queries(dict(list(MINI.items())[1:]), spec, cache=tmp_path)
 
 
 @pytest.mark.neural
@@ -266,16 +259,14 @@ def test_queries_that_an_encoder_cannot_embed(
     monkeypatch.setattr(embeddings, "find_encoder", lambda _: source)
     monkeypatch.setattr(embeddings, "load_encoder", lambda *_: encoder)
     with pytest.raises(DataError, match=message):
-        embed_queries(
-            QueryColumns(("1", "2"), ("why", "how")), EncoderSpec("terrible"), cache=tmp_path
-        )
+        embed_queries({"1": "why", "2": "how"}, EncoderSpec("terrible"), cache=tmp_path)
 
 
 def test_terms_need_no_model(tmp_path: Path, no_model: Callable[[], None]) -> None:
     no_model()
     embedded = embed_queries(MINI, EncoderSpec("terms"), cache=tmp_path)
-    texts = sorted(set(MINI.texts))
-    expected = term_vectors(texts)[[texts.index(dict(MINI)[query]) for query in embedded.query_ids]]
+    texts = sorted(set(MINI.values()))
+    expected = term_vectors(texts)[[texts.index(MINI[query]) for query in embedded.query_ids]]
     assert embedded.vectors.tobytes() == expected.tobytes()
     assert embedded.facts["encoder"] == "terms"
     assert "libraries" not in embedded.facts
@@ -305,7 +296,7 @@ def test_options_are_checked(options: dict[str, Any], message: str) -> None:
 
 def test_no_queries_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no queries to embed"):
-        embed_queries(QueryColumns((), ()), EncoderSpec("terms"), cache=tmp_path)
+        embed_queries({}, EncoderSpec("terms"), cache=tmp_path)
 
 
 @pytest.mark.neural

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.data import QueryColumns
 from msshift_bench.errors import DataError, MsShiftError
 from tests.support.tiny_models import KINDS, save_tiny_models
 
@@ -59,7 +58,7 @@ def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
 
     recipe = load_recipe(MonoBert, "monobert", "mini")
-    query = QueryColumns(("1",), ("what is it",))
+    query = {"1": "what is it"}
     found: dict[str, tuple[str, Callable[[Path], Any]]] = {
         f"model of {kind}": (f"my-{kind}", neural_systems()[kind].load_model) for kind in KINDS
     }

@@ -118,7 +118,7 @@ def test_negatives_are_the_same(engine: Engine, tmp_path: Path) -> None:
 @pytest.mark.neural
 def test_embeddings_are_the_same(engine: Engine, tmp_path: Path) -> None:
     queries = open_collection(f"mini:{SIZE}").queries
-    make_tiny_encoder(tmp_path / "tiny", queries.texts, length=24)
+    make_tiny_encoder(tmp_path / "tiny", queries.values(), length=24)
     spec = EncoderSpec(str(tmp_path / "tiny"), max_length=24)
     expected = embed_queries(queries, spec, cache=tmp_path / "here")
     with using_engine(engine):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -16,27 +15,12 @@ from msshift_bench.data.verification import verify_dataset
 from tests.conftest import Command
 from tests.support.file_bytes import file_bytes
 from tests.support.forking import COMMAND, PRELOADED, Forked
-
-
-def write_mini(folder: Path, *, reverse: bool = False) -> Path:
-    """Write the mini collection as TSV files, lines in order or shuffled by a keyed hash."""
-    collection = open_collection("mini:500")
-    folder.mkdir(parents=True)
-    tables = {
-        "collection": [f"{p.doc_id}\t{p.text}" for p in collection.passages()],
-        "queries": [f"{q.query_id}\t{q.text}" for q in collection.queries],
-        "qrels": [f"{q.query_id}\t0\t{q.doc_id}\t{q.relevance}" for q in collection.qrels],
-    }
-    for name, lines in tables.items():
-        if reverse:
-            lines.sort(key=lambda line: hashlib.md5(line.encode()).digest())
-        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    return folder
+from tests.support.tsv_files import write_tsv_folder
 
 
 def test_same_bytes_whatever_the_surroundings(script: Command, tmp_path: Path) -> None:
-    write_mini(tmp_path / "a" / "toy")
-    write_mini(tmp_path / "b" / "toy", reverse=True)
+    write_tsv_folder(tmp_path / "a" / "toy", open_collection("mini:500"))
+    write_tsv_folder(tmp_path / "b" / "toy", open_collection("mini:500"), shuffle=True)
     surroundings = [
         ("a", "1", {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C"}),
         ("b", "3", {"PYTHONHASHSEED": "77", "TZ": "Pacific/Apia", "LC_ALL": "C.UTF-8"}),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import embeddings
 from msshift_bench.encoders.embeddings import embed_queries
 from msshift_bench.encoders.models import EncoderSpec
@@ -21,9 +20,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.neural]
 def work(encoder: str, cache: Path, events: Connection) -> None:
     """Embed in a process of its own, in many small blocks; tell of every event."""
     embeddings._BLOCK = 64
-    ids, texts = zip(*mini.queries(400), strict=True)
     embedded = embed_queries(
-        QueryColumns(ids, texts),
+        dict(mini.queries(400)),
         EncoderSpec(encoder, max_length=24),
         cache=cache,
         progress=lambda *event: events.send(event),

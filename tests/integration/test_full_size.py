@@ -57,7 +57,7 @@ def test_the_collection_can_be_read_and_is_always_the_same(tmp_path: Path) -> No
     lengths = [len(text.split()) for text in texts.values()]
     assert len(texts) == 300
     assert np.mean(lengths) == pytest.approx(56, abs=3)
-    relevant = collection.qrels.relevant()
+    relevant = collection.relevant
     assert len(relevant) == 60
     test = (tmp_path / "once" / "test" / "queries.tsv").read_text().splitlines()
     assert len(test) == 7

@@ -17,6 +17,7 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Result
 from msshift_bench.plumbing import Progress, silent
+from msshift_bench.records import Query
 from tests.support.file_bytes import file_bytes
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
@@ -30,8 +31,8 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("experiment")
     (folder / "knrm.toml").write_text(tiny_recipe("knrm", checkpoint_every=2, batch_size=4))
     collection = open_collection(COLLECTION)
-    graded = collection.qrels.graded()
-    queries = [query for query in collection.queries if graded.get(query.query_id)]
+    graded = collection.relevant
+    queries = [Query(*query) for query in collection.queries.items() if query[0] in graded]
     tests, leaks = queries[:8], queries[8:10]
     (folder / "test").mkdir()
     (folder / "test" / "queries.tsv").write_text(

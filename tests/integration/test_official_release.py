@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data import QueryColumns
 from msshift_bench.dataset_builders.groups import WH_WORDS, group_by_length, matching_groups
 from msshift_bench.errors import FindingLog
 from msshift_bench.plumbing.reading import tsv_rows
@@ -55,7 +54,7 @@ def test_the_official_sets_share_queries(official: Official) -> None:
 def test_the_length_rule_agrees_on_every_official_query(official: Official) -> None:
     short, long = official("short"), official("long")
     both = {**short, **long}
-    grouping = group_by_length(QueryColumns(tuple(both), tuple(both.values())))
+    grouping = group_by_length(both)
     assert grouping.parameters == {"cut": 6}
     agreeing = sum(grouping.labels[query_id] == "short" for query_id in short)
     agreeing += sum(grouping.labels[query_id] == "long" for query_id in long)

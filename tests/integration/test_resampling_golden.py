@@ -15,6 +15,7 @@ from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.runs import read_qrels
 from msshift_bench.similarity import count_overlap
 from tests.support.board_digests import data_digest
+from tests.support.tsv_files import qrel_lines
 
 pytestmark = [pytest.mark.realdata, pytest.mark.slow]
 
@@ -103,7 +104,7 @@ def test_restrain_on_the_pool(real_data: Path, pool: Collection, tmp_path: Path)
         build_dataset(pool, ["restrain"], tmp_path / "x", options=options)
     tested = {one.query_id for folder in folders for one in read_qrels(folder / "qrels.tsv")}
     left_out = dev_small(real_data) | tested
-    lines = [f"{q} 0 {d} {r}\n" for q, d, r in pool.qrels if q not in left_out]
+    lines = qrel_lines({q: judged for q, judged in pool.qrels.items() if q not in left_out})
     (tmp_path / "train.tsv").write_text("".join(lines))
     own = open_collection(real_data / "msmarco-pool", qrels=tmp_path / "train.tsv")
     manifest = build_dataset(own, ["restrain"], tmp_path / "x", options=options)

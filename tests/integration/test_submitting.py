@@ -360,11 +360,13 @@ def test_a_submission_on_restrain_reaches_its_board(
     tmp_path: Path, board_takes: Callable[[Mapping[str, tuple[str, ...]]], None]
 ) -> None:
     shift, collection = "restrain-20", open_collection("mini:300")
-    tested, relevant = list(collection.queries)[:6], collection.qrels.relevant()
+    tested, relevant = dict(list(collection.queries.items())[:6]), collection.relevant
     folder = tmp_path / "dl"
     folder.mkdir()
-    (folder / "queries.tsv").write_text("".join(f"t{one.query_id}\t{one.text}\n" for one in tested))
-    lines = [f"t{one.query_id} 0 {doc_id} 1\n" for one in tested for doc_id in relevant[one[0]]]
+    (folder / "queries.tsv").write_text(
+        "".join(f"t{one}\t{text}\n" for one, text in tested.items())
+    )
+    lines = [f"t{one} 0 {doc_id} 1\n" for one in tested for doc_id in relevant[one]]
     (folder / "qrels.tsv").write_text("".join(lines))
     options = {"restrain": {"test_sets": [folder], "sizes": [20]}}
     build_dataset(collection, ["restrain"], tmp_path / "msshift", options=options)

@@ -9,6 +9,7 @@ import pytest
 
 from msshift_bench.data.collection import open_collection
 from tests.conftest import Build, Command, WriteFolder
+from tests.support.tsv_files import qrel_lines
 
 
 @pytest.fixture
@@ -35,8 +36,8 @@ def test_texts_that_have_changed_are_found(
     source = open_collection("mini:500")
     changed = tsv_folder(
         "changed",
-        queries="".join(f"{q.query_id}\t{q.text[::-1]}\n" for q in source.queries),
-        qrels="".join(f"{q.query_id} 0 {q.doc_id} {q.relevance}\n" for q in source.qrels),
+        queries="".join(f"{i}\t{text[::-1]}\n" for i, text in source.queries.items()),
+        qrels="".join(qrel_lines(source.qrels)),
     )
     done = msshift("verify", "--topics", "embed", "--collection", changed)
     assert done.returncode == 1

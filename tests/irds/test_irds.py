@@ -306,8 +306,8 @@ def test_topics_and_sizes_are_described_by_what_the_build_found(tmp_path: Path) 
     assert f"the test queries of C2 ({terms})" in described("topics/C2/test")
 
     collection = open_collection("mini:300")
-    relevant = collection.qrels.relevant()
-    tested = [query for query in collection.queries if query.query_id in relevant][:6]
+    relevant = collection.relevant
+    tested = [query for query in collection.queries.items() if query[0] in relevant][:6]
     (tmp_path / "dl").mkdir()
     for name, lines in (
         ("queries", [f"t{query_id}\t{text}\n" for query_id, text in tested]),

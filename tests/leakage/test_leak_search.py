@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from benchmarks.leakage_tiers import tables
 from benchmarks.support.planted_leaks import KINDS
 from msshift_bench import find_leakage, plumbing
-from msshift_bench.data import QueryColumns
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.errors import DataError
 from msshift_bench.leakage import (
@@ -289,7 +288,7 @@ def test_near_duplicates_are_those_of_brute_force(
     make_tiny_encoder(folder, every, length=64, layers=1, hidden=16)
     distinct = tuple(sorted(set(every)))
     spec = EncoderSpec(str(folder), pooling="mean")
-    vectors = unit_rows(embed_queries(QueryColumns(distinct, distinct), spec).vectors)
+    vectors = unit_rows(embed_queries({text: text for text in distinct}, spec).vectors)
     row_of = {text: row for row, text in enumerate(distinct)}
     expected = {
         (test_id, train_id): float(vectors[row_of[test]] @ vectors[row_of[train]])

@@ -83,7 +83,7 @@ def test_scores_are_the_published_formula() -> None:
 @pytest.mark.slow
 def test_the_known_figures_on_real_passages(real_data: Path) -> None:
     collection = open_collection(real_data / "msmarco-pool")
-    relevant = collection.qrels.relevant()
+    relevant = collection.relevant
     index = Bm25(collection.passages())
     for group, expected in (("short", 0.734), ("long", 0.708)):
         file = real_data / "ms-marco-shift" / "EVAL" / "queries" / f"queries_{group}.tsv"

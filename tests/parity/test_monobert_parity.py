@@ -39,8 +39,8 @@ def test_the_order_is_that_of_the_scores(
     monkeypatch.setattr("msshift_bench.baselines.rerankers.reranker._PAIRS", 25)
     model, _ = small_model(SYSTEM)
     collection = open_collection("mini:60")
-    queries = [*list(collection.queries)[:7], SimpleNamespace(query_id="none", text="zzzz")]
-    rows = tuple(Row.judged(query.query_id, query.text, "short", {}) for query in queries)
+    queries = [*list(collection.queries.items())[:7], ("none", "zzzz")]
+    rows = tuple(Row.judged(*query, "short", {}) for query in queries)
     run = bare_run(collection, tmp_path, queries=rows)
     texts = {passage.doc_id: passage.text for passage in collection.passages()}
     bm25 = Bm25(collection.passages())

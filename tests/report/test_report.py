@@ -307,9 +307,8 @@ def test_a_system_that_lacks_a_run_file_is_drawn_as_far_as_it_goes(
 
 def test_training_sets_of_two_sizes_are_groups(tmp_path: Path, golden: Golden) -> None:
     mini = open_collection(COLLECTION)
-    tested = {f"t{query_id}": text for query_id, text in list(mini.queries)[::40]}
-    judged = {f"t{qrel.query_id}": qrel.doc_id for qrel in mini.qrels}
-    judged = {query_id: judged[query_id] for query_id in tested}
+    tested = {f"t{query_id}": text for query_id, text in list(mini.queries.items())[::40]}
+    judged = {query_id: list(mini.qrels[query_id[1:]])[-1] for query_id in tested}
     write_test_set(tmp_path / "tested", tested, judged)
     options = {"restrain": {"test_sets": [tmp_path / "tested"], "sizes": [20, 60]}}
     build_dataset(mini, ["restrain"], tmp_path / "data", options=options)

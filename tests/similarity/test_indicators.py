@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from msshift_bench import mini
 from msshift_bench.arrays import Vectors
-from msshift_bench.data import QueryColumns, open_dataset
+from msshift_bench.data import open_dataset
 from msshift_bench.dataset_builders.build import import_official
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import (
     INDICATORS,
+    QueryColumns,
     TextVectors,
     group_similarity,
     query_similarity,

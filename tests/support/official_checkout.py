@@ -10,6 +10,7 @@ from typing import Any
 from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.groups import matching_groups
 from msshift_bench.dataset_builders.release import LENGTH_CUT, TRAINING_COLUMNS
+from msshift_bench.records import Query
 
 __all__ = ["training_file", "write_checkout", "write_mini_checkout", "write_resttest"]
 
@@ -84,8 +85,8 @@ def write_mini_checkout(
         tested: test queries of each group; no query is in two test sets.
         trained_share: the share of the other queries that is trained on, 0 to 1.
     """
-    relevant = collection.qrels.relevant()
-    usable = [query for query in collection.queries if query.query_id in relevant]
+    relevant = collection.relevant
+    usable = [Query(*query) for query in collection.queries.items() if query[0] in relevant]
     labelled = [(query, _labels(place, query.text)) for place, query in enumerate(usable)]
     taken: set[str] = set()
     sets = {}
