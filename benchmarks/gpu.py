@@ -22,14 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.baselines_overhead import COLLECTION, triples_of
 from benchmarks.support.zipf_collection import Generated
+from benchmarks.training import COLLECTION, triples_of
 from msshift_bench.baselines.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe import RandomEncoder
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.baselines.trainer import train
 from msshift_bench.data import open_collection
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.plumbing import batches, silent
 
 SYSTEMS = ("bi-encoder", "splade", "colbert", "monobert")
@@ -112,6 +113,7 @@ def row_of(name: str, scale: Scale, device: str, folder: Path) -> list[str]:
     texts = [passage.text for passage in open_collection(COLLECTION).passages()]
     length = recipe.query_length + recipe.passage_length
     make_random_encoder(folder / "bert", recipe.random, texts, length=length, seed=0)
+    build_dataset(open_collection(COLLECTION), ["length"], folder / "msshift")
     triples = triples_of(folder, recipe)
     model = recipe.new_model(folder / "bert").to(device)
     peak_gb(device)

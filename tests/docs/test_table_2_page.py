@@ -12,7 +12,7 @@ from msshift_bench.baselines.estimates import EncoderShape, Estimate
 from msshift_bench.baselines.finding import neural_systems
 from msshift_bench.baselines.recipe_files import load_recipe
 from msshift_bench.shifts import SHIFTS
-from scripts.experiments.orders import PAPER_NAME
+from scripts.experiments.tables import PAPER_NAME
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "table-2.md").read_text(encoding="utf-8")
