@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import msshift_bench
-from benchmarks.support.fault_table import FAULTS, Trial, inflict, trial
-from benchmarks.support.faults_of_processes import kill_at_call
+from benchmarks.support.fault_table import FAULTS, Trial, inflict, kill_at_call, trial
 from benchmarks.support.laboratory import Laboratory
 from benchmarks.support.outcomes import ENDED
 from benchmarks.support.scenarios import SCENARIOS

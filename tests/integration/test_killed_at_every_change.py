@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.faults_of_processes import kill_at_call
+from benchmarks.support.fault_table import kill_at_call
 from benchmarks.support.laboratory import Laboratory, is_outside
 from benchmarks.support.scenarios import SCENARIOS
 
