@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import runpy
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from benchmarks import building, scoring, searching, training, vectors
 from benchmarks.runner import act_as_child, run_case
@@ -21,11 +20,17 @@ CASES = {
 }
 """Name -> case. Those whose names begin with the same word are parts of one benchmark."""
 
-SCRIPTS = (
-    "coverage_simulation", "damaged_streams", "faults", "full", "gpu", "leaderboard_page",
-    "leakage_tiers", "link_simulation", "star_simulation",
-)  # fmt: skip
-"""Benchmarks of another kind, each with a module of its own."""
+SCRIPTS = {
+    "faults": "tests.killed.faults",
+    **{
+        name: f"benchmarks.{name}"
+        for name in (
+            "coverage_simulation", "damaged_streams", "full", "gpu", "leaderboard_page",
+            "leakage_tiers", "link_simulation", "star_simulation",
+        )
+    },
+}  # fmt: skip
+"""Benchmarks of another kind -> their modules. Faults are a harness of the tests."""
 
 
 def usage() -> str:
@@ -48,8 +53,7 @@ def main(arguments: Sequence[str]) -> None:
         name, label, sizes = rest
         act_as_child(CASES[name], label, argparse.Namespace(**json.loads(sizes)))
     elif first in SCRIPTS:
-        sys.argv = [f"scripts/bench {first}", *rest]
-        runpy.run_path(str(Path(__file__).with_name(f"{first}.py")), run_name="__main__")
+        os.execv(sys.executable, [sys.executable, "-m", SCRIPTS[first], *rest])
     elif rest and f"{first} {rest[0]}" in CASES:
         name = f"{first} {rest[0]}"
         run_case(name, CASES[name], rest[1:])

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench.analysis import (
     ALL_GROUPS,
     MEAN_OF_SYSTEMS,
@@ -28,6 +27,7 @@ from msshift_bench.evaluation import Result, Settings, evaluate_run_sets
 from msshift_bench.similarity import GroupSimilarity, group_similarity, set_similarity
 from msshift_bench.stats import UNTESTED, Estimate, Figure, Figures, rel_loss
 from tests.conftest import Build
+from tests.support.fabricated import write_runs
 
 GROUPS = ("wha", "how", "who")
 RR = Settings(measures=("RR@10",))

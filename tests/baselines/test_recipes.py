@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.colbert import ColBert, ColBertSearch
 from msshift_bench.baselines.finding import neural_systems
@@ -29,6 +28,7 @@ from msshift_bench.baselines.recipe_files import (
 )
 from msshift_bench.baselines.splade import Splade
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from tests.support.tiny_recipes import tiny_recipe
 
 Write = Callable[..., Path]
 

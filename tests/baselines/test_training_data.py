@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from benchmarks.support.bare_runs import bare_run
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.lessons import Lesson, Teacher
 from msshift_bench.baselines.mining import training_material
@@ -30,6 +29,7 @@ from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.search import PassageIds
 from msshift_bench.shifts import get_shift
+from tests.support.tiny_recipes import tiny_recipe
 
 MINI = open_collection("mini:300")
 CONFIG = "length-short-triples"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench import irds
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
@@ -23,6 +22,7 @@ from msshift_bench.errors import IntegrityError, UsageError
 from msshift_bench.evaluation import Settings, data_notes, losses_of
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import REPOSITORY, Build, Command
+from tests.support.fabricated import write_runs
 
 pytestmark = pytest.mark.slow
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.support.synthetic_entries import scored_report
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import DataError, RunError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Settings, losses_of, parse_measure
 from msshift_bench.stats import Figures, average
 from tests.support.made_scores import losses, made_scores, sides
+from tests.support.synthetic_entries import scored_report
 from tests.support.tiny_run_sets import evaluate, score, write_ranks
 
 DENSE = {

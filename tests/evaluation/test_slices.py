@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import CollectionError, DataError, UnknownNameError
 from msshift_bench.evaluation import Settings, evaluate_run_sets, read_labels, slice_scores
 from msshift_bench.runs import read_run, write_run
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
+from tests.support.fabricated import write_runs
 from tests.support.made_scores import made_scores
 
 

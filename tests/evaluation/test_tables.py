@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.support.synthetic_entries import scored_report
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import (
     Result,
@@ -23,6 +22,7 @@ from msshift_bench.evaluation import (
 from msshift_bench.output import RENDERERS, Table, to_markdown
 from tests.conftest import REPOSITORY
 from tests.support.made_scores import made_scores
+from tests.support.synthetic_entries import scored_report
 from tests.support.tiny_run_sets import evaluate, write_ranks
 
 to_latex = RENDERERS["latex"]

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.shift_data import ShiftData
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import read_run, sidecar
+from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 

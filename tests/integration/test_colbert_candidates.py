@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.approximate import recall_of
 from msshift_bench.baselines.block_search import search_blocks
 from msshift_bench.baselines.colbert import ColBert, ColBertSearch
@@ -25,6 +24,7 @@ from msshift_bench.search.ranking import PassageIds
 from tests.conftest import Command
 from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
+from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 

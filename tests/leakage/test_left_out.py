@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_run, write_runs
 from msshift_bench.data import load_dataset, open_dataset
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import (
@@ -19,6 +18,7 @@ from msshift_bench.evaluation import (
 )
 from msshift_bench.leakage import FoundLeakage, LeakedPair, read_left_out
 from tests.conftest import Build, Command
+from tests.support.fabricated import write_run, write_runs
 
 KEPT, DIFFERENCE = "not leaked", "all minus not leaked"
 

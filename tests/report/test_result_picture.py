@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.synthetic_entries import DATA, scored_report
 from msshift_bench.errors import MissingExtraError, UnknownNameError
 from msshift_bench.evaluation import Result, Settings, losses_of, parse_measure
 from msshift_bench.output import pictures
 from msshift_bench.report import draw_result
 from tests.conftest import Command
+from tests.support.synthetic_entries import DATA, scored_report
 
 pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.slow

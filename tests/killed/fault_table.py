@@ -19,12 +19,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.circumstances import Circumstances, can_cut_network
 from benchmarks.support.damage import flip_at
-from benchmarks.support.laboratory import Laboratory
-from benchmarks.support.outcomes import Outcome, is_cache, judge
-from benchmarks.support.scenarios import SCENARIOS
-from benchmarks.support.small_disk import can_mount, filled, small_disk
+from tests.killed.circumstances import Circumstances, can_cut_network
+from tests.killed.laboratory import Laboratory
+from tests.killed.outcomes import Outcome, is_cache, judge
+from tests.killed.scenarios import SCENARIOS
+from tests.killed.small_disk import can_mount, filled, small_disk
 
 __all__ = ["FAULTS", "Fault", "Trial", "inflict", "kill_at_call", "trial"]
 
