@@ -120,10 +120,6 @@ def kmeans_of_faiss(folder: Path, _: Sizes, clock: Clock) -> dict[str, str]:
     return {"inertia": f"{distances.sum(dtype=np.float64):.4g}"}
 
 
-def nothing(_: Path, __: Sizes) -> None:
-    """Prepare nothing: the programs draw what they need."""
-
-
 def select(_: Path, __: Sizes, clock: Clock, *, kind: str) -> None:
     """Select 5 of 100 centroids, of a kind that bounds find easy or hard."""
     from msshift_bench.dataset_builders.clustering import select_farthest
@@ -334,7 +330,7 @@ CASES = {
     ),
     "build selection": Case(
         "The exact selection of the five clusters that lie farthest apart, of 100.",
-        nothing,
+        None,
         {
             "Gaussian centroids": partial(select, kind="Gaussian"),
             "clustered centroids": partial(select, kind="clustered"),
@@ -364,7 +360,7 @@ CASES = {
     ),
     "build negatives": Case(
         f"Mining {NEGATIVES} negatives a query among BM25's first {DEPTH}, indexing included.",
-        nothing,
+        None,
         {"msshift triples": mine, "bm25s and random choice": mine_with_bm25s},
         {"passages": 1_000_000, "queries": 100_000, "peer_queries": 5_000},
         targets={"msshift triples": "120 s"},

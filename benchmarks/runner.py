@@ -55,7 +55,8 @@ class Case:
 
     Attributes:
         about: what is measured, for ``--help``.
-        setup: writes what the programs read into an empty folder; it is not timed.
+        setup: writes what the programs read into an empty folder; it is not timed. `None` if they
+            draw what they need.
         programs: label of a row -> program. The first one is ours: the others are compared with it.
         sizes: option -> default.
         targets: label -> what is aimed at.
@@ -67,7 +68,7 @@ class Case:
     """
 
     about: str
-    setup: Callable[[Path, Sizes], None]
+    setup: Callable[[Path, Sizes], None] | None
     programs: Mapping[str, Program]
     sizes: Mapping[str, int | float | str]
     targets: Mapping[str, str] = field(default_factory=dict)
@@ -156,6 +157,7 @@ def act_as_child(case: Case, label: str, sizes: Sizes) -> None:
     """Be one program of a case, in the working directory; print what was timed, as JSON."""
     clock, folder, facts = Clock(), Path.cwd(), {}
     if label == SETUP:
+        assert case.setup
         case.setup(folder, sizes)
     else:
         program = case.programs[label]
@@ -200,7 +202,8 @@ def run_case(name: str, case: Case, arguments: Sequence[str]) -> None:
         folder = (given.folder or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         # A process is said to have needed at least what the one that started it had: stay small.
-        run_program(name, case, SETUP, folder, sizes)
+        if case.setup:
+            run_program(name, case, SETUP, folder, sizes)
         said = ", ".join(f"{option} {value}" for option, value in vars(sizes).items())
         print(f"{said}; {os.cpu_count()} cores; fastest of {given.repeats}\n", flush=True)
         rows: dict[str, Row] = {}

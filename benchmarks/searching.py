@@ -6,6 +6,7 @@ import json
 import resource
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,10 +120,6 @@ def same_scores(folder: Path, peer: str, _: Mapping[str, Row]) -> Iterator[str]:
     if all(file.exists() for file in files):
         equal = np.array_equal(*map(np.load, files))
         yield f"the same scores in every ranking: {'yes' if equal else 'NO'}"
-
-
-def nothing(_: Path, __: Sizes) -> None:
-    """Prepare nothing: the programs draw what they need."""
 
 
 def draw_terms(rng: np.random.Generator, rows: int, terms: int) -> Any:
@@ -246,11 +243,6 @@ def search_blocks(
     return each(clock, sizes.queries)
 
 
-def search_exactly(folder: Path, sizes: Sizes, clock: Clock) -> dict[str, str]:
-    """Search the vectors before they were rounded."""
-    return search_blocks(folder, sizes, clock, is_exact=True)
-
-
 def search_with_faiss(folder: Path, sizes: Sizes, clock: Clock) -> dict[str, str]:
     """Search the rounded vectors by faiss' flat index, in memory, in 32 bits."""
     import faiss
@@ -321,7 +313,7 @@ CASES = {
     "search splade": Case(
         f"SPLADE's blocks of {BLOCK:,} passages by our search and by products of sparse matrices; "
         "--passages 8841823 is MS MARCO's size.",
-        nothing,
+        None,
         {"msshift": splade_of_msshift, "product of sparse matrices": splade_of_scipy},
         {"passages": 100_000, "queries": 256},
         environment=ONE_THREAD,
@@ -334,7 +326,7 @@ CASES = {
             "msshift, 16 bits from disk": search_blocks,
             "faiss, 32 bits in memory": search_with_faiss,
             "the matrix product alone": multiply,
-            "msshift, before rounding": search_exactly,
+            "msshift, before rounding": partial(search_blocks, is_exact=True),
         },
         {"passages": 250_000, "queries": 2_000},
         environment=ONE_THREAD,

@@ -144,13 +144,22 @@ def write_material(folder: Path, sizes: Sizes) -> None:
 
 def triples_of(folder: Path, recipe: Any) -> Any:
     """Return the triples of one held-out group of the generated collection."""
-    from benchmarks.support.bare_runs import bare_run
     from msshift_bench import load_dataset
+    from msshift_bench.baselines import Run, open_system
     from msshift_bench.baselines.training_data import make_training_data
     from msshift_bench.data import open_collection
+    from msshift_bench.shifts import get_shift
 
-    rows: Any = load_dataset(folder / "msshift", "length-short", split="train")
-    return make_training_data(bare_run(open_collection(COLLECTION), folder, train=rows), recipe)
+    rows = {"train": load_dataset(folder / "msshift", "length-short", split="train")}
+    run = Run(
+        name="a model",
+        system=open_system("bm25"),
+        shift=get_shift("length"),
+        collection=open_collection(COLLECTION),
+        work=folder,
+        rows=lambda split: rows.get(split, ()),
+    )
+    return make_training_data(run, recipe)
 
 
 def train_with_ours(folder: Path, sizes: Sizes, clock: Clock) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines.biencoder import BiEncoder
 from msshift_bench.baselines.lessons import Lesson, Teacher
 from msshift_bench.baselines.mining import training_material
@@ -29,6 +28,7 @@ from msshift_bench.dataset_builders.triple_builder import add_triples
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.search import PassageIds
 from msshift_bench.shifts import get_shift
+from tests.support.bare_runs import bare_run
 from tests.support.tiny_recipes import tiny_recipe
 
 MINI = open_collection("mini:300")
