@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from benchmarks import building, scoring, searching, training, vectors
+from benchmarks import building, gpu, scoring, searching, training, vectors
 from benchmarks.runner import act_as_child, run_case
 
 CASES = {
@@ -17,6 +17,7 @@ CASES = {
     **vectors.CASES,
     **searching.CASES,
     **training.CASES,
+    **gpu.CASES,
 }
 """Name -> case. Those whose names begin with the same word are parts of one benchmark."""
 
@@ -25,7 +26,7 @@ SCRIPTS = {
     **{
         name: f"benchmarks.{name}"
         for name in (
-            "coverage_simulation", "damaged_streams", "full", "gpu", "leaderboard_page",
+            "coverage_simulation", "damaged_streams", "full", "leaderboard_page",
             "leakage_tiers", "link_simulation", "star_simulation",
         )
     },

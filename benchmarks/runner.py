@@ -99,7 +99,7 @@ def measure_process(
     """Run a command in a folder, and return what the whole process took.
 
     Raises:
-        SystemExit: if it fails.
+        SystemExit: if it fails, with its exit code.
     """
     peak = 0
     with tempfile.TemporaryFile() as output:
@@ -117,7 +117,8 @@ def measure_process(
         _, status, usage = ended
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            sys.exit(f"{' '.join(command)} failed with {process.returncode}")
+            print(f"failed with {process.returncode}: {' '.join(command)}", file=sys.stderr)
+            sys.exit(process.returncode)
         output.seek(0)
         text = output.read().decode()
     megabytes = (peak if without_files else usage.ru_maxrss) / 1024

@@ -28,7 +28,7 @@ from msshift_bench.analysis import load_published
 from msshift_bench.arrays import Floats
 from msshift_bench.data import Dataset
 from msshift_bench.errors import MsShiftError, NotFoundError, UsageError
-from msshift_bench.evaluation import ALL_QUERIES, Checks, Scores, score_run_sets
+from msshift_bench.evaluation import ALL_QUERIES, Checks, score_run_sets
 from msshift_bench.output import Table, show_p, show_percent, show_percent_interval, to_markdown
 from msshift_bench.runs import RunSet, sidecar_path
 from msshift_bench.shifts import SHIFTS
@@ -206,16 +206,6 @@ def only_run_set(folder: Path) -> RunSet:
     return found[0]
 
 
-def trained(run_set: RunSet) -> set[str]:
-    """Return the held-out groups of which there are models, of any seed."""
-    return {group for runs in run_set.runs.values() for group in runs}
-
-
-def trained_on(dataset: Dataset, config: str) -> int:
-    """Return the number of training queries of a config."""
-    return len(dataset.rows(config, "train"))
-
-
 def check_same_tests(first: Dataset, second: Dataset, run_set: RunSet) -> None:
     """Raise if two data sets differ in a test query of a shift, or in its judgements.
 
@@ -231,13 +221,6 @@ def check_same_tests(first: Dataset, second: Dataset, run_set: RunSet) -> None:
     )
     if one != other:
         raise UsageError(f"{first.folder} and {second.folder} differ in their test queries")
-
-
-def scores_of(run_set: RunSet, dataset: Dataset) -> Scores:
-    """Return the scores of models; of some groups there may be none."""
-    checks = Checks(allow=("partial", "identical"))
-    (scores,) = score_run_sets([run_set], dataset, Settings(MEASURE), checks)
-    return scores
 
 
 def sizes_of(
@@ -294,12 +277,14 @@ def sizes(data: Path, runs: Path, less_data: Path, less_runs: Path) -> Iterator[
     datasets = open_dataset(data), open_dataset(less_data)
     run_sets = only_run_set(runs), only_run_set(less_runs)
     check_same_tests(*datasets, run_sets[0])
-    groups = run_sets[0].shift.groups
-    common = [group for group in groups if all(group in trained(one) for one in run_sets)]
+    trained = [{group for runs in run_set.runs.values() for group in runs} for run_set in run_sets]
+    common = [group for group in run_sets[0].shift.groups if all(group in one for one in trained)]
     if not common:
         raise UsageError(f"{runs} and {less_runs} have no held-out group in common")
+    # Of some groups there may be no models.
+    checks = Checks(allow=("partial", "identical"))
     systems = {
-        name: scores_of(run_set, dataset)
+        name: score_run_sets([run_set], dataset, Settings(MEASURE), checks)[0]
         for name, run_set, dataset in zip((MANY, FEW), run_sets, datasets, strict=True)
     }
     for held_out in common:
@@ -311,7 +296,9 @@ def sizes(data: Path, runs: Path, less_data: Path, less_runs: Path) -> Iterator[
             for name, part in systems.items()
         }
         config = f"{run_sets[0].shift.name}-{held_out}"
-        yield sizes_of(scores, held_out, [trained_on(dataset, config) for dataset in datasets])
+        yield sizes_of(
+            scores, held_out, [len(dataset.rows(config, "train")) for dataset in datasets]
+        )
 
 
 TABLES = {
