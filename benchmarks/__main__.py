@@ -22,16 +22,16 @@ CASES = {
 """Name -> case. Those whose names begin with the same word are parts of one benchmark."""
 
 SCRIPTS = {
-    "faults": "tests.killed.faults",
-    **{
-        name: f"benchmarks.{name}"
-        for name in (
-            "coverage_simulation", "damaged_streams", "full", "leaderboard_page",
-            "leakage_tiers", "link_simulation", "star_simulation",
-        )
-    },
+    **dict.fromkeys(("damaged_streams", "faults"), "tests.killed"),
+    **dict.fromkeys(
+        (
+            "coverage_simulation", "full", "leaderboard_page", "leakage_tiers", "link_simulation",
+            "star_simulation",
+        ),
+        "benchmarks",
+    ),
 }  # fmt: skip
-"""Benchmarks of another kind -> their modules. Faults are a harness of the tests."""
+"""Measurements of another kind, and harnesses that look for what goes wrong -> their folders."""
 
 
 def usage() -> str:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
         name, label, sizes = rest
         act_as_child(CASES[name], label, argparse.Namespace(**json.loads(sizes)))
     elif first in SCRIPTS:
-        os.execv(sys.executable, [sys.executable, "-m", SCRIPTS[first], *rest])
+        os.execv(sys.executable, [sys.executable, "-m", f"{SCRIPTS[first]}.{first}", *rest])
     elif rest and f"{first} {rest[0]}" in CASES:
         name = f"{first} {rest[0]}"
         run_case(name, CASES[name], rest[1:])

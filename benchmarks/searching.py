@@ -112,10 +112,10 @@ def check_bm25(folder: Path, sizes: Sizes, rows: Mapping[str, Row]) -> Iterator[
         f"words and index: {took['cpu']:.1f} CPU s, {1000 * took['cpu'] / sizes.passages:.3f} ms a "
         f"passage, peak {took['peak_gb']:.2f} GB, {took['disk_gb']:.2f} GB on disk"
     )
-    yield from same_scores(folder, "bm25s", rows)
+    yield from same_scores(folder, sizes, rows, peer="bm25s")
 
 
-def same_scores(folder: Path, peer: str, _: Mapping[str, Row]) -> Iterator[str]:
+def same_scores(folder: Path, _: Sizes, __: Mapping[str, Row], *, peer: str) -> Iterator[str]:
     """Say whether a peer found the same scores, to the bit."""
     files = [folder / f"{name}.npy" for name in ("msshift", peer)]
     if all(file.exists() for file in files):
@@ -181,11 +181,6 @@ def splade_of_scipy(folder: Path, sizes: Sizes, clock: Clock) -> dict[str, str]:
             best = np.partition(best, cut, axis=1)[:, cut:]
     np.save(folder / "scipy.npy", np.sort(best, axis=1)[:, ::-1])
     return each(clock, sizes.queries)
-
-
-def check_splade(folder: Path, _: Sizes, rows: Mapping[str, Row]) -> Iterator[str]:
-    """Say whether both found the same scores."""
-    yield from same_scores(folder, "scipy", rows)
 
 
 def draw_near(rng: np.random.Generator, centres: Any, spread: float) -> Any:
@@ -320,7 +315,7 @@ CASES = {
         {"msshift": splade_of_msshift, "product of sparse matrices": splade_of_scipy},
         {"passages": 100_000, "queries": 256},
         environment=ONE_THREAD,
-        check=check_splade,
+        check=partial(same_scores, peer="scipy"),
     ),
     "search vectors": Case(
         f"Vectors of {DIMENSIONS} components in 16 bits from disk, beside faiss in memory.",
