@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tomllib
 import zipfile
 from email.message import Message
 from importlib.metadata import packages_distributions, requires
@@ -16,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from scripts.releasing import dependencies, facts, smoke
+from scripts.releasing.__main__ import CHEAP
 from tests.conftest import REPOSITORY
 from tests.support.commands import COMMANDS
 
@@ -63,6 +65,11 @@ def test_the_smoke_test_knows_an_extra_by_a_module_that_it_installs() -> None:
             if one.marker and one.marker.evaluate({"extra": extra})
         }
         assert of_extra & {canonicalize_name(one) for one in brought[module]}, (extra, module)
+
+
+def test_the_extras_that_a_release_is_tried_with_exist() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+    assert {*CHEAP.split(","), "neural"} <= project["optional-dependencies"].keys()
 
 
 def test_the_readme_has_links_that_work_on_a_page_of_the_package() -> None:

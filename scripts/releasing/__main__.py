@@ -23,7 +23,7 @@ from scripts.releasing.facts import (
 
 OUT = REPOSITORY / "build" / "release"
 
-CHEAP = "hf,irds,bm25,measures,leaderboard,pandas,plots,analysis"
+CHEAP = "hf,irds,bm25,measures,leaderboard,pandas,plots"
 """The extras that are always tried; `neural` is gigabytes of torch."""
 
 NOWHERE = "https://repository.invalid"
