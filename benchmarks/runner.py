@@ -198,7 +198,12 @@ def run_case(name: str, case: Case, arguments: Sequence[str]) -> None:
     parser.add_argument("--folder", type=Path, help="an empty folder, which is kept")
     parser.add_argument("--verbose", action="store_true", help="show what every program printed")
     given = parser.parse_args(arguments)
-    sizes = argparse.Namespace(**{option: getattr(given, option) for option in case.sizes})
+    values = {option: getattr(given, option) for option in case.sizes}
+    for option, value in values.items():
+        # Programs work in a folder of their own.
+        if isinstance(value, str) and value and Path(value).exists():
+            values[option] = str(Path(value).resolve())
+    sizes = argparse.Namespace(**values)
     with tempfile.TemporaryDirectory(prefix="msshift-bench-") as temporary:
         folder = (given.folder or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
