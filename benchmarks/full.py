@@ -5,8 +5,7 @@
 its own; what it took is written to ``stages.json`` in the folder of the size. Killed at any moment,
 the same command goes on: finished stages are not repeated, and commands continue their own work.
 
-``scripts/bench full [--size 1/64] [--out build/full] [--only STAGE ...]``; ``--kills 10`` kills
-the stages at ten drawn moments and compares what they made with an undisturbed run
+``scripts/bench full [--size 1/64] [--out build/full] [--only STAGE ...]``
 
 With several sizes measured, the column ``growth`` is the exponent of CPU seconds between the
 smallest one and this one: above 1, a stage grows faster than its input.
@@ -17,19 +16,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import random
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from benchmarks.runner import measure_process
 from benchmarks.support.large_collection import write_collection
-from msshift_bench.data import sha256_of
 from msshift_bench.plumbing import write_json
 
 PASSAGES, TRAINING, TEST, NEAR = 8_841_823, 500_000, 7_000, 14_000
@@ -82,21 +76,16 @@ def bytes_of(path: Path) -> int:
 def run_stage(stage: Stage, size: Fraction, folder: Path) -> dict[str, float]:
     """Run a stage in a process of its own, and return what it took."""
     if stage.name == "generate":
-        command = [sys.executable, str(Path(__file__).resolve()), "--size", str(size)]
+        command = [sys.executable, "-m", "benchmarks", "full", "--size", str(size)]
         command += ["--out", str(folder.parent), stage.arguments]
     else:
         command = [str(Path(sys.executable).parent / "msshift"), *stage.arguments.split()]
-    began = time.perf_counter()
-    with (folder / f"{stage.name}.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{stage.name} ended with {process.returncode}: {folder / log.name}")
+    repository = str(Path(__file__).resolve().parents[1])
+    row = measure_process(command, folder, {"PYTHONPATH": repository})
     return {
-        "seconds": time.perf_counter() - began,
-        "cpu_seconds": usage.ru_utime + usage.ru_stime,
-        "peak_mb": usage.ru_maxrss / 1024,
+        "seconds": row.seconds,
+        "cpu_seconds": row.cpu_seconds,
+        "peak_mb": row.peak_mb,
         "bytes": bytes_of(folder / stage.writes),
     }
 
@@ -142,50 +131,6 @@ def table(sizes: dict[Fraction, dict[str, dict[str, float]]]) -> list[str]:
     return lines
 
 
-def made(folder: Path) -> dict[str, str]:
-    """Return the digests of what does not depend on the clock: data sets, pairs and runs."""
-    patterns = ("*/manifest.json", "near/*/manifest.json", "found/*.parquet", "runs/*/*.run.gz")
-    files = [*(path for pattern in patterns for path in folder.glob(pattern))]
-    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(files)}
-
-
-def kill(size: Fraction, out: Path, kills: int) -> None:
-    """Run all stages undisturbed, then kill them at drawn moments; compare what they made.
-
-    Each run has a cache of its own, or the second one would open the index of the first.
-    """
-    rng = random.Random(0)
-    compared = [stage.name for stage in stages(size) if stage.name != "report"]
-    command = [sys.executable, str(Path(__file__).resolve()), "--size", str(size)]
-    command += ["--only", *compared, "--out"]
-    whole, killed = out.resolve() / "whole", out.resolve() / "killed"
-    caches = {
-        folder: {**os.environ, "MSSHIFT_CACHE": str(folder / "cache")} for folder in (whole, killed)
-    }
-    began = time.perf_counter()
-    subprocess.run([*command, str(whole)], check=True, env=caches[whole])
-    took, done = time.perf_counter() - began, 0
-    while True:
-        process = subprocess.Popen(
-            [*command, str(killed)], start_new_session=True, env=caches[killed]
-        )
-        try:
-            code = process.wait(rng.uniform(0, 2 * took / kills) if done < kills else None)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            done += 1
-            state = folder_of(size, killed) / STATE
-            reached = list(json.loads(state.read_text())) if state.exists() else []
-            print(f"killed after {', '.join(reached) or 'nothing'}", flush=True)
-            continue
-        if code:
-            raise SystemExit(f"after {done} kills, the stages ended with {code}")
-        break
-    same = made(folder_of(size, whole)) == made(folder_of(size, killed))
-    print(f"{done} kills; the same files: {'yes' if same else 'NO'}")
-
-
 def folder_of(size: Fraction, out: Path) -> Path:
     """Return the folder of a size, e.g. ``1-64``."""
     return out.resolve() / str(size).replace("/", "-")
@@ -198,7 +143,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/full"))
     names = [stage.name for stage in stages(Fraction(1))]
     parser.add_argument("--only", nargs="+", default=[], choices=names, metavar="STAGE")
-    parser.add_argument("--kills", type=int, help="kill all stages so often, and compare")
     parser.add_argument("--generate", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not 0 < options.size <= 1:
@@ -207,9 +151,6 @@ def main() -> None:
     if options.generate:
         counts = (int(whole * options.size) for whole in (PASSAGES, TRAINING, TEST))
         write_collection(folder / "collection", *counts)
-        return
-    if options.kills:
-        kill(options.size, options.out, options.kills)
         return
     finish(options.size, folder, options.only)
     measured = {

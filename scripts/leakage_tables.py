@@ -1,20 +1,15 @@
-"""Write the tables on leakage of real queries into docs/official-release.md and docs/leakage.md.
+"""The tables of docs/leakage.md and docs/official-release.md on real queries, in Markdown.
 
-Usage: python scripts/leakage_tables.py DATA [--check]; DATA holds four folders: ``ms-marco-shift``
-(the release of 2022), ``msmarco-pool`` (``queries.tsv`` and ``queries_sources.tsv``, query_id and
-sources), ``msmarco-query-texts`` (texts of further MS MARCO queries, one a line) and
-``spire22-leakage`` (webis-de/SPIRE-22). A table stands between two marks of its page:
-
-    <!-- scripts/leakage_tables.py: NAME -->
-    <!-- end -->
+Usage: python -m scripts.leakage_tables test-sets|robust04|calibration DATA; DATA has four folders:
+``ms-marco-shift`` (the release of 2022), ``msmarco-pool`` (``queries.tsv`` and
+``queries_sources.tsv``, query_id and sources), ``msmarco-query-texts`` (texts of further MS MARCO
+queries, one a line) and ``spire22-leakage`` (webis-de/SPIRE-22).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -24,15 +19,10 @@ import numpy as np
 from msshift_bench import find_leakage
 from msshift_bench.dataset_builders.release import read_test_sets
 from msshift_bench.leakage import FoundLeakage, WordSpace
-from msshift_bench.output import Table
-from msshift_bench.output.rendering import to_markdown
-from msshift_bench.plumbing import write_atomically
+from msshift_bench.output import Table, to_markdown
 from msshift_bench.search import sorted_words
 from msshift_bench.similarity import unit_rows
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-MARK, END = "<!-- scripts/leakage_tables.py: {} -->\n", "<!-- end -->\n"
-BLOCK = f"({MARK})(.*?)({END})"
 SOURCES = {"dev_small": "dev-small", "dl19": "DL 2019", "dl20": "DL 2020", "train_naga": "training"}
 JUDGED = ("annotations-01-b-and-c", "annotations-02-a", "annotations-03-b", "annotations-04-b")
 THRESHOLDS = (0.8, 0.86, 0.88, 0.9, 0.94)
@@ -166,36 +156,15 @@ def _markdown(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return to_markdown(Table.plain("", header, rows)).removeprefix("****").strip() + "\n"
 
 
-TABLES: Mapping[str, tuple[str, Callable[[Path], str]]] = {
-    "test-sets": ("official-release.md", test_sets),
-    "robust04": ("leakage.md", robust04),
-    "calibration": ("leakage.md", calibration),
+TABLES: Mapping[str, Callable[[Path], str]] = {
+    "test-sets": test_sets,
+    "robust04": robust04,
+    "calibration": calibration,
 }
 
-
-def main() -> None:
-    """Write the tables, or with ``--check`` compare them with those of the pages."""
-    parser = argparse.ArgumentParser(description="Write the tables on leakage of real queries.")
-    parser.add_argument("data", type=Path, help="the folder of real material")
-    parser.add_argument("--check", action="store_true", help="compare with the pages in docs")
-    parser.add_argument("--only", nargs="*", default=list(TABLES), choices=list(TABLES))
-    given = parser.parse_args()
-    for name in given.only:
-        page, make = TABLES[name]
-        text = (DOCS / page).read_text(encoding="utf-8")
-        made = make(given.data)
-        new = re.sub(
-            BLOCK.format(name),
-            lambda block, made=made: f"{block[1]}{made}{block[3]}",
-            text,
-            flags=re.DOTALL,
-        )
-        if not given.check:
-            with write_atomically(DOCS / page) as file:
-                file.write(new.encode())
-        elif new != text:
-            sys.exit(f"docs/{page} is stale: python {sys.argv[0]} DATA --only {name}")
-
-
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("table", choices=list(TABLES))
+    parser.add_argument("data", type=Path, help="the folder of real material")
+    given = parser.parse_args()
+    print(TABLES[given.table](given.data))

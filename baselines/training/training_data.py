@@ -436,7 +436,7 @@ def _released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequen
         if query_id not in relevant:
             raise DataError(
                 f"query {query_id!r} of {released.config} is none of its training queries; "
-                f"make the triples again: msshift triples build {released.where}"
+                f"make the triples again: msshift triples {released.where}"
             )
         if len(pool) < at_once:
             raise UsageError(

@@ -2,9 +2,8 @@
 
 The frequencies of words are those measured on the pool of 61,956 real passages (3.5 million words;
 `FREQUENCIES`), and beyond rank 30,000 fall as its rarest words do. The pool's vocabulary grows as
-the 0.54th power of its words (92,748 different ones); that of 61,956 generated passages is printed
-by ``python benchmarks/support/large_collection.py``. The most frequent words are Lucene's 33 stop
-words, so that as many words are left for BM25 as in real passages.
+the 0.54th power of its words (92,748 different ones), as does the generated one. The most frequent
+words are Lucene's 33 stop words, so that as many words are left for BM25 as in real passages.
 """
 
 from __future__ import annotations
@@ -108,8 +107,3 @@ def write_collection(folder: Path, passages: int, training: int, test: int) -> N
             file.write("".join(f"{one}\t{queries[one][1]}\n" for one in sorted(chosen)).encode())
         with write_atomically(folder / f"{part}qrels.tsv") as file:
             file.write("".join(f"{one} 0 {queries[one][0]} 1\n" for one in sorted(chosen)).encode())
-
-
-if __name__ == "__main__":
-    for size in (7_744, 61_956):
-        print("{:,} passages: {:,} words, {:,} different".format(size, *vocabulary_of(size)))

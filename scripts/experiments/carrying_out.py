@@ -1,23 +1,27 @@
-"""Carry out a plan: build, pre-train, train on several processes, evaluate."""
+"""Carry out a plan by commands of `msshift`: build, pre-train, train, evaluate."""
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import as_completed
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.baselines.systems.recipe import recipe_files
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import MsShiftError, UnknownNameError
 from msshift_bench.shifts import get_shift, holds_triples
 from scripts.experiments.plans import DataPlan, Plan, load, names
-from scripts.experiments.workers import workers
 
 MEASURES = ("RR@10", "R@1000", "nDCG@10")
 DEPTH = 200
@@ -58,12 +62,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """One model to train and to search with."""
+    """One run set to make, with one seed: a model for each held-out group."""
 
     system: str
     start: str
     seed: int
-    held_out: str
     variant: str = ""
 
     @property
@@ -73,11 +76,24 @@ class Training:
         return "-".join(part for part in (self.system, start, self.variant) if part)
 
 
-def run(*arguments: object) -> None:
-    """Run `msshift` with these arguments, and say so; raise if it fails."""
+def start(*arguments: object) -> subprocess.Popen[bytes]:
+    """Start `msshift` with these arguments, and say so; it ends with this process."""
     command = ["msshift", *map(str, arguments)]
     print("$", shlex.join(command), file=sys.stderr, flush=True)
-    subprocess.run(command, check=True)
+    return subprocess.Popen(command, preexec_fn=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """Have the kernel kill this process with its parent: what it makes would meet its successor."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def run(*arguments: object) -> None:
+    """Run `msshift` with these arguments; raise if it fails."""
+    process = start(*arguments)
+    if process.wait():
+        raise subprocess.CalledProcessError(process.returncode, process.args)
 
 
 def build(plan: DataPlan, place: Place) -> None:
@@ -89,7 +105,7 @@ def build(plan: DataPlan, place: Place) -> None:
             assert place.test_queries is not None
             options += ["--test-queries", place.test_queries]
         if plan.train_share < 1:
-            whole = open_dataset(place.data(replace(plan, name=plan.name.rpartition("-")[0])))
+            whole = open_dataset(place.data(plan.whole))
             (shift,) = plan.shifts
             groups = get_shift(shift).groups
             rows = len(whole.rows(f"{shift}-{next(iter(groups))}", "train"))
@@ -102,14 +118,12 @@ def build(plan: DataPlan, place: Place) -> None:
 
 def trainings(plan: Plan) -> list[Training]:
     """Return what is to be trained: all of one seed before the next."""
-    (shift,) = plan.data.shifts
     return [
-        Training(system, start, seed, group, "" if not plan.variants[variant] else variant)
+        Training(system, start, seed, variant if plan.variants[variant] else "")
         for seed in range(plan.seeds)
         for system in plan.systems
         for start in plan.starts
         for variant in plan.variants
-        for group in plan.held_out or get_shift(shift).groups
     ]
 
 
@@ -119,57 +133,67 @@ def teachers(plan: Plan) -> list[Training]:
     return trainings(taught)
 
 
-def system_of(plan: Plan, place: Place, training: Training) -> Any:
-    """Return the system to train: its recipe with the training's start and seed."""
-    from msshift_bench.baselines import open_system
-    from msshift_bench.baselines.pretraining.recipe import PretrainingRecipe
-    from msshift_bench.baselines.systems.recipe import RANDOM, load_recipe
+def settings(plan: Plan, place: Place, training: Training) -> Iterator[str]:
+    """Yield what replaces fields of the recipe: the start, and the changes of plan and variant."""
 
-    system: Any = open_system(training.system, place.recipe)
-    if training.start == RANDOM:
-        shape = load_recipe(PretrainingRecipe, "pretrain", place.recipe).random
-        system = system.changed(encoder=RANDOM, random=shape)
-    elif not (system.encoder == RANDOM and system.random.matching):
+    def recipe(name: str) -> dict[str, Any]:
+        return tomllib.loads(recipe_files()[f"{name}-{place.recipe}"].text)
+
+    fields: dict[str, Any] = {}
+    own = recipe(training.system)
+    if training.start == "random":
+        fields = {"encoder": "random", "random": recipe("pretrain")["random"]}
+    elif not (own["encoder"] == "random" and own["random"].get("matching")):
         # A system that `mini` teaches only with a lexical prior keeps the start that has one.
-        system = system.changed(encoder=str(place.encoder(training.start)))
-    changes = {**plan.changes, **plan.variants.get(training.variant, {})}
-    if changes.get("teacher") in plan.teachers:
-        changes["teacher"] = str(place.runs(plan) / changes["teacher"])
-    return system.changed(**changes)
+        fields = {"encoder": str(place.encoder(training.start))}
+    fields |= {**plan.changes, **plan.variants.get(training.variant, {})}
+    if fields.get("teacher") in plan.teachers:
+        fields["teacher"] = str(place.runs(plan) / fields["teacher"])
+    for key, value in _flat(fields):
+        yield f"{key}={value if isinstance(value, str) else json.dumps(value)}"
 
 
-def train(plan: Plan, place: Place, training: Training) -> str:
-    """Make the run of one model, and return its path. This is what the processes do."""
-    from msshift_bench import baselines
-
-    (run,) = baselines.make(
-        baselines.Plan(
-            system=system_of(plan, place, training),
-            shifts=plan.data.shifts,
-            collection=place.collection,
-            data=place.data(plan.data),
-            out=place.runs(plan, training.variant),
-            held_out=[training.held_out],
-            seeds=[training.seed],
-            name=training.name,
-            keep_model=True,
-        )
-    )
-    return str(run)
+def _flat(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{name}", one) for name, one in value.items())
+        else:
+            yield key, value
 
 
-def train_all(plan: Plan, place: Place, todo: Sequence[Training], processes: int) -> Iterator[str]:
-    """Make all runs, and yield the path of each once it is there; one process is this one."""
-    if processes == 1:
-        for training in todo:
-            yield train(plan, place, training)
-        return
+def command(plan: Plan, place: Place, training: Training) -> list[object]:
+    """Return the arguments that make one run set's runs of one seed."""
+    return [
+        *("run", training.system, "--recipe", place.recipe, "--name", training.name),
+        *("--collection", place.collection, "--data", place.data(plan.data)),
+        *("--out", place.runs(plan, training.variant), "--keep-model"),
+        *("--seeds", training.seed, "--shift", *plan.data.shifts),
+        *(word for group in plan.held_out for word in ("--held-out", group)),
+        *(word for text in settings(plan, place, training) for word in ("--set", text)),
+    ]
+
+
+def train_all(plan: Plan, place: Place, todo: Sequence[Training], processes: int) -> None:
+    """Make all runs, several processes side by side; if one fails, the others end with it."""
     # Each process has its own thread: two of them take half the time of one with two threads.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with workers(processes) as pool:
-        begun = [pool.submit(train, plan, place, training) for training in todo]
-        for future in as_completed(begun):
-            yield future.result()
+    working: list[subprocess.Popen[bytes]] = []
+    waiting, done = list(todo), 0
+    try:
+        while waiting or working:
+            while waiting and len(working) < processes:
+                working.append(start(*command(plan, place, waiting.pop(0))))
+            time.sleep(0.1)
+            for process in [one for one in working if one.poll() is not None]:
+                working.remove(process)
+                if process.returncode:
+                    raise subprocess.CalledProcessError(process.returncode, process.args)
+                done += 1
+                print(f"{done} of {len(todo)}", file=sys.stderr, flush=True)
+    finally:
+        for process in working:
+            process.terminate()
+            process.wait()
 
 
 def report(plan: Plan, place: Place) -> None:
@@ -268,15 +292,14 @@ def carry_out(given: argparse.Namespace) -> int:
     seeds = min(plan.seeds, given.seeds or plan.seeds)
     plan = replace(plan, systems=systems, starts=starts, seeds=seeds)
     if plan.data.train_share < 1:
-        build(replace(plan.data, name=plan.data.name.rpartition("-")[0], train_share=1), place)
+        build(plan.data.whole, place)
     build(plan.data, place)
-    for start in plan.starts:
-        if start != "random" and not place.encoder(start).exists():
-            what = ("--collection", place.collection, "--recipe", start)
-            run("pretrain", *what, "--out", place.encoder(start))
+    for begin in plan.starts:
+        if begin != "random" and not place.encoder(begin).exists():
+            what = ("--collection", place.collection, "--recipe", begin)
+            run("pretrain", *what, "--out", place.encoder(begin))
     for todo in (teachers(plan), trainings(plan)):
-        for done, run_file in enumerate(train_all(plan, place, todo, given.processes), 1):
-            print(f"{done} of {len(todo)}: {run_file}", file=sys.stderr, flush=True)
+        train_all(plan, place, todo, given.processes)
     if not given.no_report:
         report(plan, place)
     return 0

@@ -22,16 +22,6 @@ from msshift_bench.plumbing import write_atomically
 TOPICS = 200
 
 
-def choose(tests: list[str], leaking: set[str], count: int) -> list[str]:
-    """Return the topics that leak and others, `count` in all, in the order of `tests`."""
-    others = sorted(
-        (one for one in tests if one not in leaking),
-        key=lambda query_id: hashlib.sha256(query_id.encode()).digest(),
-    )
-    chosen = leaking | {*others[: max(0, count - len(leaking))]}
-    return [one for one in tests if one in chosen]
-
-
 def main(collection: str, queries: Path, found: Path, out: Path) -> None:
     """Write the topics and their judgements.
 
@@ -40,22 +30,25 @@ def main(collection: str, queries: Path, found: Path, out: Path) -> None:
     """
     judged = open_collection(collection).relevant
     given = read_queries(queries)
-    texts = {query_id: text for query_id, text in given.items() if query_id in judged}
-    pairs = [one for one in read_candidates(found) if judged.get(one.train_id)]
-    leaking = {one.test_id for one in pairs} & texts.keys()
-    topics = choose([*texts], leaking, TOPICS)
+    texts = dict(zip(given.ids, given.texts, strict=True))
+    tests = [query_id for query_id in given.ids if judged.get(query_id)]
+    pairs = [pair for pair in read_candidates(found) if judged.get(pair.train_id)]
+    leaking = {pair.test_id for pair in pairs}.intersection(tests)
+    others = sorted(
+        (query_id for query_id in tests if query_id not in leaking),
+        key=lambda query_id: hashlib.sha256(query_id.encode()).digest(),
+    )
+    chosen = leaking.union(others[: max(0, TOPICS - len(leaking))])
+    topics = [query_id for query_id in tests if query_id in chosen]
     out.mkdir(parents=True, exist_ok=True)
-    lines = {
-        "queries.tsv": [f"{one}\t{texts[one]}\n" for one in topics],
-        "qrels.tsv": [
-            f"{one} 0 {doc_id} {relevance}\n"
-            for one in topics
-            for doc_id, relevance in sorted(judged[one].items())
-        ],
-    }
-    for name, written in lines.items():
-        with write_atomically(out / name) as file:
-            file.write("".join(written).encode())
+    with write_atomically(out / "queries.tsv") as file:
+        file.writelines(f"{query_id}\t{texts[query_id]}\n".encode() for query_id in topics)
+    with write_atomically(out / "qrels.tsv") as file:
+        file.writelines(
+            f"{query_id} 0 {doc_id} {relevance}\n".encode()
+            for query_id in topics
+            for doc_id, relevance in sorted(judged[query_id].items())
+        )
     print(f"{len(topics)} topics, {len(leaking)} of them with {len(pairs)} leaking queries")
 
 

@@ -37,6 +37,11 @@ class DataPlan:
     train_share: float = 1.0
     negatives: int = 4
 
+    @property
+    def whole(self) -> DataPlan:
+        """The data set with all training queries, of which this one has a share."""
+        return replace(self, name=self.name.rpartition("-")[0], train_share=1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -11,21 +11,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.releasing.environments import (
-    VERSIONS,
-    Environment,
-    find_pythons,
-    make_environment,
-    write_sbom,
+from scripts.releasing.environments import VERSIONS, Environment, find_python, make_environment
+from scripts.releasing.facts import (
+    files_of_wheel,
+    mend_links,
+    missing_facts,
+    repository_address,
+    version_of,
 )
-from scripts.releasing.facts import facts_of_wheel, missing_facts, repository_address, version_of
-from scripts.releasing.readme import mend_links
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 OUT = REPOSITORY / "build" / "release"
 
-CHEAP = "hf,irds,bm25,measures,leaderboard,pandas,plots,analysis"
+CHEAP = "hf,irds,bm25,measures,leaderboard,pandas,plots"
 """The extras that are always tried; `neural` is gigabytes of torch."""
 
 NOWHERE = "https://repository.invalid"
@@ -51,114 +50,94 @@ def main() -> int:
         "--neural", action="store_true", help="try the extra neural, too, which installs torch"
     )
     arguments = parser.parse_args()
-    dry_run = arguments.dry_run
     missing = missing_facts(REPOSITORY)
     for line in missing:
         print(f"before a release: {line}")
-    if missing and not dry_run:
+    if missing and not arguments.dry_run:
         print("nothing was made; fill these in, or try with --dry-run", file=sys.stderr)
         return 1
-    shutil.rmtree(OUT, ignore_errors=True)
+    work = OUT.parent / "release-work"
+    for folder in (OUT, work):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    wheel, sdist = make(work / "source")
+    wrong = files_of_wheel(wheel, REPOSITORY)
     extras = f"{CHEAP},neural" if arguments.neural else CHEAP
-    wrong = _make_and_try(OUT, OUT.parent / "release-work", arguments.python or VERSIONS, extras)
+    wrong += try_it(wheel, sdist, work, arguments.python or VERSIONS, extras)
+    shutil.rmtree(work)
+    checksums = [
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
+        for file in sorted(OUT.iterdir())
+    ]
+    (OUT / "SHA256SUMS").write_text("".join(checksums))
     for line in wrong:
         print(f"WRONG: {line}")
     return int(bool(wrong))
 
 
-def _make_and_try(out: Path, work: Path, versions: Sequence[str], extras: str) -> list[str]:
-    shutil.rmtree(work, ignore_errors=True)
-    out.mkdir(parents=True)
-    address = repository_address(REPOSITORY)
-    if address is None:
-        print(f"README.md: its links lead to {NOWHERE}, until the address is filled in")
-    _export(work / "source", address or NOWHERE)
-    _run("-m", "build", "--outdir", str(out), str(work / "source"))
-    (wheel,) = out.glob("*.whl")
-    (sdist,) = out.glob("*.tar.gz")
-    print(f"built {sdist.name} ({_size(sdist)}) and {wheel.name} ({_size(wheel)})")
-    _run("-m", "twine", "check", "--strict", str(wheel), str(sdist))
-    wrong = facts_of_wheel(wheel, REPOSITORY)
-    print("metadata: twine check passed; " + ("see below" if wrong else "so did ours, README too"))
-    found = find_pythons()
-    pythons = {version: python for version, python in found.items() if version in versions}
-    for number, (version, python) in enumerate(pythons.items()):
-        of_wheel = _installed(python, work / f"wheel-{version}", str(wheel))
-        wrong += of_wheel.smoke(work / f"smoke-{version}")
-        of_sdist = _installed(python, work / f"sdist-{version}", str(sdist), alone=True)
-        if of_sdist.files() == of_wheel.files():
-            print(f"Python {version}: sdist and wheel install the same files and requirements")
-        else:
-            wrong.append(f"Python {version}: the sdist installs other files than the wheel")
-        if of_wheel.megabytes() > MOST_MEGABYTES:
-            wrong.append(f"Python {version}: {of_wheel.megabytes()} MB installed")
-        if number == len(pythons) - 1:
-            write_sbom(of_wheel, REPOSITORY / "pyproject.toml", out / "sbom.cdx.json")
-            print("sbom.cdx.json: CycloneDX, of what the core installs")
-            with_extras = _installed(python, work / f"extras-{version}", f"{wheel}[{extras}]")
-            wrong += with_extras.smoke(work / f"smoke-extras-{version}")
-        for made in work.glob(f"*-{version}"):
-            shutil.rmtree(made)
-    shutil.rmtree(work)
-    for version in VERSIONS:
-        if version not in found:
-            print(f"Python {version}: not tried, there is none on this machine")
-        elif version not in versions:
-            print(f"Python {version}: not tried, only {' and '.join(versions)} was asked for")
-    if not pythons:
-        wrong.append("there is no Python to try the release on")
-    if "neural" not in extras:
-        print("extra neural: not tried (--neural does), the test suite runs on it")
-    _write_checksums(out)
-    print(f"SHA256SUMS: {len(list(out.iterdir())) - 1} files in {out.relative_to(REPOSITORY)}")
-    return wrong
-
-
-def _export(folder: Path, address: str) -> None:
-    """Write the files of the last commit: nothing else may get into a release.
+def make(source: Path) -> tuple[Path, Path]:
+    """Build wheel and sdist of the last commit, and have twine check them; return their paths.
 
     A package's page shows the README without the repository, so its links get the address.
     """
-    folder.mkdir(parents=True)
-    tree = subprocess.run(
-        ["git", "archive", "HEAD"], cwd=REPOSITORY, capture_output=True, check=True
-    )
-    subprocess.run(["tar", "-x"], cwd=folder, input=tree.stdout, check=True)
-    names = [file.relative_to(folder).as_posix() for file in folder.rglob("*")]
-    readme = folder / "README.md"
-    tag = f"v{version_of(folder)}"
+    source.mkdir()
+    archive = ["git", "archive", "HEAD"]
+    tree = subprocess.run(archive, cwd=REPOSITORY, capture_output=True, check=True)
+    subprocess.run(["tar", "-x"], cwd=source, input=tree.stdout, check=True)
+    names = [file.relative_to(source).as_posix() for file in source.rglob("*")]
+    address, readme = repository_address(REPOSITORY) or NOWHERE, source / "README.md"
+    tag = f"v{version_of(source)}"
     readme.write_text(mend_links(readme.read_text("utf-8"), names, address, tag), "utf-8")
+    print(f"the links of README.md lead to {address}")
+    subprocess.run([sys.executable, "-m", "build", "--outdir", OUT, source], check=True)
+    (wheel,), (sdist,) = OUT.glob("*.whl"), OUT.glob("*.tar.gz")
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", wheel, sdist], check=True)
+    return wheel, sdist
 
 
-def _installed(python: Path, folder: Path, what: str, *, alone: bool = False) -> Environment:
+def try_it(wheel: Path, sdist: Path, work: Path, versions: Sequence[str], extras: str) -> list[str]:
+    """Install a release alone on every Python that is here, and run every command there.
+
+    Returns:
+        What is wrong.
+    """
+    wrong: list[str] = []
+    pythons = {}
+    for version in versions:
+        if python := find_python(version):
+            pythons[version] = python
+        else:
+            print(f"Python {version}: not tried, there is none on this machine")
+    if not pythons:
+        return ["there is no Python to try the release on"]
+    for version, python in pythons.items():
+        of_wheel = _installed(python, work / f"wheel-{version}", str(wheel))
+        wrong += of_wheel.smoke(work / f"smoke-{version}")
+        to_compare = ("--no-compile", "--no-deps")
+        of_sdist = _installed(python, work / f"sdist-{version}", str(sdist), *to_compare)
+        if of_sdist.files() != of_wheel.files():
+            wrong.append(f"Python {version}: the sdist installs other files than the wheel")
+        if of_wheel.megabytes() > MOST_MEGABYTES:
+            wrong.append(f"Python {version}: {of_wheel.megabytes()} MB installed")
+    _write_bill_of_materials(of_wheel)
+    with_extras = _installed(python, work / "extras", f"{wheel}[{extras}]")
+    return wrong + with_extras.smoke(work / "smoke-extras")
+
+
+def _installed(python: Path, folder: Path, what: str, *options: str) -> Environment:
     began = time.perf_counter()
-    made = make_environment(python, folder, what, alone=alone)
+    made = make_environment(python, folder, what, *options)
     seconds = time.perf_counter() - began
-    name = what.rpartition("/")[2]
-    print(f"{folder.name}: {name} in {seconds:.0f} s, {made.megabytes()} MB", flush=True)
+    print(f"{folder.name}: {what} in {seconds:.0f} s, {made.megabytes()} MB", flush=True)
     return made
 
 
-def _run(*arguments: str) -> None:
-    """Run a module of this environment; what it prints is shown only if it fails."""
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        sys.exit(f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
-
-
-def _size(file: Path) -> str:
-    return f"{file.stat().st_size / 1e6:.1f} MB"
-
-
-def _write_checksums(folder: Path) -> None:
-    """Write ``SHA256SUMS``, as ``sha256sum --check`` reads it."""
-    lines = [
-        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
-        for file in sorted(folder.iterdir())
-    ]
-    (folder / "SHA256SUMS").write_text("".join(lines))
+def _write_bill_of_materials(core: Environment) -> None:
+    """Write what the core installs as ``sbom.cdx.json``, CycloneDX 1.6."""
+    command = [sys.executable, "-m", "cyclonedx_py", "environment", core.python]
+    options = ["--output-format", "JSON", "--spec-version", "1.6", "--validate"]
+    options += ["--pyproject", REPOSITORY / "pyproject.toml", "--output-reproducible"]
+    subprocess.run([*command, *options, "--output-file", OUT / "sbom.cdx.json"], check=True)
 
 
 if __name__ == "__main__":

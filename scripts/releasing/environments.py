@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["VERSIONS", "Environment", "find_pythons", "make_environment", "write_sbom"]
+__all__ = ["VERSIONS", "Environment", "find_python", "make_environment"]
 
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 """The versions of Python that a release is tried on, where they are."""
@@ -71,68 +71,35 @@ class Environment:
         return [f"{self.folder.name}: {line}" for line in wrong] if done.returncode else []
 
 
-def find_pythons() -> dict[str, Path]:
-    """Return the interpreters of this machine by version: on the path, of pyenv, of uv."""
+def find_python(version: str) -> Path | None:
+    """Return an interpreter of a version that can make environments: on the path, or of pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    found = {}
-    for version in VERSIONS:
-        installed = sorted(pyenv.glob(f"versions/{version}.*/bin/python"))
-        named = shutil.which(f"python{version}")
-        candidates = [*installed, *([Path(named)] if named else []), *_of_uv(version)]
-        if working := [one for one in candidates if _is_whole(one, version)]:
-            found[version] = working[0]
-    return found
-
-
-def _of_uv(version: str) -> list[Path]:
-    if shutil.which("uv") is None:
-        return []
-    command = ["uv", "python", "find", "--no-python-downloads", version]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return [Path(done.stdout.strip())] if done.returncode == 0 else []
-
-
-def _is_whole(python: Path, version: str) -> bool:
-    """Say whether an interpreter is of a version, and can make environments."""
+    named = shutil.which(f"python{version}")
+    candidates = [
+        *([Path(named)] if named else []),
+        *pyenv.glob(f"versions/{version}.*/bin/python"),
+    ]
     code = f"import sys, ensurepip, venv; sys.exit('{version}' != '%d.%d' % sys.version_info[:2])"
-    return subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0
+    for python in candidates:
+        if subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0:
+            return python
+    return None
 
 
-def make_environment(python: Path, folder: Path, what: str, *, alone: bool = False) -> Environment:
+def make_environment(python: Path, folder: Path, what: str, *options: str) -> Environment:
     """Install a distribution with what it requires, and nothing else, into a new environment.
 
     Args:
         python: the interpreter.
         folder: the environment, which is made.
         what: the distribution, as pip names it.
-        alone: without what it requires, and without compiling it: to look at its files.
+        options: further options of pip.
     """
     subprocess.run([python, "-m", "venv", folder], check=True)
     made = Environment(folder, folder / "bin" / "python")
     pip = [made.python, "-I", "-m", "pip", "--disable-pip-version-check"]
-    done = subprocess.run(
-        [*pip, "install", "--quiet", *(["--no-compile", "--no-deps"] if alone else []), what],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        sys.exit(f"{what} does not install on {python}:\n{done.stderr}")
+    if subprocess.run([*pip, "install", "--quiet", *options, what], cwd=folder).returncode:
+        sys.exit(f"{what} does not install on {python}")
     # What came with the environment is no part of the package's.
     subprocess.run([*pip, "uninstall", "--quiet", "--yes", "setuptools", "pip"], check=True)
     return made
-
-
-def write_sbom(environment: Environment, pyproject: Path, out: Path) -> None:
-    """Write what an environment holds as a bill of materials, CycloneDX 1.6 in JSON.
-
-    Args:
-        environment: the environment of the core.
-        pyproject: whose project is described.
-        out: the file to write.
-    """
-    command = [sys.executable, "-m", "cyclonedx_py", "environment", environment.python]
-    options = ["--output-format", "JSON", "--spec-version", "1.6", "--validate"]
-    files = ["--pyproject", pyproject, "--output-reproducible", "--output-file", out]
-    subprocess.run([*command, *options, *files], check=True, capture_output=True)

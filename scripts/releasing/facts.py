@@ -1,21 +1,22 @@
-"""What a release must say of itself, and what its wheel must hold."""
+"""What a release must say of itself, what its wheel must hold, and its README on its own."""
 
 from __future__ import annotations
 
-import email.parser
+import posixpath
 import re
 import subprocess
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
-from scripts.releasing.readme import wrong_links
-
-__all__ = ["facts_of_wheel", "missing_facts", "repository_address", "version_of"]
-
-_CLASSIFIERS = ("Development Status", "Intended Audience", "Operating System", "Topic", "Typing")
+__all__ = ["files_of_wheel", "mend_links", "missing_facts", "repository_address", "version_of"]
 
 _FIELDS = ("repository-code", "date-released", "doi")
+
+_FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+
+_LINK = re.compile(r"(!?)(\[[^\[\]]*\])\((?!https?:|mailto:|#)([^()\s]+)\)")
 
 
 def missing_facts(repository: Path) -> list[str]:
@@ -59,57 +60,55 @@ def version_of(repository: Path) -> str:
     return str(version)
 
 
-def facts_of_wheel(wheel: Path, repository: Path) -> list[str]:
-    """Return what is wrong with the metadata and the files of a wheel, a line each.
+def files_of_wheel(wheel: Path, repository: Path) -> list[str]:
+    """Return what a wheel lacks or should not hold, a line each: modules, data, licences.
 
     Args:
         wheel: the wheel.
-        repository: what it was built from.
+        repository: what it was built from; only tracked files count.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
-        points = archive.read(metadata.replace("METADATA", "entry_points.txt")).decode()
-        said = email.parser.Parser().parsestr(archive.read(metadata).decode())
-    wrong = []
-    kinds = {line.partition(" :: ")[0] for line in said.get_all("Classifier") or ()}
-    if lacking := [kind for kind in _CLASSIFIERS if kind not in kinds]:
-        wrong.append(f"no classifier of {', '.join(lacking)}")
-    urls = {line.partition(", ")[0] for line in said.get_all("Project-URL") or ()}
-    if "Paper" not in urls:
-        wrong.append("no project URL of the paper")
-    if said["Version"] != version_of(repository):
-        wrong.append(f"the wheel is of version {said['Version']}")
-    wrong += [
-        f"no entry point {point}"
-        for point in ("[console_scripts]", "[pyterrier.dataset_provider]")
-        if point not in points
-    ]
-    folder = metadata.rpartition("/")[0]
-    wrong += [
-        f"{name} is not in the wheel"
-        for name in ("LICENSE", "NOTICE")
-        if f"{folder}/licenses/{name}" not in names
-    ]
-    expected = _expected(repository)
-    packaged = {name for name in names if name.startswith("msshift_bench/")}
-    wrong += [f"{name} is not in the wheel" for name in sorted(expected - packaged)]
-    wrong += [f"{name} should not be in it" for name in sorted(packaged - expected)]
-    return wrong + wrong_links(str(said.get_payload()))
-
-
-def _expected(repository: Path) -> set[str]:
-    """Return every tracked module and file of data, by the name that it is installed under."""
     setuptools = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["setuptools"]
     command = ["git", "ls-files", "-z"]
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True)
-    tracked = set(done.stdout.split("\0"))
-    found = set()
+    tracked = {repository / name for name in done.stdout.split("\0")}
+    folder = f"msshift_bench-{version_of(repository)}.dist-info/licenses"
+    expected = {f"{folder}/LICENSE", f"{folder}/NOTICE"}
     for package in setuptools["packages"]:
         inside = package.replace(".", "/")
-        folder = repository / setuptools["package-dir"].get(package, inside)
+        source = repository / setuptools["package-dir"].get(package, inside)
         for pattern in ("*.py", *setuptools["package-data"].get(package, ())):
-            for file in folder.glob(pattern):
-                if file.relative_to(repository).as_posix() in tracked:
-                    found.add(f"{inside}/{file.relative_to(folder).as_posix()}")
-    return found
+            for file in tracked.intersection(source.glob(pattern)):
+                expected.add(f"{inside}/{file.relative_to(source).as_posix()}")
+    packaged = {name for name in names if ".dist-info/" not in name}
+    return [f"{name} is not in the wheel" for name in sorted(expected - names)] + [
+        f"{name} should not be in the wheel" for name in sorted(packaged - expected)
+    ]
+
+
+def mend_links(text: str, names: Iterable[str], address: str, tag: str) -> str:
+    """Return a README whose relative links lead to a repository on the web.
+
+    Args:
+        text: the README, in Markdown; its code blocks are left alone.
+        names: every file of the repository.
+        address: where the repository is on the web, laid out as GitHub and GitLab do.
+        tag: the tag of the release, so that the page shows the files of its own version.
+
+    Raises:
+        ValueError: if a link leads to no file of the repository.
+    """
+    known = set(names)
+
+    def mended(link: re.Match[str]) -> str:
+        image, label, target = link.groups()
+        if posixpath.normpath(target.partition("#")[0]) not in known:
+            raise ValueError(f"README.md links to {target}, which is not in the repository")
+        kind = "raw" if image else "blob"
+        return f"{image}{label}({address.rstrip('/')}/{kind}/{tag}/{target})"
+
+    parts = _FENCE.split(text)
+    # Every second part is code.
+    parts[::2] = [_LINK.sub(mended, part) for part in parts[::2]]
+    return "".join(parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -77,46 +78,24 @@ COMMANDS: tuple[tuple[str, str], ...] = (
 ``before``: a command before it needs the extra, and without it there is nothing to do.
 """
 
+_COMMAND = Path(sysconfig.get_path("scripts")) / "msshift"
+
 _REFUSED = 3
 """The exit code of a command that misses something."""
 
-_SYSTEM = """\
-board = "mini"
-version = 1
-authors = ["A Person"]
-note = ""
-submitted = "2026-11-22"
-
-[system]
-name = "one"
-title = "One"
-family = "dense"
-description = "Rankings without a system."
-backbone = ""
-backbone_revision = ""
-candidates = ""
-licence = "Apache-2.0"
-year = 2026
-parameters = ""
-
-[system.links]
-paper = ""
-code = "https://example.org/code"
-model = ""
-
-[training]
-data = "None."
-hard_negatives = ""
-distillation = ""
-hardware = "none"
-
-[reproduction]
-commands = ""
-tolerance = ""
-
-[training.queries]
-length = "none"
-"""
+_FILLED_IN = {
+    "board": '"mini"',
+    "authors": '["A Person"]',
+    "name": '"one"',
+    "title": '"One"',
+    "family": '"dense"',
+    "description": '"Rankings without a system."',
+    "licence": '"Apache-2.0"',
+    "code": '"https://example.org/code"',
+    "data": '"None."',
+    "hardware": '"none"',
+}
+"""What is filled into the template of a system's description."""
 
 
 def write_materials(folder: Path) -> None:
@@ -142,7 +121,7 @@ def write_materials(folder: Path) -> None:
     (folder / "qrels.tsv").write_text("".join(judged))
     (folder / "train.tsv").write_text("1\tcheap flights\n2\tlong words of a few\n")
     (folder / "test.tsv").write_text("3\tcheap rooms\n4\tCheap flights\n")
-    (folder / "system.toml").write_text(_SYSTEM)
+    (folder / "system.toml").write_text(_described())
     for name in "ab":
         sheet = "test_id,test_text,train_id,train_text,found_by,entity,intent\n"
         sheet += "3,cheap rooms,1,cheap flights,BM25,1,0\n"
@@ -162,6 +141,15 @@ def write_materials(folder: Path) -> None:
             file.write_text(text)
 
 
+def _described() -> str:
+    """Return the template of a description, filled in for rankings that nothing was trained for."""
+    done = subprocess.run([_COMMAND, "submit", "--template"], capture_output=True, check=True)
+    text = done.stdout.decode().partition("[training.queries]")[0]
+    for key, value in _FILLED_IN.items():
+        text = re.sub(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
+    return f'{text}[training.queries]\nlength = "none"\n'
+
+
 def run_all(folder: Path, extras: set[str]) -> list[str]:
     """Run every command.
 
@@ -172,7 +160,6 @@ def run_all(folder: Path, extras: set[str]) -> list[str]:
     Returns:
         What went otherwise than it should.
     """
-    command = Path(sysconfig.get_path("scripts")) / "msshift"
     environment = {
         **os.environ,
         "HOME": str(folder),
@@ -189,7 +176,7 @@ def run_all(folder: Path, extras: set[str]) -> list[str]:
         if line.startswith("agree judged"):
             (folder / "judged.csv").write_text(_judged((folder / "review.csv").read_text()))
         done = subprocess.run(
-            [command, *shlex.split(line)],
+            [_COMMAND, *shlex.split(line)],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,

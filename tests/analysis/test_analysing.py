@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench.analysis import (
     ALL_GROUPS,
     MEAN_OF_SYSTEMS,
@@ -32,6 +31,7 @@ from msshift_bench.evaluation import Result, Scores, Settings, evaluate_run_sets
 from msshift_bench.similarity import GroupSimilarity, group_similarity, set_similarity
 from msshift_bench.stats import UNTESTED, Estimate, Figure, Figures, Inference, infer, rel_loss
 from tests.conftest import Build
+from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
 from tests.support.made_scores import made_scores
 

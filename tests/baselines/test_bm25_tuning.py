@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines.systems import lexical
 from msshift_bench.baselines.systems.lexical import B_GRID, K1_GRID, TunedBm25System
 from msshift_bench.baselines.systems.shift_data import ShiftData
@@ -20,6 +19,7 @@ from msshift_bench.records import Row
 from msshift_bench.search import Bm25, Bm25Parameters
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build, Command
+from tests.support.bare_runs import bare_run
 from tests.support.making import make_runs, plan_runs
 
 COLLECTION = open_collection("mini:300")

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines.systems.recipe import EarlyStopping
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.early_stopping import (
@@ -18,6 +17,7 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import DataError
 from msshift_bench.records import Row
 from msshift_bench.search.bm25 import Bm25
+from tests.support.bare_runs import bare_run
 
 VALIDATION = EarlyStopping(every=10, queries=2, depth=3, patience=2)
 

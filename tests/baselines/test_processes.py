@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines import Run, System, open_system
 from msshift_bench.baselines.pretraining.encoder import pretrain_encoder
 from msshift_bench.baselines.training import processes
@@ -16,6 +15,7 @@ from msshift_bench.baselines.training.trainer import last_checkpoint
 from msshift_bench.data import open_collection
 from msshift_bench.errors import UsageError
 from tests.conftest import Build, Command
+from tests.support.bare_runs import bare_run
 
 
 def mini(**changes: Any) -> System:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.rerankers.monobert import MonoBert
 from msshift_bench.baselines.retrievers.biencoder import BiEncoder
 from msshift_bench.baselines.retrievers.colbert import ColBert, ColBertSearch
@@ -27,6 +26,7 @@ from msshift_bench.baselines.systems.recipe import (
 )
 from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from tests.support.tiny_recipes import tiny_recipe
 
 Write = Callable[..., Path]
 

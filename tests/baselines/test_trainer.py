@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines.rerankers.monobert import MonoBert
 from msshift_bench.baselines.systems.recipe import EarlyStopping, RandomEncoder, load_recipe
 from msshift_bench.baselines.training import neural
@@ -22,6 +21,7 @@ from msshift_bench.baselines.training.training_data import TrainingData
 from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing.progress import silent
+from tests.support.bare_runs import bare_run
 
 SYSTEM = MonoBert
 

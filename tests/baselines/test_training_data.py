@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.support.bare_runs import bare_run
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.retrievers.biencoder import BiEncoder
 from msshift_bench.baselines.systems.recipe import RecipeFile, parse_recipe
 from msshift_bench.baselines.systems.shift_data import Lesson, ShiftData, Teacher
@@ -28,6 +26,8 @@ from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.search import PassageIds
 from msshift_bench.shifts import get_shift
+from tests.support.bare_runs import bare_run
+from tests.support.tiny_recipes import tiny_recipe
 
 MINI = open_collection("mini:300")
 CONFIG = "length-short-triples"

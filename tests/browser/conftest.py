@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from benchmarks.support.chromium import FLAGS, find_chromium
-from benchmarks.support.synthetic_entries import few_entries
 from msshift_bench.evaluation import Result
 from msshift_bench.leaderboard.site import build_site
+from tests.support.synthetic_entries import few_entries
 
 OpenPage = Callable[..., Any]
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from benchmarks.support.synthetic_entries import many_entries
 from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.leaderboard.entries import entries_folder, load_entries
 from msshift_bench.leaderboard.site import board_tables, build_site
 from msshift_bench.stats import MEAN
 from tests.browser.pages import WIDTHS, board, fits, names, shown
+from tests.support.synthetic_entries import many_entries
 
 pytestmark = pytest.mark.browser
 

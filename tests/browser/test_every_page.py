@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from benchmarks.support.synthetic_entries import hostile_entries
 from msshift_bench.leaderboard.site import build_site
 from tests.browser.pages import WIDTHS, board, faults_of, fits
+from tests.support.synthetic_entries import hostile_entries
 
 pytestmark = pytest.mark.browser
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.fabricated import write_run, write_runs
 from msshift_bench.cli import app, config_file
 from msshift_bench.data import load_dataset, open_dataset, open_source
 from msshift_bench.errors import NotFoundError
 from tests.conftest import REPOSITORY, Build, Command, WriteFolder
 from tests.support.commands import COMMANDS
 from tests.support.documents import run_blocks
+from tests.support.fabricated import write_run, write_runs
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench.cli import app
 from msshift_bench.data import dataset as data_module
 from msshift_bench.data import manifest as manifest_module
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.dataset_builders import write
 from tests.conftest import Build
+from tests.support.fabricated import write_runs
 
 AMENDED = 2
 """Times that a command reads the manifest which changes the data set: to open it, and once it

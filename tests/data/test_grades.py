@@ -11,7 +11,6 @@ import ir_datasets
 import ir_measures
 import pytest
 
-from benchmarks.support.fabricated import write_run
 from msshift_bench import irds
 from msshift_bench.data import (
     Collection,
@@ -31,6 +30,7 @@ from msshift_bench.evaluation import Settings, evaluate_run_sets, score_runs
 from msshift_bench.runs import read_qrels
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import WriteFolder
+from tests.support.fabricated import write_run
 from tests.support.official_checkout import write_checkout
 
 PASSAGES = [f"d{number}" for number in range(12)]

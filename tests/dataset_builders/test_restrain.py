@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.support.fabricated import write_run
 from msshift_bench.arrays import Vectors
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
@@ -29,6 +28,7 @@ from msshift_bench.evaluation import evaluate_run_sets
 from msshift_bench.similarity import unit_rows
 from tests.conftest import Command
 from tests.support.cut_rows import ids_of
+from tests.support.fabricated import write_run
 from tests.support.tsv_files import qrel_lines, query_lines
 
 MINI = open_collection("mini:300")

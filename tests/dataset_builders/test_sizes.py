@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench import irds
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
@@ -37,6 +36,7 @@ from msshift_bench.records import SPLITS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import REPOSITORY, Build, Command, WriteFolder
 from tests.support.cut_rows import ids_of, placed
+from tests.support.fabricated import write_runs
 
 MINI = open_collection("mini:500")
 NAMES = ("topics", "wh-words", "length")

@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 
 import msshift_bench
-from benchmarks.support.fabricated import write_run, write_runs
 from tests.conftest import REPOSITORY, Build
+from tests.support.fabricated import write_run, write_runs
 from tests.support.official_checkout import write_checkout
 
 MODULES = [

@@ -6,7 +6,7 @@ import pytest
 
 from msshift_bench.output import to_markdown
 from msshift_bench.stats import Figure, Figures
-from scripts.experiments.orders import compared, main, published
+from scripts.experiments.tables import main, orders_of, published
 
 
 def test_the_paper_s_means() -> None:
@@ -33,12 +33,12 @@ def test_an_order_is_stated_only_where_a_difference_is_significant() -> None:
             ("colbert", "splade", -0.02, 0.051),
         )
     ]
-    text = to_markdown(compared("topics", Figures(differences)))
+    text = to_markdown(orders_of("topics", Figures(differences)))
     assert "| bi-encoder - colbert | 2.0% | [1.0, 20.0] | 0.030 | 7.0% | agrees |" in text
     assert "| -2.0% | [-3.0, 20.0] | 0.030 | 5.2% | disagrees |" in text
     assert "| 0.051 | -1.8% | cannot tell |" in text
 
 
 def test_folders_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["no-data", "no-runs"]) == 3
+    assert main(["orders", "no-data", "no-runs"]) == 3
     assert "no-" in capsys.readouterr().err

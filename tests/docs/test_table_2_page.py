@@ -11,7 +11,7 @@ from msshift_bench.analysis.paper_tables import load_published
 from msshift_bench.baselines import open_system
 from msshift_bench.shifts import SHIFTS
 from scripts.experiments.arithmetic import EncoderShape, Work, work_of
-from scripts.experiments.orders import PAPER_NAME
+from scripts.experiments.tables import PAPER_NAME
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "table-2.md").read_text(encoding="utf-8")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.ray_cluster import add_node, ray_cluster
 from msshift_bench.data import Collection, ContentDigest, open_collection
 from msshift_bench.dataset_builders.negatives import mine_negatives
 from msshift_bench.encoders import EncoderSpec, embed_queries
@@ -19,6 +18,7 @@ from tests.conftest import Build
 from tests.engine.test_engine import items, kept, power, threads
 from tests.support.making import make_runs
 from tests.support.mini_rows import mini_rows
+from tests.support.ray_cluster import add_node, ray_cluster
 from tests.support.tiny_encoder import make_tiny_encoder
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.filterwarnings("default")]

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from benchmarks.support.fabricated import write_run
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation import Result, Settings, evaluate_also_tests
 from msshift_bench.stats import Figure
+from tests.support.fabricated import write_run
 from tests.support.golden import Golden
 
 QUERIES = ("q1", "q2", "q3", "q4")

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.support.fabricated import write_runs
-from benchmarks.support.synthetic_entries import scored_report
 from msshift_bench.data import DataInfo, open_dataset
 from msshift_bench.errors import DataError, RunError
 from msshift_bench.evaluation import (
@@ -32,8 +30,10 @@ from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import Figures, average
 from tests.conftest import REPOSITORY, Build
 from tests.evaluation.conftest import DENSE
+from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
 from tests.support.made_scores import losses, made_scores, sides
+from tests.support.synthetic_entries import scored_report
 from tests.support.tiny_run_sets import evaluate, score, write_ranks
 
 

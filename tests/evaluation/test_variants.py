@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.support.fabricated import write_run
 from msshift_bench.data import Variant, open_dataset, write_variants
 from msshift_bench.errors import MsShiftError
 from msshift_bench.evaluation import Result, Settings, evaluate_also_tests
 from msshift_bench.records import Row
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build
+from tests.support.fabricated import write_run
 from tests.support.golden import Golden
 from tests.support.made_scores import losses
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.fabricated import write_run, write_runs
 from msshift_bench.cli import app
 from msshift_bench.plumbing import with_checksum
 from tests.conftest import Build
+from tests.support.fabricated import write_run, write_runs
 
 FORMATS = ("text", "markdown", "latex", "json")
 ABSENT = "relevant passages are not in the collection that was searched"

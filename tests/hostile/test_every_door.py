@@ -22,13 +22,13 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import msshift_bench as ms
-from benchmarks.support.fabricated import write_runs, write_system
 from msshift_bench.cli import app
 from msshift_bench.cli.failures import explain
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.plumbing import with_checksum
 from msshift_bench.runs import read_run
 from tests.conftest import Build
+from tests.support.fabricated import write_runs, write_system
 
 SAID: Mapping[str, str] = {
     "zeros": r"ids-changed",

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench.cli import app
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation import evaluate_run_sets
 from tests.conftest import Build
+from tests.support.fabricated import write_runs
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from msshift_bench import evaluate
-from msshift_bench.baselines.user_models import unused_prompts
+from msshift_bench.baselines.in_memory import unused_prompts
 from msshift_bench.errors import UsageError
 from tests.conftest import Build
 from tests.support.tiny_models import save_tiny_models

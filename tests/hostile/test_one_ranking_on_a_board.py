@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.support.fabricated import write_runs, write_system
 from msshift_bench.errors import Finding
 from msshift_bench.leaderboard import check_entries
 from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Build
+from tests.support.fabricated import write_runs, write_system
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.fabricated import write_run
 from msshift_bench.cli import app
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import NotFoundError, RunError
@@ -17,6 +16,7 @@ from msshift_bench.evaluation import Result, evaluate_also_tests, score_runs
 from msshift_bench.plumbing import with_checksum
 from msshift_bench.records import Row
 from tests.conftest import Build
+from tests.support.fabricated import write_run
 
 SOME = 50
 

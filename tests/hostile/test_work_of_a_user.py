@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.fabricated import write_runs, write_system
 from msshift_bench.annotation import SIMILARITY, write_sheet
 from msshift_bench.cli import app
 from msshift_bench.errors import UsageError
 from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Build
+from tests.support.fabricated import write_runs, write_system
 from tests.support.sheets import IDS, PAIRS, fill
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_runs, write_system
 from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Build
+from tests.support.fabricated import write_runs, write_system
 from tests.support.hub_server import LoopbackHub
 
 

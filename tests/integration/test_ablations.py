@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
@@ -16,6 +15,7 @@ from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
+from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from tests.conftest import Build, Command
+from tests.support.fabricated import write_runs
 
 
 @pytest.fixture

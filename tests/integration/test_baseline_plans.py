@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.systems.shift_data import ShiftData
 from msshift_bench.baselines.training import training_data
 from msshift_bench.errors import DataError, UsageError
@@ -18,6 +17,7 @@ from msshift_bench.runs import find_run_sets
 from tests.conftest import Build, Command
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import read_run, sidecar
+from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 

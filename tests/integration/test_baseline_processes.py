@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
+from tests.support.tiny_recipes import tiny_recipe
 from tests.support.together import run_together
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]

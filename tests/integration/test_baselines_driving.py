@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.retrievers.biencoder import DenseSearch
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.systems.system import Run
@@ -22,6 +21,7 @@ from tests.conftest import Build, Command
 from tests.support.making import make_runs
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 from tests.support.tiny_models import KINDS, save_tiny_models
+from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 

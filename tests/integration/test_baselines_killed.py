@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.plumbing import line_and_stage
 from tests.support.forking import work_forked
 from tests.support.small_parts import run_in_small_parts
+from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 

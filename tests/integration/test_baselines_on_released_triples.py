@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.data import open_collection, read_manifest
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import NotFoundError, UsageError
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import sidecar
+from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.retrievers import block_search
 from tests.conftest import Build
 from tests.support.making import make_runs
+from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.retrievers.colbert import ColBert, ColBertSearch
 from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.data.collection import open_collection
@@ -15,6 +14,7 @@ from msshift_bench.errors import UsageError
 from tests.conftest import Command
 from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
+from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 

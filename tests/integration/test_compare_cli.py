@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench.stats import Figure, Figures
 from tests.conftest import Build, Command
+from tests.support.fabricated import write_runs
 from tests.support.figures import read_figures
 
 

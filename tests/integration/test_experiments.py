@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,30 +20,26 @@ from msshift_bench.data import open_dataset
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import get_shift
 from scripts.experiments import carrying_out
-from scripts.experiments.carrying_out import Place, main, only, teachers, trainings
+from scripts.experiments.carrying_out import (
+    Place,
+    Training,
+    command,
+    main,
+    only,
+    teachers,
+    trainings,
+)
 from scripts.experiments.plans import load, names
 from tests.conftest import Build
-from tests.support.forking import NEURAL, SHORT, run_forked, write_msshift
+from tests.support.forking import NEURAL, SHORT, write_msshift
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-TINY = """
-from msshift_bench.baselines.systems import recipe
-recipe.parse_recipe = parse_short
-import sys
-from scripts.experiments.carrying_out import main
-sys.exit(main(sys.argv[1:]))
-"""
-"""Carries out an experiment whose models barely train."""
+FAILS = (sys.executable, "-c", "import sys; sys.exit(3)")
 
-POOL = """
-import os, time
-from scripts.experiments.workers import workers
-if __name__ == "__main__":
-    with workers(2) as pool:
-        print(pool.submit(os.getpid).result(), flush=True)
-        pool.submit(time.sleep, 600).result()
-"""
+
+def command_of(name: str, training: Training, place: Place) -> str:
+    return shlex.join(map(str, command(load(name), place, training)))
 
 
 @pytest.mark.parametrize("name", names())
@@ -53,9 +50,8 @@ def test_a_plan_is_one_that_can_be_carried_out(name: str) -> None:
     assert set(plan.systems) <= set(neural_systems())
     assert set(plan.held_out) <= set(groups)
     todo = trainings(plan)
-    models = len(plan.systems) * len(plan.starts) * (len(plan.held_out) or len(groups))
-    models *= len(plan.variants)
-    assert len(todo) == len(set(todo)) == models * plan.seeds
+    run_sets = len(plan.systems) * len(plan.starts) * len(plan.variants)
+    assert len(todo) == len(set(todo)) == run_sets * plan.seeds
     # A seed is complete before the next begins, so that an unfinished experiment is balanced.
     assert [training.seed for training in todo] == sorted(training.seed for training in todo)
     recipes = REPOSITORY / "baselines" / "recipes"
@@ -96,10 +92,30 @@ def test_teachers_are_trained_first_with_the_same_groups_and_seeds() -> None:
     # What is not changed stands with the runs of the experiment `length`, and so do the teachers.
     assert {place.runs(plan, one.variant).name for one in todo if not one.variant} == {"length"}
     assert {place.runs(plan, one.variant).name for one in todo if one.variant} == {"training"}
-    pairs = {(training.seed, training.held_out) for training in todo}
-    assert {(one.seed, one.held_out) for one in teachers(plan)} == pairs
+    assert {one.seed for one in teachers(plan)} == {training.seed for training in todo}
     assert {one.name for one in teachers(plan)} == {"colbert"}
     assert teachers(load("length")) == []
+
+
+def test_a_command_names_the_start_the_held_out_groups_and_the_changes() -> None:
+    place = Place("pool", None, Path("work"), "pool")
+    steps = command_of("steps", Training("colbert", "pool", 0), place)
+    assert steps.startswith("run colbert --recipe pool --name colbert --collection pool")
+    assert "--data work/data/topics/msshift --out work/runs/steps --keep-model --seeds 0" in steps
+    assert "--shift topics --held-out C2 --set encoder=work/encoders/pool --set steps=600" in steps
+    assert "--set validation.every=100" in steps
+    taught = command_of("training", Training("bi-encoder", "pool", 1, "mined-taught"), place)
+    assert "--set negatives=mined --set teacher=work/runs/length/colbert" in taught
+    masks = command_of("masks", Training("colbert", "pool", 0, "no-masks"), place)
+    assert "--set query_augmentation=false" in masks
+    start = command_of("starts", Training("bi-encoder", "random", 0), place)
+    assert "--name bi-encoder-random" in start
+    assert "--set encoder=random --set random.layers=" in start
+    quick = Place("mini", None, Path("work"), "mini")
+    assert "encoder=" not in command_of("topics", Training("splade", "mini", 0), quick)
+    assert "encoder=work/encoders/mini" in command_of(
+        "topics", Training("colbert", "mini", 0), quick
+    )
 
 
 def test_half_of_the_training_queries_is_half_of_each_group(
@@ -120,7 +136,7 @@ def test_half_of_the_training_queries_is_half_of_each_group(
     built, triples = given
     rows = len(open_dataset(whole).rows("length-short", "train"))
     assert built[built.index("--train-size") + 1] == rows // 2 > 10
-    assert triples[0] == "triples"
+    assert triples[:2] == ("triples")
 
 
 def test_what_a_user_types_wrong(capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,12 +170,10 @@ def test_none_of_them_is_no_number_of_seeds_or_processes(
 def test_what_a_command_says_is_not_followed_by_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [sys.executable, "-c", "import sys; sys.exit(3)"]
+    def fail(*_: object) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(FAILS)
 
-    def fail(*_: object) -> None:
-        subprocess.run(command, check=True)
-
-    monkeypatch.setattr(carrying_out, "run", fail)
+    monkeypatch.setattr(carrying_out, "start", fail)
     given = ["--collection", "pool", "--test-queries", "official.tsv", "--work", str(tmp_path)]
     assert main(["length", *given]) == 3
     (tmp_path / "data" / "length" / "msshift").mkdir(parents=True)
@@ -173,37 +187,59 @@ def test_parts_of_a_plan_keep_its_order() -> None:
     assert only("start", None, plan.starts) == list(plan.starts)
 
 
+def test_if_one_training_fails_the_others_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*_: object) -> subprocess.Popen[bytes]:
+        waits = (sys.executable, "-c", "import time; time.sleep(600)")
+        started.append(subprocess.Popen(FAILS if started else waits))
+        return started[-1]
+
+    monkeypatch.setattr(carrying_out, "start", start)
+    plan, place = load("topics"), Place("pool", None, Path("work"), "pool")
+    with pytest.raises(subprocess.CalledProcessError):
+        carrying_out.train_all(plan, place, trainings(plan), 2)
+    assert [process.returncode for process in started] == [-signal.SIGTERM, 3]
+
+
 @pytest.mark.slow
 @pytest.mark.neural
 def test_quick_has_a_folder_of_its_own_and_does_all_steps(tmp_path: Path) -> None:
     command = write_msshift(tmp_path / "bin", before=SHORT, libraries=NEURAL)
     path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
     few = ("--systems", "bi-encoder", "--seeds", "1", "--processes", "1")
-    done = run_forked(
-        f"{SHORT}\n{TINY}",
-        ["experiments", "length", "--quick", "--collection", "mini:300", "--work", "work", *few],
-        tmp_path,
-        {**os.environ, "PATH": path},
-        NEURAL,
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "scripts.experiments", "length", "--quick"),
+            *("--collection", "mini:300", "--work", "work", *few),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "2 of 2: " in done.stderr
+    assert "\n1 of 1\n" in done.stderr
     assert "| bi-encoder" in done.stdout
     quick = tmp_path / "work" / "quick"
-    assert [one.name for one in (tmp_path / "work").iterdir()] == [quick.name]
+    assert {one.name for one in (tmp_path / "work").iterdir()} == {quick.name}
     assert {one.name for one in quick.iterdir()} == {"data", "encoders", "results", "runs"}
     kept = quick / "runs" / "length" / "bi-encoder" / "length" / "seed-0"
     assert {one.name for one in kept.glob("*.run.gz")} == {"short.run.gz", "long.run.gz"}
 
 
-def test_processes_end_with_the_one_that_is_killed(tmp_path: Path) -> None:
-    script = tmp_path / "pool.py"
-    script.write_text(POOL, "utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    command = [sys.executable, str(script)]
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends processes with their parent")
+def test_commands_end_with_the_process_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "msshift").write_text("#!/bin/sh\necho $$\nexec sleep 600\n", "utf-8")
+    (tmp_path / "msshift").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    program = "from scripts.experiments.carrying_out import run\nrun('build')"
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PATH": path}
+    command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as parent:
         assert parent.stdout is not None
         assert int(parent.stdout.readline()) != parent.pid
         parent.send_signal(signal.SIGKILL)
-        # The workers hold the other end of the pipe, too: it is closed once all have ended.
+        # The command holds the other end of the pipe, too: it is closed once both have ended.
         assert parent.stdout.read() == b""

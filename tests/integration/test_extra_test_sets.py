@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.retrievers.biencoder import BiEncoder
 from msshift_bench.baselines.systems import making
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
@@ -20,6 +19,7 @@ from tests.support.figures import read_figures
 from tests.support.file_bytes import flip
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
+from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
 MEASURES = "nDCG@10 R@1000 RR@10"

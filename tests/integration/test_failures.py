@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench.cli.failures import explain
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
 from tests.conftest import Command
+from tests.support.fabricated import write_runs
 from tests.support.forking import write_msshift
 
 TRACEBACK = "Traceback (most recent call last)"

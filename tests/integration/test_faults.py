@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.support.fault_table import FAULTS, Trial, inflict, trial
-from benchmarks.support.laboratory import Done, Laboratory
-from benchmarks.support.outcomes import judge
-from benchmarks.support.scenarios import SCENARIOS
+from tests.killed.fault_table import FAULTS, Trial, inflict, trial
+from tests.killed.laboratory import Done, Laboratory
+from tests.killed.outcomes import judge
+from tests.killed.scenarios import SCENARIOS
 
 pytestmark = pytest.mark.slow
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import subprocess
+import sys
 
 import pytest
 
-from tests.support.forking import NEURAL, run_forked
-
-PROGRAM = "from benchmarks import gpu\ngpu.main()\n"
+from tests.conftest import REPOSITORY
 
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_a_tiny_model_goes_the_same_way(tmp_path: Path) -> None:
-    given = ["gpu", "--quick", "--device", "cpu", "--only", "bi-encoder"]
-    done = run_forked(PROGRAM, given, tmp_path, os.environ, NEURAL)
+def test_a_tiny_model_goes_the_same_way() -> None:
+    few = ("--steps", "2", "--batch", "4", "--passages", "60", "--queries", "3", "--ranked", "40")
+    command = [sys.executable, "-m", "benchmarks", "gpu", "--device", "cpu", *few]
+    command += ["--only", "bi-encoder"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    names, _, row = (line.strip("| ").split(" | ") for line in done.stdout.splitlines()[1:])
+    heads, _, row = (line.strip("| ").split(" | ") for line in done.stdout.splitlines()[-3:])
     values = [float(value.replace(",", "")) for value in row[1:]]
-    numbers = dict(zip(names[1:], values, strict=True))
+    numbers = dict(zip(heads[1:], values, strict=True))
     assert min(numbers[name] for name in ("steps/s", "passages/s", "train GB")) > 0
     assert numbers["triples/s"] == pytest.approx(4 * numbers["steps/s"], rel=1e-2)
     # 8 bits of a number's digits are left: scores change, and not by much.
@@ -29,9 +30,13 @@ def test_a_tiny_model_goes_the_same_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.neural
-def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
+def test_without_a_gpu_it_says_so() -> None:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    done = run_forked(PROGRAM, ["gpu"], tmp_path, environment, NEURAL)
+    command = [sys.executable, "-m", "benchmarks", "gpu"]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 3
     assert done.stdout == ""
-    assert done.stderr == "torch finds no GPU here, and this benchmark is of a GPU\n"
+    said = "torch finds no GPU here, and this benchmark is of a GPU\nfailed with 3: "
+    assert done.stderr.startswith(said)

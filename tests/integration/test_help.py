@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.fabricated import write_runs, write_system
 from msshift_bench.annotation import LEAKAGE, Pair, write_sheet
 from msshift_bench.cli import app
 from msshift_bench.data import Variant, write_variants
@@ -25,6 +24,7 @@ from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.leakage import FoundLeakage, LeakedPair, find_leakage
 from msshift_bench.mini.generator import passages, qrels, queries
 from tests.support.commands import COMMANDS, EXAMPLES
+from tests.support.fabricated import write_runs, write_system
 from tests.support.forking import BRIEF, SHORT, run_msshift, write_msshift
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.faults_of_processes import kill_at_call
-from benchmarks.support.laboratory import Laboratory, is_outside
-from benchmarks.support.scenarios import SCENARIOS
+from tests.killed.fault_table import kill_at_call
+from tests.killed.laboratory import Laboratory, is_outside
+from tests.killed.scenarios import SCENARIOS
 
 pytestmark = pytest.mark.slow
 

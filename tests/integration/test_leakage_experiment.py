@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines import Experiment, run_leakage_experiment
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
@@ -19,6 +18,7 @@ from msshift_bench.evaluation import Result
 from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Query
 from tests.support.file_bytes import file_bytes
+from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 

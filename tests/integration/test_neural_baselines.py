@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.tiny_recipes import NEURAL, tiny_recipe
 from msshift_bench.plumbing import line_and_stage
 from msshift_bench.runs import find_run_sets
 from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import queries_of, read_run, sidecar
+from tests.support.tiny_recipes import NEURAL, tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

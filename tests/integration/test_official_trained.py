@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_system
-from benchmarks.support.tiny_recipes import NEURAL, tiny_recipe
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.build import import_official
@@ -18,9 +16,11 @@ from msshift_bench.leaderboard.gate import check_entry
 from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Command
 from tests.support.board_digests import data_digest
+from tests.support.fabricated import write_system
 from tests.support.making import make_runs
 from tests.support.official_checkout import write_mini_checkout
 from tests.support.run_files import sidecar
+from tests.support.tiny_recipes import NEURAL, tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

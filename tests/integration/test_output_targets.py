@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench.cli import app
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import MsShiftError, NotFoundError, UsageError
 from tests.conftest import Command
+from tests.support.fabricated import write_runs
 
 Run = Callable[[str], None]
 

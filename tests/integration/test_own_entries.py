@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.entries import load_entries
 from scripts.fill_page import BLOCK, PAGE, main, printed
 from tests.conftest import REPOSITORY
+from tests.support.fabricated import write_runs
 from tests.support.forking import write_msshift
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.tiny_recipes import NEURAL
 from msshift_bench.baselines import Plan, Run, make
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.systems.recipe import load_recipe
@@ -26,6 +25,7 @@ from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
 from tests.support.run_files import sidecar
+from tests.support.tiny_recipes import NEURAL
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_pretraining, tiny_recipe
 from msshift_bench.baselines.training.backbones import PRETRAINING, describe_encoder
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
 from tests.conftest import Build, Command
 from tests.support.forking import NEURAL, Done, run_forked
+from tests.support.tiny_recipes import tiny_pretraining, tiny_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_runs
-from benchmarks.support.synthetic_entries import hostile_entries
 from msshift_bench.evaluation import compare_run_sets, evaluate_run_sets
 from msshift_bench.leaderboard.site import build_site
 from tests.conftest import Build, Command
+from tests.support.fabricated import write_runs
 from tests.support.making import make_runs
+from tests.support.synthetic_entries import hostile_entries
 
 COLLECTION = "mini:300"
 

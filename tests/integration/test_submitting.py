@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_run, write_runs, write_system
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
@@ -30,6 +29,7 @@ from msshift_bench.leaderboard.training import read_ids
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
 from tests.support.board_digests import data_digest
+from tests.support.fabricated import write_run, write_runs, write_system
 
 PLACE = "mini/made-up/v1"
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.preloaded import PRELOADED
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import UsageError
 from tests.conftest import Build
+from tests.killed.preloaded import PRELOADED
 from tests.support.file_bytes import file_bytes
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench import (
     Figure,
     Settings,
@@ -22,6 +21,7 @@ from msshift_bench import (
 from msshift_bench.errors import MissingExtraError
 from msshift_bench.output import csv_text
 from tests.conftest import Build
+from tests.support.fabricated import write_runs
 
 pd = pytest.importorskip("pandas")
 

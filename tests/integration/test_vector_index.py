@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.baselines.in_memory import search_by
 from msshift_bench.baselines.retrievers.biencoder import (
     BiEncoder,
@@ -27,6 +26,7 @@ from msshift_bench.search.ranking import PassageIds
 from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
+from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = pytest.mark.neural
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.synthetic_entries import few_entries
 from msshift_bench.evaluation import Result
 from msshift_bench.leaderboard.site import build_site
+from tests.support.synthetic_entries import few_entries
 
 
 @pytest.fixture(scope="session")

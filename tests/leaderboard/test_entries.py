@@ -11,13 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.support.fabricated import write_system
-from benchmarks.support.synthetic_entries import (
-    add_entry,
-    add_figures,
-    description,
-    scored_report,
-)
 from msshift_bench.analysis import load_published
 from msshift_bench.errors import NotFoundError, SubmissionError
 from msshift_bench.evaluation import Result
@@ -27,6 +20,13 @@ from msshift_bench.leaderboard.description import (
     write_description,
 )
 from msshift_bench.leaderboard.entries import entries_folder, key_of, load_entries, open_entry
+from tests.support.fabricated import write_system
+from tests.support.synthetic_entries import (
+    add_entry,
+    add_figures,
+    description,
+    scored_report,
+)
 
 # Descriptions.
 

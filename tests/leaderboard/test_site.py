@@ -9,12 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.synthetic_entries import (
-    add_entry,
-    description,
-    hostile_entries,
-    scored_report,
-)
 from msshift_bench.errors import MissingExtraError, UsageError
 from msshift_bench.evaluation import Result
 from msshift_bench.leaderboard.description import BOARDS
@@ -23,6 +17,12 @@ from msshift_bench.leaderboard.site import BoardTable, board_tables, build_site
 from msshift_bench.output import to_text
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import MEAN, Figure
+from tests.support.synthetic_entries import (
+    add_entry,
+    description,
+    hostile_entries,
+    scored_report,
+)
 
 # Numbers.
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.fabricated import write_run, write_runs
 from msshift_bench import clean_training, find_leakage
 from msshift_bench.data import load_dataset, open_dataset
 from msshift_bench.errors import DataError, UsageError
@@ -23,6 +22,7 @@ from msshift_bench.evaluation import (
 from msshift_bench.leakage import FoundLeakage, LeakedPair, read_left_out
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
+from tests.support.fabricated import write_run, write_runs
 from tests.support.golden import Golden
 
 KEPT, DIFFERENCE = "not leaked", "all minus not leaked"

@@ -12,7 +12,6 @@ import ir_measures
 import pytest
 from ir_measures.__main__ import main_cli
 
-from benchmarks.support.fabricated import write_run
 from msshift_bench import irds
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
@@ -20,6 +19,7 @@ from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.evaluation import Settings, evaluate_run_sets
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import Figures
+from tests.support.fabricated import write_run
 
 GROUPS = tuple(SHIFTS["length"].groups)
 MEASURES = ("RR@10", "nDCG@10", "R@10")

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines.rerankers.monobert import MonoBert
 from msshift_bench.baselines.rerankers.reranker import RerankSearch, pair_scores
 from msshift_bench.data.collection import open_collection
@@ -17,6 +16,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
 from msshift_bench.records import Row
 from msshift_bench.search.bm25 import Bm25
+from tests.support.bare_runs import bare_run
 
 pytestmark = pytest.mark.neural
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from benchmarks.support.bare_runs import bare_run
 from msshift_bench.baselines import open_system
 from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
 from msshift_bench.baselines.retrievers.splade import (
@@ -26,6 +25,7 @@ from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds
+from tests.support.bare_runs import bare_run
 from tests.support.together import run_together
 
 pytestmark = pytest.mark.neural

@@ -1,9 +1,8 @@
-"""A small share of ``benchmarks/damaged_streams.py``, and that it would see what it looks for."""
+"""A small share of ``tests/killed/damaged_streams.py``, and that it would see what it looks for."""
 
 from __future__ import annotations
 
 import bz2
-import importlib
 import io
 import shutil
 from pathlib import Path
@@ -14,19 +13,16 @@ import pytest
 
 from msshift_bench.plumbing import reading
 from msshift_bench.plumbing.compression import DamagedInputError
-
-FOLDER = Path(__file__).parent.parent.parent / "benchmarks"
+from tests.killed import damaged_streams
 
 
 @pytest.fixture
 def harness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.chdir(tmp_path)
-    module = importlib.import_module("damaged_streams")
-    missing = [tool for tool in module.TOOLS.values() if shutil.which(tool) is None]
+    missing = [tool for tool in damaged_streams.TOOLS.values() if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
-    return module
+    return damaged_streams
 
 
 @pytest.mark.parametrize("name", ["gz", "bz2", "xz", "zst"])

@@ -18,8 +18,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.fabricated import write_runs
-from benchmarks.support.synthetic_entries import DATA, scored_report
 from msshift_bench.analysis import MEAN_OF_SYSTEMS, analyse_run_sets, say_link
 from msshift_bench.cli import app
 from msshift_bench.data import open_collection, open_dataset
@@ -38,10 +36,12 @@ from msshift_bench.report import WrittenReport, draw_result, write_report
 from msshift_bench.runs import find_run_sets, model_path
 from msshift_bench.stats import Figure, Figures
 from tests.conftest import Build, Command
+from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
 from tests.support.official_checkout import write_checkout, write_mini_checkout
 from tests.support.run_files import write_test_set
 from tests.support.small_report import COLLECTION, SHIFTS, tie_first, write_small_runs
+from tests.support.synthetic_entries import DATA, scored_report
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")

@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.support.preloaded import PRELOADED
+from tests.killed.preloaded import PRELOADED
 from tests.support import forked_client
 
 __all__ = [

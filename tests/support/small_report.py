@@ -6,8 +6,8 @@ import gzip
 import shutil
 from pathlib import Path
 
-from benchmarks.support.fabricated import write_runs
 from msshift_bench.runs import find_run_sets, model_path
+from tests.support.fabricated import write_runs
 from tests.support.tiny_models import save_tiny_models
 
 SHIFTS = ("wh-words", "length")

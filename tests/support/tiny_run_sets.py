@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.fabricated import write_run
 from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.evaluation import Checks, Result, Scores, Settings, losses_of, score_files
 from msshift_bench.runs import find_run_sets
+from tests.support.fabricated import write_run
 
 __all__ = ["evaluate", "score", "write_ranks"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.support.contents import Contents, contents, differences
-from benchmarks.support.laboratory import Done, Laboratory, Undisturbed
-from benchmarks.support.scenarios import SCENARIOS
+from tests.killed.contents import Contents, contents, differences
+from tests.killed.laboratory import Done, Laboratory, Undisturbed
+from tests.killed.scenarios import SCENARIOS
 
 __all__ = ["ENDED", "Outcome", "is_cache", "judge"]
 

@@ -22,10 +22,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.circumstances import Circumstances
-from benchmarks.support.contents import Contents, contents, differences
-from benchmarks.support.preloaded import PRELOADED
-from benchmarks.support.scenarios import SCENARIOS, Command
+from tests.killed.circumstances import Circumstances
+from tests.killed.contents import Contents, contents, differences
+from tests.killed.preloaded import PRELOADED
+from tests.killed.scenarios import SCENARIOS, Command
 
 __all__ = [
     "Done",

@@ -28,17 +28,23 @@ from pathlib import Path
 from typing import Any
 
 import msshift_bench
-from benchmarks.support.fault_table import FAULTS, Trial, inflict, trial
-from benchmarks.support.faults_of_processes import kill_at_call
-from benchmarks.support.laboratory import Laboratory
-from benchmarks.support.outcomes import ENDED
-from benchmarks.support.scenarios import SCENARIOS
 from msshift_bench.plumbing.files import write_atomically
+from tests.killed.fault_table import FAULTS, Trial, inflict, kill_at_call, trial
+from tests.killed.laboratory import Laboratory
+from tests.killed.outcomes import ENDED
+from tests.killed.scenarios import SCENARIOS
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "reliability.md"
 BEGIN, END = "<!-- from scripts/bench faults -->\n", "<!-- end -->\n"
-FOLDERS = ("msshift_bench", "dataset_builders", "baselines", "leaderboard", "benchmarks/support")
+FOLDERS = (
+    "msshift_bench",
+    "dataset_builders",
+    "baselines",
+    "leaderboard",
+    "tests/killed",
+    "tests/support",
+)
 HEADINGS = ("identical", "refused, then identical", "stopped, then identical", "lost or wrong")
 """What the page calls `ENDED`."""
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.fabricated import write_runs, write_system
 from benchmarks.support.planted_leaks import plant
-from benchmarks.support.tiny_recipes import tiny_recipe
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.leakage import find_leakage
+from tests.support.fabricated import write_runs, write_system
+from tests.support.tiny_recipes import tiny_recipe
 
 __all__ = ["SCENARIOS", "Command", "Scenario"]
 

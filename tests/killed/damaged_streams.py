@@ -24,10 +24,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.support.damage import cut, flipped, left_out, put_in, repeated
 from msshift_bench.errors import DataError
 from msshift_bench.plumbing.reading import open_stream
 from msshift_bench.runs import Judgements, judge_run, read_qrels
+from tests.killed.damage import cut, flipped, left_out, put_in, repeated
 
 JUDGEMENTS = Judgements.from_qrels({f"q{number}": {"d3": 1} for number in range(200)})
 SKIPPABLE = b"\x50\x2a\x4d\x18\x04\0\0\0note"

@@ -38,8 +38,8 @@ PRELOADED = (
     "msshift_bench.leaderboard.site",
     "msshift_bench.output.rendering",
     "msshift_bench.evaluation",
-    "benchmarks.support.laboratory",
-    "benchmarks.support.warm_commands",
+    "tests.killed.laboratory",
+    "tests.killed.warm_commands",
 )
 """What the commands import, and what the Hub's libraries do: these themselves read the environment
 meanwhile, so that every process imports them anew."""
