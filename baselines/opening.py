@@ -44,6 +44,10 @@ def open_system(
         UnknownNameError: if there is no such system, recipe or field.
         UsageError: if a value is impossible, or a system that has no recipe is given one.
         NotFoundError: if there is no such file or model.
+
+    Example:
+        >>> open_system("bm25", changes={"depth": 10}).depth
+        10
     """
     values = dict(changes or {})
     systems = find_systems()

@@ -55,6 +55,11 @@ class Plan:
             others. A run that is complete without them is searched for them again, if its model
             was kept, or the system is not trained.
         elsewhere: what the caller changes to have runs written elsewhere, for messages.
+
+    Example:
+        >>> plan = Plan(system=open_system("bm25"), collection="mini:300", out="runs")
+        >>> [run.state() for run in plan.runs()]
+        ['new', 'new']
     """
 
     system: System

@@ -129,6 +129,17 @@ class System(Table, ABC):
             training queries of the others, and `Run.triples` the data set's triples, if it has any.
         trains: whether `rank` trains on them; a system that was trained elsewhere gets none.
         keeps_models: whether a trained model is a folder that can be kept beside its run.
+
+    Example:
+        >>> class First(System):
+        ...     "One passage first, whatever is asked."
+        ...     name = "first"
+        ...     doc_id: str = "7"
+        ...
+        ...     def rank(self, run):
+        ...         return ((query.query_id, {self.doc_id: 1.0}) for query in run.queries)
+        >>> First(doc_id="9").parameters()["doc_id"]
+        '9'
     """
 
     name: ClassVar[str]

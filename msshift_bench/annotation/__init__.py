@@ -3,7 +3,7 @@
 They are asked how alike the two are (`SIMILARITY`), or whether one leaks the other (`LEAKAGE`).
 `similar_pairs` recalls candidates for the first; what leaks is for `leakage` to find. `write_sheet`
 writes a sheet to fill in, `read_annotations` reads what annotators say, checked against each other,
-as `Annotations`; `similarity_labels` counts the first. The room may use `data`, `encoders`,
+as `Annotations`; `similarity_labels` counts the first. The room may use `encoders`,
 `errors`, `output`, `plumbing`, `records`, `search`, `similarity` and `stats`.
 """
 

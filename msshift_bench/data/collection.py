@@ -356,7 +356,7 @@ def open_collection(
     Example:
         >>> collection = open_collection("mini:300")
         >>> next(iter(collection.passages())).text[:26], len(collection.qrels)
-        ('The parish register enters', 490)
+        ('The parish register enters', 450)
     """
     if isinstance(source, Collection):
         if qrels is not None:

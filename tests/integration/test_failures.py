@@ -383,7 +383,7 @@ dataset.Dataset.rows = evaluation.score_runs = computing
         (f"{BUILD} --out new/{LONG}", 2, "(304 characters): the name is too long for the file"),
         ("MSSHIFT demo --collection mini:300 --out /proc/x", 3, "/proc/x/msshift: No such file"),
         ('MSSHIFT run bm25 --data "$DATA" --out /proc/x', 3, "/proc/x: No such file"),
-        ('MSSHIFT triples export x /proc/x --data "$DATA"', 3, "/proc/x: No such file"),
+        ('MSSHIFT export x /proc/x --data "$DATA"', 3, "/proc/x: No such file"),
         (
             'MSSHIFT submit "$RUNS/dense" --system m --data "$DATA" --out /proc/x',
             3,

@@ -12,15 +12,15 @@ from tests.killed.scenarios import SCENARIOS
 pytestmark = pytest.mark.slow
 
 TEN = (
-    ("SIGKILL at a moment", "hydrate"),
+    ("SIGKILL at a moment", "import of texts"),
     ("SIGINT at a moment", "submit"),
     ("SIGTERM at a moment", "leaderboard check"),
     ("disk full", "evaluate"),
     ("files limited in size", "leakage clean"),
     ("right taken away", "evaluate"),
-    ("file cut off", "hydrate"),
+    ("file cut off", "import of texts"),
     ("bit flipped", "leakage clean"),
-    ("two at once", "triples export"),
+    ("two at once", "export"),
     ("umask changed", "submit"),
 )
 

@@ -70,7 +70,7 @@ def write_collection(folder: Path, passages: int) -> int:
 
 @pytest.mark.slow
 def test_no_command_holds_the_collection(tmp_path: Path, growth: Callable[..., int]) -> None:
-    grown: dict[str, list[int]] = {"build": [], "triples build": [], "run bm25": []}
+    grown: dict[str, list[int]] = {"build": [], "triples": [], "run bm25": []}
     sizes = []
     for passages in (FEW, MANY):
         name, data = f"c{passages}", f"d{passages}"
@@ -79,7 +79,7 @@ def test_no_command_holds_the_collection(tmp_path: Path, growth: Callable[..., i
         build = ["build", "length", "--collection", name, "--out", data, *options]
         grown["build"].append(growth(*build))
         triples = ["triples", data, "--shift", "length", "--collection", name]
-        grown["triples build"].append(growth(*triples))
+        grown["triples"].append(growth(*triples))
         run = ["run", "bm25", "--data", data, "--collection", name]
         grown["run bm25"].append(growth(*run, "--out", f"r{passages}"))
     for command, (less, more) in grown.items():

@@ -78,7 +78,7 @@ def environment(folder: Path) -> dict[str, str]:
             "a published model",
             "neural",
         ),
-        ("Stemmer", "triples build DATA", "BM25", "bm25"),
+        ("Stemmer", "triples DATA", "BM25", "bm25"),
         ("huggingface_hub", "push DATA --repo some/where", "pushing to the Hub", "hf"),
         ("huggingface_hub", "install some/where", "downloading from the Hub", "hf"),
         ("datasets", "install DATA", "installing a data set", "hf"),
