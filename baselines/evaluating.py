@@ -101,7 +101,7 @@ def evaluate(
         MissingExtraError: if the search needs a library that is not installed.
         DataError: if the model gives doc_ids that the collection lacks, or what is no number.
 
-    Example:
+    Examples:
         >>> class FirstPassage:
         ...     def search(self, queries, k):
         ...         return [{"0": 1.0} for text in queries]

@@ -45,7 +45,7 @@ def open_system(
         UsageError: if a value is impossible, or a system that has no recipe is given one.
         NotFoundError: if there is no such file or model.
 
-    Example:
+    Examples:
         >>> open_system("bm25", changes={"depth": 10}).depth
         10
     """

@@ -104,7 +104,7 @@ def measure(folder: Path, sizes: Sizes, clock: Clock, *, name: str) -> dict[str,
         half = copy_of(recipe, model, "bfloat16", work / "bert")
         full = copy_of(recipe, model, "float32", work / "bert")
         del model
-        queries = [query.text for query in collection.queries][: sizes.queries]
+        queries = list(collection.queries.values())[: sizes.queries]
         size = recipe.search.batch_size
         start = time.perf_counter()
         for part in batches(Generated(sizes.passages).passages(), TOGETHER):

@@ -323,7 +323,7 @@ def add_split_leakage(
         UsageError: if it has no training queries, another process is writing it, or has built it
             anew meanwhile.
 
-    Example:
+    Examples:
         >>> manifest = add_split_leakage("msshift")
         >>> manifest.shifts["length"]["near_duplicates"]["test_queries"]["short"]
         {'same-text': 0, 'same-normalised': 0, 'same-words': 0, 'near-duplicate': 0, 'any': 0}

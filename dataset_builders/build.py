@@ -143,7 +143,7 @@ def build_dataset(
         MissingError: if there is no such encoder, or none at hand; it names the shifts that need
             none.
 
-    Example:
+    Examples:
         >>> manifest = build_dataset("mini:300", ["length"], "built")
         >>> list(manifest.configs)
         ['length', 'length-short', 'length-long']
@@ -462,7 +462,7 @@ def import_official(
             the folder must not be replaced.
         DataError: if a file fails a check, or the collection holds no query of the releases.
 
-    Example:
+    Examples:
         >>> manifest = import_official(["ms-marco-shift"], "official")
         >>> manifest.edition, list(manifest.shifts)
         ('official-2022', ['topics', 'wh-words', 'length'])

@@ -107,7 +107,7 @@ def add_triples(
             passages that are relevant to a group's training queries.
         MissingExtraError: if the extra bm25 is not installed.
 
-    Example:
+    Examples:
         >>> manifest = add_triples("msshift", "mini:300", shifts=["length"], count=2)
         >>> [config for config in manifest.configs if config.endswith("triples")]
         ['length-short-triples', 'length-long-triples']

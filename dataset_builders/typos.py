@@ -377,7 +377,7 @@ def make_variants(
         UnknownNameError: if there is no such test-only shift.
         UsageError: if no copy is asked for.
 
-    Example:
+    Examples:
         >>> make_variants("typos", [("1", "cheap flights to rome")], seed=1)
         [Variant(query_id='1', text='cheap fligihts to rome', method='typos-1')]
     """
@@ -423,7 +423,7 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
         DataError: if two folders in it hold a file each of that name, and they differ.
         CollectionError: if a file is malformed, or does not hold the queries of the set.
 
-    Example:
+    Examples:
         >>> queries, variants = import_variants("CharacterBERT-DR", "dev.small")
         >>> queries, variants
         ({'1': 'cheap flights'}, [Variant(query_id='1', text='chaep flights', method='typo1')])

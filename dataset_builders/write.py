@@ -369,7 +369,7 @@ def hydrate_dataset(
             data set was built from, or it was imported without any.
         UsageError: if another process is writing the data set.
 
-    Example:
+    Examples:
         >>> _ = build_dataset("mini:300", ["length"], "ids", texts=False)
         >>> hydrate_dataset("ids", "mini:300").texts
         True

@@ -137,7 +137,7 @@ def examine(
     Raises:
         OSError: if a folder cannot be looked into. Damaged data are no error but a diagnosis.
 
-    Example:
+    Examples:
         >>> next(examine(ask_hub=False)).code
         'package'
     """
@@ -320,7 +320,7 @@ def prune_cache(days: float = 0) -> Iterator[Diagnosis]:
     Returns:
         An iterator over what is removed; each is removed as it is asked for.
 
-    Example:
+    Examples:
         >>> removed = list(prune_cache(days=30))
     """
     latest = time.time() - days * 86_400

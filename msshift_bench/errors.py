@@ -147,7 +147,7 @@ def _first_of_each_file(findings: Iterable[Finding], most: int) -> list[Finding]
 class MsShiftError(Exception):
     """Base of every error raised on purpose; ``exit_code`` is what the CLI exits with.
 
-    Example:
+    Examples:
         >>> try:
         ...     open_dataset("nowhere")
         ... except MsShiftError as error:

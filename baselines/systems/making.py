@@ -56,7 +56,7 @@ def make(plan: Plan, engine: Engine | None = None, progress: Progress = silent) 
         MissingError: if the system's libraries are not installed, or there is no GPU although the
             recipe's precision needs one.
 
-    Example:
+    Examples:
         >>> bm25 = open_system("bm25", changes={"depth": 10})
         >>> make(Plan(system=bm25, shifts=["length"], collection="mini:300", out="made"))
         [PosixPath('made/bm25/length.run.gz')]

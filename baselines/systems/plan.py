@@ -56,7 +56,7 @@ class Plan:
             was kept, or the system is not trained.
         elsewhere: what the caller changes to have runs written elsewhere, for messages.
 
-    Example:
+    Examples:
         >>> plan = Plan(system=open_system("bm25"), collection="mini:300", out="runs")
         >>> [run.state() for run in plan.runs()]
         ['new', 'new']

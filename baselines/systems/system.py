@@ -130,7 +130,7 @@ class System(Table, ABC):
         trains: whether `rank` trains on them; a system that was trained elsewhere gets none.
         keeps_models: whether a trained model is a folder that can be kept beside its run.
 
-    Example:
+    Examples:
         >>> class First(System):
         ...     "One passage first, whatever is asked."
         ...     name = "first"

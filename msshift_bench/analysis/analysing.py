@@ -100,7 +100,7 @@ def analyse_run_sets(
         UnknownNameError: for an unknown shift, indicator or split.
         NotFoundError: if a folder or the data set does not exist.
 
-    Example:
+    Examples:
         >>> result = analyse_run_sets("runs", shifts=["wh-words"], indicators=["weighted-jaccard"])
         >>> result.notes[0].text
         'These data cannot show a link between weighted-jaccard and the Rel Loss in RR@10.'
@@ -172,7 +172,7 @@ def link_losses(
         DataError: if a system or an indicator lacks a group that another has, or has two figures
             on one, there are fewer than 3 groups, or all are equally similar.
 
-    Example:
+    Examples:
         >>> loss = Figure("rel_loss", shift="topics", system="mine", measure="RR@10")
         >>> near = Figure("similarity", shift="topics", against="overlap", slice="test")
         >>> losses, values = {"C0": 0.1, "C1": 0.3, "C2": 0.2}, {"C0": 0.5, "C1": 0.2, "C2": 0.4}
@@ -237,7 +237,7 @@ def analyse_report(
         UsageError: if there is no similarity of a shift, `bins` is below 2, or the report leaves
             out queries that runs lack.
 
-    Example:
+    Examples:
         >>> report = evaluate_run_sets("runs", shifts=["wh-words"])
         >>> result = analyse_report(report, group_similarity("msshift", "wh-words"))
         >>> slope = result.figures.first(figure="slope", system="dense")

@@ -58,7 +58,7 @@ def predict_losses(
         NotFoundError: if there is no such file.
         UsageError: if there is no link, or its indicator takes an encoder and none is named.
 
-    Example:
+    Examples:
         >>> link = analyse_run_sets("runs", shifts=["wh-words"], indicators=["weighted-jaccard"])
         >>> train, test = {"1": "who is pope"}, {"8": "who is the pope"}
         >>> result = predict_losses(link, train, test, extrapolate=True)

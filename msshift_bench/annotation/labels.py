@@ -159,7 +159,7 @@ class Annotations:
         verdicts: what they say, in the order of the sheets.
         unjudged: the pairs of the sheets that nobody judged.
 
-    Example:
+    Examples:
         >>> annotations = read_annotations(["ada.csv", "ben.csv"])
         >>> for ada, ben in annotations.disputed():
         ...     print(ada.pair.train_text, ada.labels, ben.labels)

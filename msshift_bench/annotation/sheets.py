@@ -172,7 +172,7 @@ def read_annotations(sheets: Iterable[str | Path], *, both: str = DIFFERENT) -> 
             pair twice or lacks pairs that all must judge, or two files have other texts or cosines
             for a pair; with every such line.
 
-    Example:
+    Examples:
         >>> annotations = read_annotations(["ada.csv", "ben.csv"])
         >>> annotations.annotators, len(annotations.verdicts)
         (('Ada', 'Ben'), 6)

@@ -353,7 +353,7 @@ def open_collection(
         MissingExtraError: if `source` needs ir_datasets, which is not installed.
         UsageError: if `qrels` is given for something that is not a folder, or is ambiguous.
 
-    Example:
+    Examples:
         >>> collection = open_collection("mini:300")
         >>> next(iter(collection.passages())).text[:26], len(collection.qrels)
         ('The parish register enters', 450)

@@ -166,7 +166,7 @@ class Dataset:
         folder: the folder of its files.
         manifest: its manifest.
 
-    Example:
+    Examples:
         >>> dataset = open_dataset("msshift")
         >>> dataset
         <Dataset msshift: length, wh-words of mini:300, rebuilt 2.0.0>
@@ -331,7 +331,7 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME) -> Dataset:
         NotFoundError: if there is no built data set.
         IntegrityError: if its manifest is not one that this version can read.
 
-    Example:
+    Examples:
         >>> tests = open_dataset("msshift").test_sets(SHIFTS["length"])
         >>> {group: len(rows) for group, rows in tests.items()}
         {'short': 44, 'long': 62}
@@ -372,7 +372,7 @@ def load_dataset(
         UsageError: if the config holds triples; `load_triples` streams them.
         IntegrityError: if a file is missing or is not the one that was built.
 
-    Example:
+    Examples:
         >>> rows = load_dataset("msshift", "length-short", split="test")
         >>> rows[0].text, rows[0].relevant_doc_ids
         ('what is sanephexmyl tablet', ('53',))
@@ -397,7 +397,7 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
         UnknownNameError: if it has no such triples; ``msshift triples`` adds them.
         IntegrityError: if a file is missing or is not the one that was built.
 
-    Example:
+    Examples:
         >>> _ = add_triples("msshift", "mini:300", shifts=["length"], count=2)
         >>> triples = load_triples("msshift", "length-short-triples")
         >>> next(iter(triples))._fields

@@ -37,7 +37,7 @@ def verify_dataset(
         NotFoundError: if there is no built data set.
         IntegrityError: if the manifest itself cannot be read.
 
-    Example:
+    Examples:
         >>> manifest, findings = verify_dataset("msshift")
         >>> manifest.data_version, findings
         ('2.0.0', [])

@@ -84,7 +84,7 @@ def evaluate_also_tests(
             another model, or a system's runs, or those that it is compared with, are of different
             passages or data, or a model was trained on queries of a test set (all unless allowed).
 
-    Example:
+    Examples:
         >>> result = evaluate_also_tests("runs/dense", {"dl19": "dl19"})
         >>> [(row.model, row.value) for row in result.figures.where(figure="score")]
         [('short', 0.5), ('long', 1.0), ('mean', 0.75)]

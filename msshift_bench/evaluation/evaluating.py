@@ -207,7 +207,7 @@ def evaluate_run_sets(
             another model (all unless allowed), or answers no test query of a group.
         DataError: if no test query has a label, or none is left to count.
 
-    Example:
+    Examples:
         >>> result = evaluate_run_sets("runs", "msshift", ["length"])
         >>> for loss in result.figures.where(figure="rel_loss", group="short"):
         ...     print(f"{loss.system} {loss.value:.2f}, 95%: {loss.low:.2f} to {loss.high:.2f}")
@@ -395,7 +395,7 @@ def compare_run_sets(
         RunError: as in `evaluate_run_sets`; also if two systems' runs are of different passages
             (unless allowed).
 
-    Example:
+    Examples:
         >>> result = compare_run_sets(["runs/dense", "runs/sparse"], shifts=["length"])
         >>> lead = result.figures.first(figure="rel_loss", against="sparse", group="mean")
         >>> print(f"{lead.system} - {lead.against}: {lead.value:+.2f}, p = {lead.p:.2f}")

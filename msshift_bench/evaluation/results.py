@@ -75,7 +75,7 @@ class Result:
         scores: the per-query scores that it rests on.
         facts: further JSON values that are no figures.
 
-    Example:
+    Examples:
         >>> result = evaluate_run_sets("runs", shifts=["length"])
         >>> [table.title for table in result.tables()]
         ['Query length (length), MRR@10 x 100']

@@ -68,7 +68,7 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
         NotFoundError: if there is no built data set, or no such file.
         CollectionError: if the qrels are malformed.
 
-    Example:
+    Examples:
         >>> qrels = open_test_set({"q1": {"d1": 1}, "q2": {"d7": 2}})
         >>> short = open_test_set("length-short", "msshift")
         >>> list(qrels.judged), len(short.judged)
@@ -189,7 +189,7 @@ def score_runs(
         NotFoundError: if there is no such run, qrels file or data set.
         CollectionError: if the qrels are malformed.
 
-    Example:
+    Examples:
         >>> result = score_runs(["my.run"], "qrels.txt", Settings("RR@10 R@10"))
         >>> for score in result.figures.where(figure="score"):
         ...     print(score.measure, score.value, score.queries)

@@ -44,7 +44,7 @@ class Settings(Inference):
         UnknownNameError: for a measure, policy, correction or average that does not exist.
         UsageError: if no measure is named, or the confidence is not strictly between 0 and 1.
 
-    Example:
+    Examples:
         >>> settings = Settings("RR@10 nDCG@10", ties="expected", confidence=0.9)
         >>> [measure.name for measure in settings.measures], settings.missing
         (['RR@10', 'nDCG@10'], 'zero')

@@ -90,7 +90,7 @@ class CleanedTraining:
         removed: tier -> the training queries that were left out, each at its strictest tier.
         files: what became of each file.
 
-    Example:
+    Examples:
         >>> find_leakage("train.tsv", {"8": "Who is pope?"}).write("leaked")
         >>> cleaned = clean_training("leaked", "train.tsv", "clean")
         >>> cleaned
@@ -161,7 +161,7 @@ def clean_training(
         CollectionError: if a file is malformed; with every such line.
         DataError: if `found` was made for other training queries, or nothing would be left.
 
-    Example:
+    Examples:
         >>> find_leakage("train.tsv", {"8": "Who is pope?"}).write("found")
         >>> clean_training("found", "train.tsv", "cleaned").removed
         {'same-text': 0, 'same-normalised': 1, 'same-words': 0, 'near-duplicate': 0}

@@ -120,7 +120,7 @@ class FoundLeakage:
         facts: the sources with their digests, the encoder, the threshold; JSON values.
         test_ids: the test topics that were searched, each once.
 
-    Example:
+    Examples:
         >>> found = find_leakage("train.tsv", {"8": "Who is pope?", "9": "how old is rome"})
         >>> found, found.queries
         (<FoundLeakage: 1 pairs of 2 test topics>, 2)
@@ -324,7 +324,7 @@ def read_left_out(
         CollectionError: if the file holds no candidates.
         DataError: if it was made for other test queries.
 
-    Example:
+    Examples:
         >>> test = load_dataset("msshift", "length-short", split="test")
         >>> find_leakage({"t1": test[0].text}, test).write("leaks-of-short")
         >>> leaked = read_left_out("leaks-of-short", "msshift")

@@ -119,7 +119,7 @@ def find_leakage(
         DataError: if a query that is in both sets has two texts, or one has no token.
         UsageError: if an option makes no sense, or the training queries are a pipe.
 
-    Example:
+    Examples:
         >>> found = find_leakage("train.tsv", {"8": "Who is pope?", "9": "how old is rome"})
         >>> for pair in found.pairs:
         ...     print(pair.train_id, pair.test_id, pair.tier)

@@ -294,7 +294,7 @@ def review_leakage(
         NotFoundError: if a file of ids does not exist.
         CollectionError: if it is malformed.
 
-    Example:
+    Examples:
         >>> result = review_leakage(read_annotations(["ada.csv", "ben.csv"]))
         >>> for row in result.figures.where(figure=("leaking_pairs", "other_pairs")):
         ...     print(row.figure, row.slice, row.value)

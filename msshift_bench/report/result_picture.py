@@ -80,7 +80,7 @@ def draw_result(result: Result, path: str | Path) -> None:
         MissingExtraError: if matplotlib is not installed.
         UsageError: if the result holds no scores of run sets on the groups of a shift.
 
-    Example:
+    Examples:
         >>> result = evaluate_run_sets("runs", shifts=["length"])
         >>> draw_result(result, "losses.svg")
         >>> Path("losses.svg").read_text().startswith("<?xml")

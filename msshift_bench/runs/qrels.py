@@ -196,7 +196,7 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
         UsageError: if the path is a folder.
         CollectionError: with every malformed line; the message shows three of each kind.
 
-    Example:
+    Examples:
         >>> read_qrels("qrels.txt")[0]
         Qrel(query_id='q1', doc_id='d1', relevance=1)
     """

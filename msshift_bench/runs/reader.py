@@ -112,7 +112,7 @@ def read_run(
         UsageError: if the source is nothing that can be read as a run, such as a folder.
         UnknownNameError: if the format is not a known one.
 
-    Example:
+    Examples:
         >>> run = read_run("my.run")
         >>> run["q2"], list(run["q1"])
         ({'d8': 5.0}, ['d3', 'd1'])
@@ -189,7 +189,7 @@ def validate_run(
             the tie policy is ``rank``.
         UnknownNameError: if the tie policy or the format is not a known one.
 
-    Example:
+    Examples:
         >>> validate_run("my.run").ok
         True
         >>> report = validate_run({"q1": {"d1": float("nan"), "d2": 1.0}})

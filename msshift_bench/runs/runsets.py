@@ -212,7 +212,7 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
         UsageError: if a folder holds no run set, or two files claim one place in it.
         RunError: if a folder holds a run that has no place in a run set; it says the nearest.
 
-    Example:
+    Examples:
         >>> for run_set in find_run_sets("runs"):
         ...     print(run_set.system, run_set.shift.name, len(run_set.files))
         dense wh-words 3

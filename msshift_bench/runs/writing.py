@@ -57,7 +57,7 @@ def write_run(
             white space or is no Unicode text, a score is not finite or no number, or a query stands
             twice.
 
-    Example:
+    Examples:
         >>> write_run("best.run.gz", {"q1": {"d3": 9.5, "d1": 8.75}}, tag="mine")
         >>> read_run("best.run.gz")
         {'q1': {'d3': 9.5, 'd1': 8.75}}

@@ -38,7 +38,7 @@ class IndicatorOptions(TypedDict, total=False):
         seed: the seed whose models count, if the run set has several; by default the smallest.
         progress: called with ``(stage, done, total)``.
 
-    Example:
+    Examples:
         >>> options = IndicatorOptions(tokenizer=str.split)
         >>> set_similarity({"1": "rome hotels"}, {"8": "Rome hotels"}, **options)
         0.3333333333333333

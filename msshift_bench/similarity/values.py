@@ -62,7 +62,7 @@ class QuerySimilarity:
         facts: what decided the values beyond the queries, as JSON values: the encoder or the model
             with its digest.
 
-    Example:
+    Examples:
         >>> train, test = {"1": "cheap flights"}, {"8": "cheap hotels", "9": "cheap flights"}
         >>> near = query_similarity(train, test, "unseen-words")
         >>> near.query_ids, near.values, near.mean, near.ranks
@@ -108,7 +108,7 @@ class GroupSimilarity:
         per_query: the values of the group's queries, if the indicator is defined per query; `value`
             is then their mean.
 
-    Example:
+    Examples:
         >>> short, long = group_similarity("msshift", "length", "unseen-words")
         >>> short.group, round(short.value, 2), short.per_query
         ('short', 0.41, <QuerySimilarity: unseen-words of 44 queries>)
@@ -158,7 +158,7 @@ def group_similarity(
             installed.
         IntegrityError: if a file is missing or is not the one that was built.
 
-    Example:
+    Examples:
         >>> for group in group_similarity("msshift", "length", "weighted-jaccard"):
         ...     print(group.group, round(group.value, 2), group.queries, group.other_queries)
         short 0.18 44 62
@@ -245,7 +245,7 @@ def set_similarity(
             text in one set than in the other.
         MissingError: if libraries are not installed.
 
-    Example:
+    Examples:
         >>> set_similarity({"1": "cheap flights to rome"}, {"8": "Cheap hotels in Rome"})
         0.3333333333333333
     """
@@ -274,7 +274,7 @@ def query_similarity(
         DataError: as in `set_similarity`.
         MissingError: as in `set_similarity`.
 
-    Example:
+    Examples:
         >>> splits = load_dataset("msshift", "length-short")
         >>> train, test = splits["train"], splits["test"]
         >>> near = query_similarity(train, test, "nearest-query", encoder="terms")

@@ -54,7 +54,7 @@ class Figure(NamedTuple):
         seed_sd: the standard deviation over seeds, to first order.
         seed_share: the share of the variance that comes from seeds, 0 to 1.
 
-    Example:
+    Examples:
         >>> figure = Figure("loss", group="short", value=0.25, low=0.1, high=0.4, p=0.01)
         >>> figure.value, figure.interval, figure.system
         (0.25, (0.1, 0.4), '')

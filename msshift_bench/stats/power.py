@@ -65,7 +65,7 @@ def detectable_rel_loss(
     Raises:
         UsageError: if a number is out of range.
 
-    Example:
+    Examples:
         >>> for queries in (100, 1000):
         ...     print(round(detectable_rel_loss(queries), 3))
         0.177

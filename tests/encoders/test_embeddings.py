@@ -307,7 +307,7 @@ def test_an_encoder_that_is_nowhere(
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(NotFoundError, match=rf"no encoder '{name}': .* choose 'terms'") as raised:
+    with pytest.raises(NotFoundError, match=rf"no encoder '{name}': .* --encoder terms") as raised:
         embed_queries(MINI, EncoderSpec(name), cache=tmp_path)
     assert "\n" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []

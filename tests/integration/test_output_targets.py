@@ -26,7 +26,7 @@ EXPORT = "export length-short-triples {} --data msshift"
 NEAR = "similarity --data msshift --indicator"
 LINKS = "analyse runs --data msshift"
 TRAIN = "leakage experiment --collection own"
-VARIANTS = "variants make typos --data msshift"
+VARIANTS = "variants typos --data msshift"
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = {"train": train, "validation": (), "test": test}
     write_dataset(
         folder,
-        [Cut(Grouping("topics", {}, "vast", {}), cut_table(rows), tuple(rows))],
+        [Cut(Grouping("topics", {}, "vast", {}), cut_table(rows))],
         edition="rebuilt",
         collection={"name": "vast", "text": "raw"},
         parameters={},

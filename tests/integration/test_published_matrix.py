@@ -31,7 +31,7 @@ def write_test_sets(folder: Path, shift: Shift) -> None:
         )
 
     rows_of = {"train": rows("train", 1), "validation": (), "test": rows("test", QUERIES)}
-    cut = Cut(Grouping(shift.name, {}, "by hand", {}), cut_table(rows_of), tuple(rows_of))
+    cut = Cut(Grouping(shift.name, {}, "by hand", {}), cut_table(rows_of))
     write_dataset(
         folder,
         [cut],

@@ -14,7 +14,7 @@ from msshift_bench.baselines.rerankers.reranker import RerankSearch, pair_scores
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
-from msshift_bench.records import Row
+from msshift_bench.records import Query, Row
 from msshift_bench.search.bm25 import Bm25
 from tests.support.bare_runs import bare_run
 
@@ -39,7 +39,8 @@ def test_the_order_is_that_of_the_scores(
     monkeypatch.setattr("msshift_bench.baselines.rerankers.reranker._PAIRS", 25)
     model, _ = small_model(SYSTEM)
     collection = open_collection("mini:60")
-    queries = [*list(collection.queries.items())[:7], ("none", "zzzz")]
+    queries = [Query(*query) for query in (*collection.queries.items(), ("none", "zzzz"))]
+    queries = [*queries[:7], queries[-1]]
     rows = tuple(Row.judged(*query, "short", {}) for query in queries)
     run = bare_run(collection, tmp_path, queries=rows)
     texts = {passage.doc_id: passage.text for passage in collection.passages()}
