@@ -20,6 +20,7 @@ from msshift_bench.data import (
     read_extra_tests,
 )
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.evaluation import count_trained
 from msshift_bench.runs import extra_runs_path, run_path
 from msshift_bench.shifts import DATASET_NAME, Shift, can_name_runs, get_shift
 
@@ -212,6 +213,8 @@ class Plan:
             extra = extra_runs_path(self._folder / name, test.name)
             where = run_path(extra.parent, extra.name, shift, group, seed)
             also.append(run(where, f"{label} on {test.name}", test.rows, test))
+            if trained and (counted := count_trained(test, shift.name, str(group), data.dataset)):
+                also[-1].facts["trained_on"] = counted._asdict()
         return run(path, label, data.queries(), None, also=tuple(also), keep_model=self.keep_model)
 
 

@@ -47,8 +47,10 @@ from msshift_bench.evaluation.tables import (
     matrix_table,
     show_delta,
 )
+from msshift_bench.evaluation.trained_queries import count_trained
 
 __all__ = [
+    "count_trained",
     "ALLOWANCES",
     "ALL_QUERIES",
     "Checks",

@@ -261,6 +261,9 @@ class Checks:
             if dataset and self.sidecar(run).data not in ("", dataset.info.content_digest):
                 dataset = None
             counted = count_trained(test_set, shift, model, dataset) if dataset else None
+            facts = self.sidecar(run).trained_on
+            if counted is None and set(facts) == set(TrainedQueries._fields):
+                counted = TrainedQueries(**facts)
             self.trained[key] = counted
             if counted and counted.trained:
                 message = f"{counted.counts} of the {counted.queries:,} queries of {test_set.name}:"

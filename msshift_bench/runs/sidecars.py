@@ -31,6 +31,7 @@ class Sidecar:
             group, "" if it does not say.
         queries: the digest of an extra test set's queries; "" if it does not say.
         absent_passages: how many passages that are relevant to such queries were not searched.
+        trained_on: how many of these queries the model trained on, as `evaluation` counts them.
         weights: the digest of the model's weights; "" if it does not say.
         parameters: what decides the model beside the data; `None` if it does not say.
         tuned: the parameters that tuning chose; `None` if it does not say.
@@ -51,6 +52,7 @@ class Sidecar:
     held_out: str | None = ""
     queries: str = ""
     absent_passages: int = 0
+    trained_on: Mapping[str, Any] = field(default_factory=dict)
     weights: str = ""
     parameters: Mapping[str, Any] | None = None
     tuned: Mapping[str, Any] | None = None
@@ -89,6 +91,7 @@ class Sidecar:
             shift=text("shift"),
             held_out=facts.get("held_out", ""),
             queries=text("test_set", "queries_sha256"),
+            trained_on=fact("trained_on") or {},
             absent_passages=fact("relevant_not_in_collection", "test") or 0,
             weights=text("training", "weights_sha256"),
             parameters=fact("parameters"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from msshift_bench.baselines import Plan, make, open_system
 from msshift_bench.cli import app
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import NotFoundError, RunError
@@ -59,6 +61,23 @@ def evaluate(folder: Path, data: Path | str, *allow: str) -> Result:
 
 def notes(result: Result) -> str:
     return "\n".join(note.text for note in result.notes)
+
+
+def test_sidecars_count_them_for_who_has_no_data_set(
+    tmp_path: Path, data: Path, trained: list[Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, own(trained))
+    shutil.rmtree(tmp_path / "runs")
+    tuned = open_system("bm25-tuned", changes={"depth": 10})
+    sets = {"own": tmp_path / "own"}
+    where = {"collection": "mini:500", "out": tmp_path / "runs", "data": data}
+    make(Plan(system=tuned, shifts=["length"], also_test=sets, **where))
+    sidecar = tmp_path / "runs/bm25-tuned/also/own/length/short.run.json"
+    counted = json.loads(sidecar.read_text())["trained_on"]
+    assert (counted["queries"], counted["ids"], counted["trained"]) == (SOME, SOME, SOME)
+    monkeypatch.chdir(tmp_path)  # no data set is at hand here
+    with pytest.raises(RunError, match=rf"the model without short trained on {SOME} of the {SOME}"):
+        evaluate_also_tests(tmp_path / "runs", sets)
 
 
 def test_its_own_training_queries_are_refused_unless_allowed(
