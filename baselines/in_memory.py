@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import shutil
 import sys
@@ -56,6 +57,8 @@ __all__ = [
     "search_by",
     "unused_prompts",
 ]
+
+_logger = logging.getLogger(__name__)
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -493,6 +496,8 @@ def open_model(model: str, changes: Mapping[str, Any]) -> ModelSystem:
         loaded = _load(system, model) if named else _load_whole(system, search, model)
     if similarity is not None:
         loaded.similarity_fn_name = similarity
+    if idle := unused_prompts(loaded):
+        _logger.warning("%s: its prompts %s stand before no text", model, ", ".join(idle))
     return ModelSystem(
         kind=chosen, model=loaded, search=search, label=label, origin=model, keeps=True
     )

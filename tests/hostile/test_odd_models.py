@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from msshift_bench import evaluate
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.in_memory import unused_prompts
 from msshift_bench.errors import UsageError
 from tests.conftest import Build
@@ -69,7 +70,7 @@ def test_the_prompt_of_all_texts_is_used() -> None:
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_they_are_remarked(data: Path, tmp_path: Path) -> None:
+def test_they_are_remarked(data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from sentence_transformers import SentenceTransformer
 
     save_tiny_models(tmp_path)
@@ -77,3 +78,6 @@ def test_they_are_remarked(data: Path, tmp_path: Path) -> None:
     model.prompts = {"search_query": "query: ", "search_document": "passage: "}
     doubts = evaluate(model, "length", data=data, depth=5, progress=False).doubts
     assert any("prompts search_query, search_document stand before no text" in d for d in doubts)
+    model.save_pretrained(str(tmp_path / "saved"), create_model_card=False)
+    open_system(str(tmp_path / "saved"))
+    assert "its prompts search_query, search_document stand before no text" in caplog.text
