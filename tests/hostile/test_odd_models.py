@@ -80,4 +80,4 @@ def test_they_are_remarked(data: Path, tmp_path: Path, caplog: pytest.LogCapture
     assert any("prompts search_query, search_document stand before no text" in d for d in doubts)
     model.save_pretrained(str(tmp_path / "saved"), create_model_card=False)
     open_system(str(tmp_path / "saved"))
-    assert "its prompts search_query, search_document stand before no text" in caplog.text
+    assert "its prompts search_document, search_query stand before no text" in caplog.text
