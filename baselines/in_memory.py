@@ -496,7 +496,8 @@ def open_model(model: str, changes: Mapping[str, Any]) -> ModelSystem:
         loaded = _load(system, model) if named else _load_whole(system, search, model)
     if similarity is not None:
         loaded.similarity_fn_name = similarity
-    if idle := unused_prompts(loaded):
+    idle = unused_prompts(loaded)
+    if idle:
         _logger.warning("%s: its prompts %s stand before no text", model, ", ".join(idle))
     return ModelSystem(
         kind=chosen, model=loaded, search=search, label=label, origin=model, keeps=True

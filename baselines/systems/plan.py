@@ -213,7 +213,8 @@ class Plan:
             extra = extra_runs_path(self._folder / name, test.name)
             where = run_path(extra.parent, extra.name, shift, group, seed)
             also.append(run(where, f"{label} on {test.name}", test.rows, test))
-            if trained and (counted := count_trained(test, shift.name, str(group), data.dataset)):
+            counted = count_trained(test, shift.name, group, data.dataset) if group else None
+            if trained and counted is not None:
                 also[-1].facts["trained_on"] = counted._asdict()
         return run(path, label, data.queries(), None, also=tuple(also), keep_model=self.keep_model)
 
