@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -470,6 +470,20 @@ class Verified:
             margin < MARGIN for margin in self.disagreements.values()
         )
 
+    def lines(self) -> list[str]:
+        """Return what there is to say, in lines."""
+        elsewhere = len(self.disagreements)
+        widest = f", margin up to {max(self.disagreements.values()):.1e}" if elsewhere else ""
+        return [
+            _say_sameness(self),
+            f"{self.queries - elsewhere} of {self.queries} queries fall into their published "
+            f"clusters ({self.agreement:.4%}); {elsewhere} do not{widest}",
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {**asdict(self), "agreement": self.agreement, "passed": self.passed}
+
 
 def verify_topics(
     published: Dataset | str | Path,
@@ -520,6 +534,22 @@ class Retrained:
     def passed(self) -> bool:
         """Whether the promise holds: the same bytes give the same clusters."""
         return self.identical or not self.same_bytes
+
+    def lines(self) -> list[str]:
+        """Return what there is to say, in lines."""
+        changed = f"{self.regrouped:.2%} change their topic"
+        return [_say_sameness(self), f"clusters: {'the same' if self.identical else changed}"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {**asdict(self), "passed": self.passed}
+
+
+def _say_sameness(checked: Verified | Retrained) -> str:
+    encoder, embeddings = (
+        "the same" if same else "other" for same in (checked.same_encoder, checked.same_bytes)
+    )
+    return f"encoder: {encoder}; embeddings: {embeddings}"
 
 
 def retrain_topics(

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,10 +37,13 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
+from msshift_bench.output import Table, plain, show_p
 from msshift_bench.shifts import get_test_only_shift
+from msshift_bench.stats import SIGNIFICANT, Claim, Figure, Inference, infer
 
 __all__ = [
     "ComparedEdits",
+    "DescribedEdits",
     "EDITS",
     "EDIT_KINDS",
     "Edit",
@@ -54,6 +57,7 @@ __all__ = [
     "count_edits",
     "find_edit",
     "holds_variants",
+    "describe_edits",
     "import_variants",
     "make_variants",
     "misspell",
@@ -349,6 +353,81 @@ def _test(statistic: str, first: Counter[str], second: Counter[str]) -> Compared
     df = cells.shape[1] - 1
     p = float(chdtrc(df, chi_squared)) if df > 0 and totals.all() else 1.0
     return ComparedEdits(statistic, dict(first), dict(second), chi_squared, max(df, 0), p)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedEdits:
+    """What was changed in variants, and whether those of another file follow one rule with them.
+
+    Attributes:
+        queries: how many queries there are.
+        counts: method -> kind of edit -> variants.
+        tests: of each statistic whether the two files differ, with its p-value corrected; empty
+            without another file.
+    """
+
+    queries: int
+    counts: Mapping[str, Counter[str]]
+    tests: Sequence[tuple[ComparedEdits, float]]
+
+    def tables(self) -> list[Table]:
+        """Return a table of the edits, and one of the tests."""
+        kinds = [kind for kind in EDIT_KINDS if kind != UNCHANGED]
+        rows = []
+        for method, found in self.counts.items():
+            total, changed = found.total(), found.total() - found[UNCHANGED]
+            rows.append((method, f"{total:,}", f"{changed:,}", *(found.get(k, "-") for k in kinds)))
+        tables = [Table.plain("Edits", ("method", "variants", "changed", *kinds), rows)]
+        if self.tests:
+            lines = [
+                (t.statistic, f"{t.chi_squared:.1f}", t.df, show_p(t.p), show_p(corrected))
+                for t, corrected in self.tests
+            ]
+            header = ("statistic", "chi-squared", "df", "p", "corrected p")
+            tables.append(Table.plain("Do the two files follow one rule?", header, lines))
+        return tables
+
+    def notes(self) -> list[str]:
+        """Return the lines below the tests: what the statistics are, and in which they differ."""
+        if not self.tests:
+            return []
+        differing = [test.statistic for test, p in self.tests if p <= SIGNIFICANT]
+        verdict = f"they differ beyond chance in: {', '.join(differing)}"
+        if not differing:
+            verdict = (
+                "they differ in no statistic beyond chance (Holm's corrected p above "
+                f"{SIGNIFICANT})"
+            )
+        return [
+            "kind: of edit; place: in its word; word: which of those that may be edited; letter: "
+            "the one that was typed",
+            verdict,
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        edits = {m: {kind: found[kind] for kind in EDIT_KINDS} for m, found in self.counts.items()}
+        tests = [{**plain(test), "corrected_p": corrected} for test, corrected in self.tests]
+        return {"queries": self.queries, "edits": edits, "tests": tests}
+
+
+def describe_edits(
+    texts: Mapping[str, str],
+    variants: Sequence[Variant],
+    others: Sequence[Variant] | None = None,
+) -> DescribedEdits:
+    """Count what was changed in variants, and test whether others follow one rule with them.
+
+    Args:
+        texts: query_id -> text of the queries as they are.
+        variants: variants of these queries.
+        others: those of another file.
+    """
+    tests = [] if others is None else compare_edits(texts, variants, others)
+    claims = [Claim(Figure(t.statistic), family=("edits", "statistics"), p=t.p) for t in tests]
+    corrected = {row.figure: row.p for row in infer(claims, Inference()) if row.p is not None}
+    tested = [(test, corrected[test.statistic]) for test in tests]
+    return DescribedEdits(len(texts), count_edits(texts, variants), tested)
 
 
 Maker = Callable[[str, KeyedDraws], str]

@@ -89,7 +89,7 @@ FORBIDDEN = [
         "evaluation.evaluating -> ir_datasets",
     ),
     ("plumbing/files.py", "import msshift_bench.plumbing.folders", "allowed in {0}plumbing"),
-    ("cli/build.py", "import msshift_bench.data.manifest", "cli.build -> {0}data.manifest"),
+    ("cli/board.py", "import msshift_bench.data.manifest", "cli.board -> {0}data.manifest"),
 ]
 
 

@@ -212,7 +212,7 @@ def test_the_exit_code_says_whether_data_are_damaged_or_missing(
     assert "mini:300: 300 passages (MS MARCO has 8,841,823)" in whole.stdout
     file = next((tmp_path / "msshift").rglob("*.parquet"))
     file.write_bytes(file.read_bytes() + b" ")
-    damaged = msshift("doctor", "msshift", "nowhere", "--offline", "--json")
+    damaged = msshift("doctor", "msshift", "nowhere", "--offline", "--format", "json")
     assert damaged.returncode == 1
     found = [one for one in json.loads(damaged.stdout)["diagnoses"] if one["code"] == "data"]
     assert [one["state"] for one in found] == ["damaged", "missing"]

@@ -1,4 +1,4 @@
-"""``msshift submit`` and ``msshift leaderboard``: entries, the gate, and the pages."""
+"""The panel "Leaderboard": entries, the gate, and the pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_table
+from msshift_bench.cli.output import note, print_table
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from msshift_bench.data import Dataset
     from msshift_bench.errors import Finding
     from msshift_bench.leaderboard import Entry, Verdict
-
-
-__all__ = ["register"]
 
 
 def submit(
@@ -54,7 +51,13 @@ def submit(
 
     Example: `msshift submit runs/my-system --system system.toml --out submission`
     """
-    from msshift_bench.leaderboard import CLASSES, description_template
+    from msshift_bench.data import check_repo_name
+    from msshift_bench.leaderboard import (
+        CLASSES,
+        description_template,
+        submit_system,
+        write_hub_results,
+    )
 
     if template:
         print(description_template(), end="")
@@ -64,12 +67,8 @@ def submit(
             "give the folder of a system's run sets and --system FILE; --template prints such a "
             "file"
         )
-    from msshift_bench.leaderboard import submit_system, write_hub_results
-
     check_folder(out)
     if hub_dataset is not None:
-        from msshift_bench.data import check_repo_name
-
         check_repo_name(hub_dataset)
     with progress_bars() as progress:
         entry = submit_system(runs, system, out, data, progress=progress)
@@ -89,20 +88,6 @@ def submit(
     )
 
 
-Entries = Annotated[
-    Path | None,
-    typer.Option(help="The folder of entries. Default: those that come with the package."),
-]
-DataAtHand = Annotated[
-    str | None,
-    typer.Option(help="The built data set that runs answer: count training queries again on it."),
-]
-Runs = Annotated[
-    Path | None,
-    typer.Option(help="The folder of run sets (`<system>/<shift>/...`): score them again."),
-]
-
-
 def check(
     entry: Annotated[
         str | None,
@@ -112,13 +97,24 @@ def check(
             show_default=False,
         ),
     ] = None,
-    entries: Entries = None,
+    entries: Annotated[
+        Path | None,
+        typer.Option(help="The folder of entries. Default: those that come with the package."),
+    ] = None,
     base: Annotated[
         Path | None,
         typer.Option(help="The earlier entries; refuse any that is missing now, or changed."),
     ] = None,
-    data: DataAtHand = None,
-    runs: Runs = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="The built data set that runs answer: count training queries again on it."
+        ),
+    ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(help="The folder of run sets (`<system>/<shift>/...`): score them again."),
+    ] = None,
 ) -> None:
     """Check entries as the leaderboard's gate does, or repeat a row.
 
@@ -241,16 +237,3 @@ def build(
     with progress_bars() as progress:
         written = build_site(out, *([] if entries is None else [entries]), progress=progress)
     print(f"open {written}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command("submit")(submit)
-    group = typer.Typer(
-        help="The leaderboard: check entries, repeat a row, build the pages.",
-        no_args_is_help=True,
-        rich_markup_mode="markdown",
-    )
-    group.command("check")(check)
-    group.command("build")(build)
-    app.add_typer(group, name="leaderboard")

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msshift_bench.cli.console import note
+from msshift_bench.cli.output import note
 from msshift_bench.errors import Finding, NotFoundError, UsageError
 from msshift_bench.plumbing import is_first
 from msshift_bench.shifts import DATASET_NAME, LISTED_SHIFTS, SHIFTS

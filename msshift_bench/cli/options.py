@@ -1,21 +1,22 @@
-"""Options that several commands share, each worded once."""
+"""Options that several commands share, each worded once: fields of values, and single options."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
-from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from msshift_bench.cli.console import note, print_json, warn
+from msshift_bench.cli.output import note, print_json, print_tables, warn
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.shifts import SHIFTS
+from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:
+    from msshift_bench.data import Collection, Dataset
+    from msshift_bench.engine import Engine
     from msshift_bench.evaluation import Result, Settings
 
 
@@ -37,7 +38,7 @@ Shifts = Annotated[
         autocompletion=completing(lambda: SHIFTS),
     ),
 ]
-Source = Annotated[
+SourceName = Annotated[
     str | None,
     typer.Option(
         help="The collection that the data set was built from; not needed for `mini`. Default: the "
@@ -48,32 +49,6 @@ CollectionQrels = Annotated[
     str | None,
     typer.Option(help="Read this qrels file instead of the one in the collection's folder."),
 ]
-
-TopicEncoder = Annotated[
-    str | None,
-    typer.Option(
-        help="The encoder that embeds the queries for `topics` and `resttest`: an id of the "
-        "Hugging Face Hub, a folder, or `terms` (no neural network). Default: "
-        "distilbert-base-uncased, or `terms` for `mini`."
-    ),
-]
-
-Ray = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        help="Carry tasks out on this Ray cluster: host:port, or auto for the one on this machine.",
-    ),
-]
-Store = Annotated[
-    str | None,
-    typer.Option(
-        help="Keep the results of finished tasks in this folder, or at this URL, such as "
-        "s3://bucket/name, to which a cluster's machines write. Default: with the rest of the "
-        "unfinished work."
-    ),
-]
-
 Nano = Annotated[
     bool,
     typer.Option("--nano", help="Write a small part of every split, e.g. 300 queries per group."),
@@ -100,18 +75,6 @@ Changes = Annotated[
     ),
 ]
 
-TestConfig = Annotated[
-    str | None,
-    typer.Option(
-        help="Score run files on this config's test set, e.g. length-short.",
-        autocompletion=completing(lambda: [name for s in SHIFTS.values() for name in s.configs]),
-    ),
-]
-TestQrels = Annotated[
-    Path | None, typer.Option(help="Score run files on this qrels file (TREC's four columns).")
-]
-
-
 AlsoTest = Annotated[
     list[str] | None,
     typer.Option(
@@ -121,6 +84,37 @@ AlsoTest = Annotated[
         "variants of the shifts' test queries (see `msshift variants`); repeat it for several.",
     ),
 ]
+
+
+WithoutLeaked = Annotated[
+    Path | None,
+    typer.Option(
+        help="Also print every figure without the test queries that leaked, and the difference: "
+        "what `msshift leakage find` wrote, its folder or `candidates.parquet`."
+    ),
+]
+PerQuery = Annotated[
+    Path | None, typer.Option(help="Also write every query's scores to this Parquet file.")
+]
+
+
+def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are not `None`: those of options that somebody chose."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def named_collection(collection: str | None) -> str | None:
+    """Return the collection that an option names, else that of the environment variable."""
+    from msshift_bench.data import COLLECTION_VARIABLE
+
+    return collection or os.environ.get(COLLECTION_VARIABLE)
+
+
+def files_of_collection(collection: str | None) -> list[Path]:
+    """Return the files of a collection's folder; none if the collection is no folder."""
+    name = named_collection(collection)
+    folder = Path(name).expanduser() if name else None
+    return list(folder.iterdir()) if folder and folder.is_dir() else []
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
@@ -152,65 +146,94 @@ def extra_folders(given: Sequence[str] | None) -> dict[str, Path]:
     return folders
 
 
-WithoutLeaked = Annotated[
-    Path | None,
-    typer.Option(
-        help="Also print every figure without the test queries that leaked, and the difference: "
-        "what `msshift leakage find` wrote, its folder or `candidates.parquet`."
-    ),
-]
-PerQuery = Annotated[
-    Path | None, typer.Option(help="Also write every query's scores to this Parquet file.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+def _format_of(*formats: str, more: str = "") -> Any:
+    """Return the option of a result's format, which is checked before anything is computed."""
+
+    def check(chosen: str) -> str:
+        if chosen not in formats:
+            raise UnknownNameError("format", chosen, formats)
+        return chosen
+
+    text = f"How results are printed: {', '.join(formats)}.{more}"
+    return typer.Option("--format", callback=check, help=text)
 
 
-def with_values(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that takes every field of its dataclasses as an option of its own.
-
-    The panel of the options in the help text is what the docstring of the dataclass says before its
-    colon.
-    """
-    hints = get_type_hints(function, include_extras=True)
-    hints.pop("return", None)
-    values: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in values:
-            parameters += _fields_as_parameters(values[name])
-        else:
-            keyword = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(parameter.replace(annotation=hints[name], kind=keyword))
-
-    def command(**typed: Any) -> None:
-        made = {
-            name: kind(**{field.name: typed.pop(field.name) for field in fields(kind)})
-            for name, kind in values.items()
-        }
-        function(**typed, **made)
-
-    command.__doc__, command.__name__ = function.__doc__, function.__name__
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+TextOrJson = Annotated[str, _format_of("text", "json")]
+TableFormat = Annotated[str, _format_of("text", "markdown", "latex", "json")]
 
 
-def _fields_as_parameters(kind: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(kind, include_extras=True)
-    parameters = []
-    for field in fields(kind):
-        base, (declared,) = hints[field.name].__origin__, hints[field.name].__metadata__
-        option = copy(declared)
-        option.rich_help_panel = kind.__doc__.partition(":")[0]
-        parameters.append(
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=field.default,
-                annotation=Annotated[base, option],
-            )
-        )
-    return parameters
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """The data set whose queries are asked, and which of its shifts count."""
+
+    data: Data = DATASET_NAME
+    shift: Shifts = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The collection that a data set was built from."""
+
+    collection: SourceName = None
+    qrels: CollectionQrels = None
+
+    def open(self, dataset: Dataset) -> Collection:
+        """Open it; see `msshift_bench.data.open_source`."""
+        from msshift_bench.data import open_source
+
+        return open_source(dataset, self.collection, self.qrels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """Encoder: what embeds queries."""
+
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder that embeds the queries: an id of the Hugging Face Hub, a folder, or "
+            "`terms` (no neural network). Default: distilbert-base-uncased, or `terms` for data of "
+            "`mini`."
+        ),
+    ] = None
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="How the encoder pools tokens: cls (the default), mean, or own, for a model that "
+            "sentence-transformers saved."
+        ),
+    ] = None
+
+    def chosen(self) -> dict[str, Any]:
+        """Return what was chosen: the name of an option -> its value."""
+        return chosen(asdict(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Cluster: where tasks are carried out, and where their results are kept."""
+
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            help="Carry tasks out on this Ray cluster: host:port, or auto for the one on this "
+            "machine.",
+        ),
+    ] = None
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep the results of finished tasks in this folder, or at this URL, such as "
+            "s3://bucket/name, to which a cluster's machines write. Default: with the rest of the "
+            "unfinished work."
+        ),
+    ] = None
+
+    def engine(self) -> Engine:
+        """Return what carries tasks out."""
+        from msshift_bench.engine import Engine
+
+        return Engine(self.ray, self.store)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +278,7 @@ class Scoring:
         """Return the settings of an evaluation."""
         from msshift_bench.evaluation import Settings
 
-        return Settings(**{field.name: getattr(self, field.name) for field in fields(self)})
+        return Settings(**asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,19 +297,15 @@ class Checking:
     ] = None
 
 
-FORMATS = ("text", "markdown", "latex", "csv", "json")
-"""The formats of results on stdout."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printing:
     """Output: how a result is printed, and where it is written."""
 
     format: Annotated[
         str,
-        typer.Option(
-            help=f"How results are printed: {', '.join(FORMATS)}. csv is one long table of "
-            "numbers, a row per figure; its notes go to stderr."
+        _format_of(
+            *("text", "markdown", "latex", "csv", "json"),
+            more=" csv is one long table of numbers, a row per figure; its notes go to stderr.",
         ),
     ] = "text"
     output: Annotated[
@@ -294,14 +313,8 @@ class Printing:
         typer.Option(help="Also write all figures to this file: .json, .csv or .parquet."),
     ] = None
 
-    def check(self) -> None:
-        """Check the format, and the ending of the file.
-
-        Raises:
-            UnknownNameError: for a format or an ending that does not exist.
-        """
-        if self.format not in FORMATS:
-            raise UnknownNameError("format", self.format, FORMATS)
+    def __post_init__(self) -> None:
+        """Check the ending of the file, before anything is computed."""
         if self.output is not None and self.output.suffix not in (".json", ".csv", ".parquet"):
             ending = self.output.suffix or self.output.name
             raise UnknownNameError("ending of --output", ending, (".json", ".csv", ".parquet"))
@@ -315,7 +328,6 @@ class Printing:
             result: the result.
             view: what its tables are to show, as its layout takes it.
         """
-        from msshift_bench.cli.formats import print_tables
         from msshift_bench.plumbing import write_atomically, write_json, write_parquet
 
         if self.output is not None:
@@ -337,21 +349,3 @@ class Printing:
             for tables, notes in result.sections(**view):
                 print_tables(tables, notes, self.format)
         warn(result.doubts)
-
-
-def is_typed(context: typer.Context, name: str) -> bool:
-    """Return whether an option was typed; values of `msshift.toml` were not."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
-
-
-def refuse_others(context: typer.Context, taken: Collection[str], what: str) -> None:
-    """Check that no option was typed but those that are taken.
-
-    Raises:
-        UsageError: if one was.
-    """
-    others = [name for name in context.params if name not in taken and is_typed(context, name)]
-    if others:
-        typed = ", ".join(f"--{name.replace('_', '-')}" for name in others)
-        raise UsageError(f"{typed} and {what} do not go together; leave out {typed}")

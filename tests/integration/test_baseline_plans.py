@@ -135,7 +135,7 @@ def test_a_dry_run_says_what_is_left(data: Path, tmp_path: Path, msshift: Comman
     request = ("run", "bi-encoder", "--data", data, "--recipe", "tiny.toml")
     plan = [*request, "--seeds", "1,2", "--dry-run"]
 
-    done = msshift(*plan, "--json")
+    done = msshift(*plan, "--format", "json")
     assert done.returncode == 0, done.stderr
     assert [(one["run"], one["state"]) for one in json.loads(done.stdout)] == [
         (f"runs/bi-encoder/length/seed-{seed}/{group}.run.gz", "new")

@@ -59,14 +59,16 @@ def test_every_command_has_help_with_an_example(words: tuple[str, ...]) -> None:
 
 
 def test_list(msshift: Command) -> None:
-    listed = json.loads(msshift("list", "--json").stdout)
+    listed = json.loads(msshift("list", "--format", "json").stdout)
     assert list(listed["shifts"]["length"]["groups"]) == ["short", "long"]
     assert set(listed["systems"]) >= {"bm25", "bi-encoder"}
     assert "who, when, where, which" in msshift("list").stdout
 
 
 def test_build_says_what_it_wrote(msshift: Command, tmp_path: Path) -> None:
-    done = msshift("build", "length", "--collection", "mini:500", "--out", "deep/er/data", "--json")
+    done = msshift(
+        "build", "length", "--collection", "mini:500", "--out", "deep/er/data", "--format", "json"
+    )
     assert done.returncode == 0
     manifest = json.loads(done.stdout)
     assert manifest["content_digest"][:12] in done.stderr
@@ -95,7 +97,7 @@ def test_verify(msshift: Command, built: Path) -> None:
     done = msshift("verify", built)
     assert done.returncode == 1
     assert "length-short/test.parquet: the file is missing [missing-file]" in done.stderr
-    done = msshift("verify", built, "--json")
+    done = msshift("verify", built, "--format", "json")
     assert [f["code"] for f in json.loads(done.stdout)["findings"]] == ["missing-file"]
 
 

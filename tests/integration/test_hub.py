@@ -45,7 +45,7 @@ class Client:
         return done
 
     def push(self, folder: Path, *arguments: str) -> dict[str, Any]:
-        done = self("push", folder, "--repo", REPO, "--json", *arguments)
+        done = self("push", folder, "--repo", REPO, "--format", "json", *arguments)
         assert done.returncode == 0, done.stderr
         pushed: dict[str, Any] = json.loads(done.stdout)
         return pushed

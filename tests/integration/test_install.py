@@ -66,7 +66,7 @@ def state(*folders: Path) -> dict[str, tuple[int, int, int]]:
 def test_every_config_loads_offline_from_another_folder(
     install: Install, hub: LoopbackHub, first: Path, tmp_path: Path, elsewhere: Path
 ) -> None:
-    done = install(first, "--json")
+    done = install(first, "--format", "json")
     assert done.returncode == 0, done.stderr
     expected = rows_of(first)
     assert json.loads(done.stdout)["configs"] == list(expected)
@@ -188,7 +188,7 @@ def test_triples_are_prepared_when_they_are_asked_for(
     add_triples(folder, open_collection("mini:500"), shifts=["length"], count=2, depth=20)
     offline = client_environment(tmp_path, None, token="")
     config = "length-short-triples"
-    assert config not in json.loads(install(folder, "--json").stdout)["configs"]
+    assert config not in json.loads(install(folder, "--format", "json").stdout)["configs"]
     script = (
         f"import datasets; print(datasets.load_dataset('msshift', '{config}', split='train')[0])"
     )

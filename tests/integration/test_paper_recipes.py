@@ -124,7 +124,7 @@ def test_the_plan_at_the_size_of_ms_marco(
     command += ["--set", "precision=fp32"]
     command += ["--shift", "topics", "--data", str(topics), "--collection", "vast"]
     command += ["--out", str(tmp_path / "runs"), "--dry-run"]
-    done = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(app, [*command, "--format", "json"], catch_exceptions=False)
     folder = tmp_path / "runs" / system / "topics"
     assert json.loads(done.stdout) == [
         {"run": str(folder / f"{group}.run.gz"), "state": "new"} for group in TEST_QUERIES
