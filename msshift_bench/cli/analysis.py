@@ -149,8 +149,7 @@ def similarity(
     others = {"models": models, "seed": seed}
     settings: dict[str, Any] = {**encoding.chosen(), **options.chosen(others)}
     result: Comparison | LabelOverlap
-    with progress_bars() as progress:
-        settings["progress"] = progress
+    with progress_bars():
         if by_judgements:
             result = count_overlap(_judged("--train", train), _judged("--test", test))
         elif train is None or test is None:
@@ -322,7 +321,7 @@ def analyse(
     else:
         inputs = [locate(where.data), train, test, models]
         check_outputs(printing.output, runs=runs or (), inputs=inputs)
-        with progress_bars() as progress:
+        with progress_bars(), in_line("analysing"):
             analysis = analyse_run_sets(
                 runs or (),
                 where.data,
@@ -332,7 +331,6 @@ def analyse(
                 split=split,
                 bins=bins,
                 allow=checking.allow or (),
-                progress=in_line(progress, "analysing"),
                 **by_encoder,
                 **options.chosen({"models": models}),
             )
@@ -442,8 +440,8 @@ def annotate(
         questions = SIMILARITY
         count = _PER_TEST if per_test is None else per_test
         spec = EncoderSpec(encoder or "terms")
-        with progress_bars() as progress:
-            pairs = similar_pairs(train, test, spec, per_test=count, progress=progress)
+        with progress_bars():
+            pairs = similar_pairs(train, test, spec, per_test=count)
     else:
         raise UsageError("give --train and --test, or --candidates")
     write_sheet(pairs, questions, out)

@@ -75,24 +75,24 @@ def demo(
     data, runs, figures = out / "msshift", out / "runs", out / "figures.json"
     opened = open_collection(collection)
     note(f"1/3 cutting the queries of {opened.name} into groups")
-    with progress_bars() as progress:
-        manifest = build_dataset(opened, SHIFT_NAMES, data, progress=progress)
+    with progress_bars():
+        manifest = build_dataset(opened, SHIFT_NAMES, data)
     show_built(manifest)
     note("2/3 ranking the passages; every model but BM25 is trained without each group in turn")
     for name, system in systems.items():
         started = time.monotonic()
         plan = Plan(system=system, shifts=SHIFT_NAMES, collection=opened, data=data, out=runs)
-        with progress_bars() as progress, shown_log("baselines.systems"):
-            made = make(plan, progress=progress)
+        with progress_bars(), shown_log("baselines.systems"):
+            made = make(plan)
         note(f"    {name}: {len(made)} runs in {time.monotonic() - started:.0f} s")
     note("3/3 evaluating")
-    with progress_bars() as progress:
-        result = evaluate_run_sets([runs], data, progress=in_line(progress, "evaluating"))
+    with progress_bars(), in_line("evaluating"):
+        result = evaluate_run_sets([runs], data)
     write_json(figures, result.to_json())
     _show_losses(result)
     if no_report is None:
-        with progress_bars() as progress:
-            drawn = write_report([runs], out / "report", data, links=False, progress=progress)
+        with progress_bars():
+            drawn = write_report([runs], out / "report", data, links=False)
     print()
     print(f'{data}  the data set: datasets.load_dataset("msshift", "topics-C2") in {out}')
     print(f"{runs}  the run sets: msshift evaluate {runs} --data {data} shows intervals")

@@ -161,7 +161,7 @@ def build(
     chosen = shifts or default_shifts()
     restrain = {name: value for name, value in (("test_sets", test_set), ("sizes", size)) if value}
     builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, restrain)
-    with using_engine(cluster.engine()), progress_bars() as progress:
+    with using_engine(cluster.engine()), progress_bars():
         manifest = build_dataset(
             open_collection(options.named_collection(collection) or "mini", qrels=qrels),
             chosen,
@@ -177,7 +177,6 @@ def build(
             licence=licence,
             overwrite=overwrite,
             workers=workers,
-            progress=progress,
         )
     passages = manifest.collection.get("passages", {"relevant_absent": 0})
     if passages["relevant_absent"]:
@@ -360,8 +359,8 @@ def _add_texts(folder: Path, source: options.Source, chosen: str) -> None:
         note(f"{path} holds its texts already; nothing was changed")
     else:
         check_folder(path)
-        with progress_bars() as progress:
-            manifest = hydrate_dataset(dataset, source.open(dataset), progress=progress)
+        with progress_bars():
+            manifest = hydrate_dataset(dataset, source.open(dataset))
         note(f"{path} holds its texts (content {manifest.content_digest[:12]})")
     if chosen == "json":
         print_json(asdict(manifest))

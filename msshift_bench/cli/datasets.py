@@ -82,8 +82,8 @@ def verify(
     refuse_others(context, taken, f"--topics {topics}")
     collection = source.open(dataset)
     if topics == "replay":
-        with progress_bars() as progress:
-            manifest, differing = replay_topics(dataset, collection, out, progress=progress)
+        with progress_bars():
+            manifest, differing = replay_topics(dataset, collection, out)
         if differing:
             raise IntegrityError(
                 f"{out} differs from {dataset.folder} in {', '.join(differing)}; the collection's "
@@ -92,8 +92,8 @@ def verify(
         print(f"{out}: the same rows as {dataset.folder} (content {manifest.content_digest[:12]})")
         return
     check = verify_topics if topics == "embed" else retrain_topics
-    with progress_bars() as progress:
-        checked = check(dataset, collection, encoder=encoder, progress=progress)
+    with progress_bars():
+        checked = check(dataset, collection, encoder=encoder)
     if table_format == "json":
         print_json(checked.to_json())
     else:
@@ -157,7 +157,7 @@ def triples(
     dataset = open_dataset(folder)
     collection = source.open(dataset)
     check_folder(dataset.folder)
-    with using_engine(cluster.engine()), progress_bars() as progress:
+    with using_engine(cluster.engine()), progress_bars():
         manifest = add_triples(
             dataset,
             collection,
@@ -166,7 +166,6 @@ def triples(
             depth=depth,
             seed=seed,
             every_pair=every_pair,
-            progress=progress,
         )
     entries = {c: splits["train"] for c, splits in manifest.configs.items() if holds_triples(c)}
     facts = {config: asdict(entry) for config, entry in entries.items()}
@@ -207,9 +206,9 @@ def export(
     dataset = open_dataset(data)
     files = options.files_of_collection(collection) if text else []
     check_outputs(out, inputs=[dataset.folder, *files])
-    with progress_bars() as progress:
+    with progress_bars():
         texts = open_source(dataset, collection) if text else None
-        count = export_triples(dataset, config, out, texts=texts, progress=progress)
+        count = export_triples(dataset, config, out, texts=texts)
     note(f"wrote {out}: {count} triples")
 
 
@@ -334,8 +333,8 @@ def install(
     """
     from msshift_bench.data import install_dataset
 
-    with progress_bars() as progress:
-        installed = install_dataset(source, revision=revision, triples=triples, progress=progress)
+    with progress_bars():
+        installed = install_dataset(source, revision=revision, triples=triples)
     if table_format == "json":
         folders = {"folder": str(installed.folder), "cache": str(installed.cache)}
         print_json({**asdict(installed), **folders})

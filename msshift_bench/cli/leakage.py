@@ -141,7 +141,7 @@ def find(
     if "same-passage" in failing and qrels is None:
         raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
     check_found_folder(out)
-    with progress_bars() as progress:
+    with progress_bars():
         found = find_leakage(
             train,
             test,
@@ -149,7 +149,6 @@ def find(
             nearest=nearest,
             qrels=qrels,
             separate_ids=separate_ids,
-            progress=progress,
         )
     found.write(out)
     note(f"wrote {out}")
@@ -169,8 +168,8 @@ def _find_in_splits(data: str, chosen: str, search: dict[str, Any]) -> None:
     from msshift_bench.output import Table
 
     check_folder(locate(data))
-    with progress_bars() as progress:
-        manifest = add_split_leakage(data, **search, progress=progress)
+    with progress_bars():
+        manifest = add_split_leakage(data, **search)
     counted = {
         shift: facts["near_duplicates"]
         for shift, facts in manifest.shifts.items()
@@ -218,10 +217,8 @@ def clean(
     """
     from msshift_bench.leakage import clean_training
 
-    with progress_bars() as progress:
-        cleaned = clean_training(
-            found, train, out, qrels=qrels, triples=triples, tier=tier, progress=progress
-        )
+    with progress_bars():
+        cleaned = clean_training(found, train, out, qrels=qrels, triples=triples, tier=tier)
     note(f"wrote {out}")
     print_tables(cleaned.tables(), (), "text")
 
@@ -335,7 +332,7 @@ def experiment(
         topics=topics,
         depth=depth,
     )
-    with shown_log(), progress_bars() as progress:
-        result = run_leakage_experiment(collection, planned, out, progress)
+    with shown_log(), progress_bars():
+        result = run_leakage_experiment(collection, planned, out)
     note(f"wrote {out}")
     printing.show(result)

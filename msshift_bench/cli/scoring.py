@@ -310,7 +310,7 @@ def evaluate(
         from msshift_bench.leakage import read_left_out
 
         without = read_left_out(without_leaked, dataset)
-    with progress_bars() as progress:
+    with progress_bars(), in_line("evaluating"):
         result = evaluate_run_sets(
             runs,
             dataset,
@@ -319,7 +319,6 @@ def evaluate(
             labels=labels,
             without=without,
             allow=allow,
-            progress=in_line(progress, "evaluating"),
         )
     # Files come first: the pipe that the tables go to may close, and end the command.
     if plot is not None:
@@ -373,7 +372,7 @@ def compare(
         if reference is not None and Path(reference).exists() and reference not in systems:
             read.append(reference)
     check_outputs(printing.output, runs=read, inputs=[locate(where.data)])
-    with progress_bars() as progress:
+    with progress_bars(), in_line("evaluating"):
         result = compare_run_sets(
             runs,
             where.data,
@@ -381,7 +380,6 @@ def compare(
             scoring.settings(),
             reference=reference,
             allow=checking.allow or (),
-            progress=in_line(progress, "evaluating"),
         )
     printing.show(result)
 
@@ -423,7 +421,7 @@ def report(
     from msshift_bench.report import write_report
 
     check_folder(out)
-    with progress_bars() as progress:
+    with progress_bars():
         written = write_report(
             runs,
             out,
@@ -432,7 +430,6 @@ def report(
             scoring.settings(),
             allow=checking.allow or (),
             links=not no_links,
-            progress=progress,
         )
     if table_format == "json":
         print_json(plain({**plain(written), "page": str(written.page)}))

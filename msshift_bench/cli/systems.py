@@ -123,10 +123,10 @@ def run(
     if is_first():
         check_folder(out.expanduser(), inside=True)
     with (
-        progress_bars() as progress,
+        progress_bars(),
         shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
     ):
-        runs = make(plan, cluster.engine(), progress)
+        runs = make(plan, cluster.engine())
     if not is_first():
         return
     if table_format == "json":
@@ -188,7 +188,7 @@ def pretrain(
     from msshift_bench.baselines.systems.recipe import read_changes
 
     replaced = read_changes(changes or ())
-    with progress_bars() as progress, shown_log("baselines.pretraining", "baselines.training"):
-        folder = pretrain_encoder(collection, recipe, out=out, changes=replaced, progress=progress)
+    with progress_bars(), shown_log("baselines.pretraining", "baselines.training"):
+        folder = pretrain_encoder(collection, recipe, out=out, changes=replaced)
     print(folder)
     note(f"start from it with: msshift run bi-encoder --set encoder={folder}")
