@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import is_typed, refuse_others
 from msshift_bench.cli.output import check_outputs, note, show_result
@@ -20,8 +21,6 @@ from msshift_bench.plumbing import (
 )
 
 if TYPE_CHECKING:
-    from msshift_bench.annotation import Annotations
-    from msshift_bench.evaluation import Result
     from msshift_bench.records import Qrel
     from msshift_bench.similarity import Comparison
 
@@ -36,9 +35,8 @@ _PER_TEST, _LEAKS_PER_TEST = 10, 5
 
 
 def _indicators() -> list[str]:
-    from msshift_bench.similarity import INDICATORS
 
-    return list(INDICATORS)
+    return list(msshift_bench.INDICATORS)
 
 
 def similarity(
@@ -170,7 +168,6 @@ def similarity(
 
 
 def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:
-    from msshift_bench.runs import read_qrels
 
     judged: dict[str, list[Qrel]] = {}
     for text in texts or ():
@@ -179,7 +176,7 @@ def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:
             raise UsageError(
                 f"{option} takes NAME=QRELS for overlap, e.g. dl19=qrels.dl19.txt, not {text!r}"
             )
-        judged.setdefault(name, []).extend(read_qrels(path))
+        judged.setdefault(name, []).extend(msshift_bench.read_qrels(path))
     return judged
 
 
@@ -308,8 +305,7 @@ def analyse(
         return
     if plot is not None:
         raise UsageError("--plot draws an alignment; `msshift report` draws the links of losses")
-    from msshift_bench.analysis import analyse_published, analyse_run_sets, predict_losses
-    from msshift_bench.evaluation import Settings
+    from msshift_bench.analysis import analyse_published
 
     by_encoder = options.chosen({"encoder": encoder})
     shifts, indicators = where.shift or (), indicator or ()
@@ -322,11 +318,11 @@ def analyse(
         inputs = [locate(where.data), train, test, models]
         check_outputs(printing.output, runs=runs or (), inputs=inputs)
         with progress_bars(), in_line("analysing"):
-            analysis = analyse_run_sets(
+            analysis = msshift_bench.analyse_run_sets(
                 runs or (),
                 where.data,
                 shifts,
-                Settings(measures=measures),
+                msshift_bench.Settings(measures=measures),
                 indicators=indicators,
                 split=split,
                 bins=bins,
@@ -335,11 +331,13 @@ def analyse(
                 **options.chosen({"models": models}),
             )
     if train is not None and test is not None:
-        analysis = predict_losses(analysis, train, test, extrapolate=extrapolate, **by_encoder)
+        analysis = msshift_bench.predict_losses(
+            analysis, train, test, extrapolate=extrapolate, **by_encoder
+        )
     printing.show(analysis)
 
 
-def _align(files: list[str], plot: Path | None) -> Result:
+def _align(files: list[str], plot: Path | None) -> msshift_bench.Result:
     """Return the alignment of a file's scores, or of those that a paper prints; draw it."""
     from msshift_bench import analysis
     from msshift_bench.output import check_plot
@@ -505,22 +503,16 @@ def agree(
 
     Example: `msshift agree review-ann.csv review-bob.csv --plot thresholds.svg`
     """
-    from msshift_bench.annotation import (
-        LEAKAGE,
-        check_sheet,
-        read_annotations,
-        similarity_labels,
-    )
-    from msshift_bench.leakage import review_leakage
+    from msshift_bench.annotation import LEAKAGE, check_sheet, similarity_labels
 
     # All refusals come before the first file is written.
     check_outputs(disputed, plot, inputs=sheets)
     if disputed is not None:
         check_sheet(disputed)
     subsets = _subsets(subset or [])
-    annotations = read_annotations(sheets, both=both)
+    annotations = msshift_bench.read_annotations(sheets, both=both)
     if annotations.questions == LEAKAGE:
-        review = review_leakage(annotations, subsets=subsets, precision=precision)
+        review = msshift_bench.review_leakage(annotations, subsets=subsets, precision=precision)
         if plot is not None:
             _draw(annotations, precision, plot)
         if disputed is not None:
@@ -534,7 +526,7 @@ def agree(
     show_result(similarity_labels(annotations), table_format)
 
 
-def _draw(annotations: Annotations, precision: float, plot: Path) -> None:
+def _draw(annotations: msshift_bench.Annotations, precision: float, plot: Path) -> None:
     from msshift_bench.leakage import ThresholdCurve, draw_thresholds
     from msshift_bench.output import check_plot
 
@@ -545,7 +537,7 @@ def _draw(annotations: Annotations, precision: float, plot: Path) -> None:
     note(f"wrote {plot}")
 
 
-def _write_disputed(annotations: Annotations, disputed: Path) -> None:
+def _write_disputed(annotations: msshift_bench.Annotations, disputed: Path) -> None:
     from msshift_bench.annotation import AGREED, write_sheet
 
     pairs = annotations.pairs_to_settle()

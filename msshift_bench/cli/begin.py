@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.building import show_built
 from msshift_bench.cli.config_file import CONFIG_NAME, find_config, find_setting
@@ -23,10 +24,7 @@ from msshift_bench.plumbing import cache_root, in_line, progress_bars, shown_log
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
 
 if TYPE_CHECKING:
-    from msshift_bench.baselines import System
-    from msshift_bench.data import Dataset
     from msshift_bench.doctor import Diagnosis
-    from msshift_bench.evaluation import Result
     from msshift_bench.output import Table
 
 SHIFT_NAMES = ("topics", "wh-words", "length")
@@ -61,38 +59,34 @@ def demo(
 
     Example: `msshift demo --out msshift-demo`
     """
-    from msshift_bench.baselines import Plan, make, open_system
-    from msshift_bench.data import open_collection
-    from msshift_bench.dataset_builders.build import build_dataset
-    from msshift_bench.evaluation import evaluate_run_sets
-    from msshift_bench.report import write_report
-
     began = time.monotonic()
     no_report = _why_no_report(out / "report")
     names = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
-    systems = {name: open_system(name) for name in names}
+    systems = {name: msshift_bench.open_system(name) for name in names}
     _check_installed(systems.values())
     data, runs, figures = out / "msshift", out / "runs", out / "figures.json"
-    opened = open_collection(collection)
+    opened = msshift_bench.open_collection(collection)
     note(f"1/3 cutting the queries of {opened.name} into groups")
     with progress_bars():
-        manifest = build_dataset(opened, SHIFT_NAMES, data)
+        manifest = msshift_bench.build_dataset(opened, SHIFT_NAMES, data)
     show_built(manifest)
     note("2/3 ranking the passages; every model but BM25 is trained without each group in turn")
     for name, system in systems.items():
         started = time.monotonic()
-        plan = Plan(system=system, shifts=SHIFT_NAMES, collection=opened, data=data, out=runs)
+        plan = msshift_bench.Plan(
+            system=system, shifts=SHIFT_NAMES, collection=opened, data=data, out=runs
+        )
         with progress_bars(), shown_log("baselines.systems"):
-            made = make(plan)
+            made = msshift_bench.make(plan)
         note(f"    {name}: {len(made)} runs in {time.monotonic() - started:.0f} s")
     note("3/3 evaluating")
     with progress_bars(), in_line("evaluating"):
-        result = evaluate_run_sets([runs], data)
+        result = msshift_bench.evaluate_run_sets([runs], data)
     write_json(figures, result.to_json())
     _show_losses(result)
     if no_report is None:
         with progress_bars():
-            drawn = write_report([runs], out / "report", data, links=False)
+            drawn = msshift_bench.write_report([runs], out / "report", data, links=False)
     print()
     print(f'{data}  the data set: datasets.load_dataset("msshift", "topics-C2") in {out}')
     print(f"{runs}  the run sets: msshift evaluate {runs} --data {data} shows intervals")
@@ -115,7 +109,7 @@ def _why_no_report(out: Path) -> str | None:
     return None
 
 
-def _check_installed(systems: Iterable[System]) -> None:
+def _check_installed(systems: Iterable[msshift_bench.System]) -> None:
     """Check, before anything is made, that every system's libraries are installed.
 
     Raises:
@@ -131,11 +125,11 @@ def _check_installed(systems: Iterable[System]) -> None:
         raise MissingExtraError(",".join(dict.fromkeys(extras)), "the demo")
 
 
-def _show_losses(result: Result) -> None:
+def _show_losses(result: msshift_bench.Result) -> None:
     """Print one table per shift, then the notes that all of them share."""
-    from msshift_bench.evaluation import Settings, loss_table
+    from msshift_bench.evaluation import loss_table
 
-    settings = Settings()
+    settings = msshift_bench.Settings()
     lines = []
     for (shift,), of_shift in result.figures.each("shift"):
         print_table(loss_table(of_shift, settings.measures[0], settings, brief=True))
@@ -207,7 +201,6 @@ def _list_all(data: str, chosen: str) -> None:
     """Print the shifts, what the data set at hand holds of them, the systems and indicators."""
     from msshift_bench.baselines import find_systems
     from msshift_bench.output import Table, plain
-    from msshift_bench.similarity import INDICATORS
 
     systems = {name: system.about() for name, system in find_systems().items()}
     changes = {name: shift.description for name, shift in TEST_ONLY.items()}
@@ -218,7 +211,7 @@ def _list_all(data: str, chosen: str) -> None:
     sizes = [SHIFTS[name] for name in held if name not in list(SHIFTS)]
     shifts = [*SHIFTS.values(), *SIZED.values(), *sizes]
     if chosen == "json":
-        indicators = {name: plain(row) for name, row in INDICATORS.items()}
+        indicators = {name: plain(row) for name, row in msshift_bench.INDICATORS.items()}
         for row in indicators.values():
             del row["function"]
         listed = {shift.name: _shift_facts(shift, dataset) for shift in shifts}
@@ -235,18 +228,18 @@ def _list_all(data: str, chosen: str) -> None:
     print_table(Table.plain("systems", ("system", "what"), systems.items(), names=2))
     rows = [
         (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")
-        for name, row in INDICATORS.items()
+        for name, row in msshift_bench.INDICATORS.items()
     ]
     header = ("indicator", "what", "defined per", "needs")
     print_table(Table.plain("indicators of similarity", header, rows, names=4))
 
 
-def _find(data: str) -> Dataset | None:
+def _find(data: str) -> msshift_bench.Dataset | None:
     """Open the data set; where none was named there need be none."""
-    from msshift_bench.data import HOME_VARIABLE, open_dataset
+    from msshift_bench.data import HOME_VARIABLE
 
     try:
-        return open_dataset(data)
+        return msshift_bench.open_dataset(data)
     except MsShiftError as error:
         if data != DATASET_NAME or os.environ.get(HOME_VARIABLE):
             raise
@@ -255,7 +248,7 @@ def _find(data: str) -> Dataset | None:
         return None
 
 
-def _facts(dataset: Dataset) -> dict[str, str]:
+def _facts(dataset: msshift_bench.Dataset) -> dict[str, str]:
     info = dataset.info
     return {
         "folder": str(dataset.folder),
@@ -265,7 +258,7 @@ def _facts(dataset: Dataset) -> dict[str, str]:
     }
 
 
-def _shift_facts(shift: Shift, dataset: Dataset | None) -> dict[str, Any]:
+def _shift_facts(shift: Shift, dataset: msshift_bench.Dataset | None) -> dict[str, Any]:
     return {
         "title": shift.title,
         "groups": dict(shift.groups),
@@ -276,7 +269,7 @@ def _shift_facts(shift: Shift, dataset: Dataset | None) -> dict[str, Any]:
     }
 
 
-def _built(dataset: Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
+def _built(dataset: msshift_bench.Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
     """Return the rule of a shift in a data set, and each group's contents; `None` if it is not."""
     if dataset is None or shift.name not in dataset.manifest.shifts:
         return None
@@ -291,7 +284,7 @@ def _built(dataset: Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
     }
 
 
-def _shift_table(shift: Shift, dataset: Dataset | None) -> Table:
+def _shift_table(shift: Shift, dataset: msshift_bench.Dataset | None) -> Table:
     """Return a row per group: its queries, here and in the release if these differ, and counts."""
     from msshift_bench.output import Table
 
@@ -348,12 +341,12 @@ def doctor(
 
     Example: `msshift doctor --prune 30`
     """
-    from msshift_bench.doctor import State, examine, prune_cache
+    from msshift_bench.doctor import State, prune_cache
 
     diagnoses: list[Diagnosis] = []
     pruned = () if prune is None else prune_cache(prune)
     for diagnosis in chain(
-        pruned, _settings(), examine(data or (), collection, ask_hub=not offline)
+        pruned, _settings(), msshift_bench.examine(data or (), collection, ask_hub=not offline)
     ):
         diagnoses.append(diagnosis)
         if table_format == "text":

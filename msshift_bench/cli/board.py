@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.output import note, print_table
 from msshift_bench.errors import UnknownNameError, UsageError
@@ -15,7 +16,6 @@ from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
-    from msshift_bench.data import Dataset
     from msshift_bench.errors import Finding
     from msshift_bench.leaderboard import Entry, Verdict
 
@@ -126,12 +126,11 @@ def check(
 
     Example: `msshift leaderboard check mini/bm25 --runs runs --data msshift`
     """
-    from msshift_bench.data import open_dataset
     from msshift_bench.leaderboard import check_entries, entries_folder, write_rescored
 
     if runs is not None and data is None:
         raise UsageError("to score runs again, give --data, the data set that they answer")
-    dataset = None if data is None else open_dataset(data)
+    dataset = None if data is None else msshift_bench.open_dataset(data)
     root = entries_folder() if entries is None else entries
     if entry is not None:
         _repeat(entry, root, dataset, runs)
@@ -166,7 +165,9 @@ def _print_findings(findings: Iterable[Finding]) -> None:
         print(f"  {finding.severity}: {finding}")
 
 
-def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -> None:
+def _repeat(
+    name: str, root: Path, dataset: msshift_bench.Dataset | None, runs: Path | None
+) -> None:
     """Check a row, and show its commands, or how closely runs repeat it."""
     from msshift_bench.leaderboard import check_entry, load_entries
 
@@ -183,10 +184,9 @@ def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -
     _compare(rows[name], dataset, runs)
 
 
-def _compare(entry: Entry, dataset: Dataset, runs: Path) -> None:
+def _compare(entry: Entry, dataset: msshift_bench.Dataset, runs: Path) -> None:
     from msshift_bench.leaderboard import repeat_entry
     from msshift_bench.output import Table
-    from msshift_bench.shifts import SHIFTS
 
     with progress_bars():
         pairs = repeat_entry(entry, dataset, runs)
@@ -195,7 +195,7 @@ def _compare(entry: Entry, dataset: Dataset, runs: Path) -> None:
         furthest[figure.shift, figure.measure] = figure, again
     lines = [
         (
-            SHIFTS[figure.shift].title,
+            msshift_bench.SHIFTS[figure.shift].title,
             figure.measure,
             f"{figure.figure} of {figure.group}",
             f"{figure.number:.6f}",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
 from msshift_bench.cli.output import check_outputs, note, print_json, show, show_result
@@ -151,8 +152,7 @@ def build(
 
     Example: `msshift build restrain --test-set dl19 --size 100`
     """
-    from msshift_bench.data import open_collection
-    from msshift_bench.dataset_builders.build import build_dataset, default_shifts
+    from msshift_bench.dataset_builders.build import default_shifts
     from msshift_bench.dataset_builders.cut import VALIDATION_SIZE
     from msshift_bench.engine import using_engine
 
@@ -162,8 +162,10 @@ def build(
     restrain = {name: value for name, value in (("test_sets", test_set), ("sizes", size)) if value}
     builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, restrain)
     with using_engine(cluster.engine()), progress_bars():
-        manifest = build_dataset(
-            open_collection(options.named_collection(collection) or "mini", qrels=qrels),
+        manifest = msshift_bench.build_dataset(
+            msshift_bench.open_collection(
+                options.named_collection(collection) or "mini", qrels=qrels
+            ),
             chosen,
             folder,
             options=builder_options,
@@ -304,8 +306,7 @@ def import_(
 
     Example: `msshift import CharacterBERT-DR --out published.tsv`
     """
-    from msshift_bench.data import holds_manifest, open_collection
-    from msshift_bench.dataset_builders.build import import_official
+    from msshift_bench.data import holds_manifest
     from msshift_bench.dataset_builders.typos import holds_variants
 
     always = {"sources", "table_format", "out"}
@@ -333,10 +334,10 @@ def import_(
         name = options.named_collection(collection)
         if qrels and not name:
             raise UsageError("--qrels is a file of a collection; name that, too: --collection")
-        manifest = import_official(
+        manifest = msshift_bench.import_official(
             sources,
             folder,
-            collection=open_collection(name, qrels=qrels) if name else None,
+            collection=msshift_bench.open_collection(name, qrels=qrels) if name else None,
             shifts=shift or (),
             nano=nano,
             texts=not ids_only,
@@ -350,17 +351,14 @@ def import_(
 
 def _add_texts(folder: Path, source: options.Source, chosen: str) -> None:
     """Put texts back into a data set of ids, unless it holds them."""
-    from msshift_bench.data import open_dataset
-    from msshift_bench.dataset_builders.write import hydrate_dataset
-
-    dataset = open_dataset(folder)
+    dataset = msshift_bench.open_dataset(folder)
     path, manifest = dataset.folder, dataset.manifest
     if manifest.texts:
         note(f"{path} holds its texts already; nothing was changed")
     else:
         check_folder(path)
         with progress_bars():
-            manifest = hydrate_dataset(dataset, source.open(dataset))
+            manifest = msshift_bench.hydrate_dataset(dataset, source.open(dataset))
         note(f"{path} holds its texts (content {manifest.content_digest[:12]})")
     if chosen == "json":
         print_json(asdict(manifest))
@@ -368,10 +366,10 @@ def _add_texts(folder: Path, source: options.Source, chosen: str) -> None:
 
 def _import_variants(checkout: Path, queries: str, out: Path, chosen: str) -> None:
     from msshift_bench.data import write_variants
-    from msshift_bench.dataset_builders.typos import describe_edits, import_variants
+    from msshift_bench.dataset_builders.typos import describe_edits
 
     check_outputs(out, inputs=[checkout])
-    texts, variants = import_variants(checkout, queries)
+    texts, variants = msshift_bench.import_variants(checkout, queries)
     write_variants(out, variants)
     show_result(describe_edits(texts, variants), chosen)
     note(f"wrote {out}")

@@ -152,11 +152,8 @@ def refuse_others(context: typer.Context, taken: Collection[str], what: str) -> 
     Raises:
         UsageError: if another was.
     """
-    others = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name not in taken and is_typed(context, str(parameter.name))
-    ]
+    flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    others = [name for name in context.params if name not in taken and is_typed(context, name)]
     if others:
-        typed = ", ".join(others)
+        typed = ", ".join(flags[name] for name in others)
         raise UsageError(f"{typed} and {what} do not go together; leave out {typed}")

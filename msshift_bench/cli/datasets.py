@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
 from msshift_bench.cli.output import check_outputs, note, print_json, show, show_result
@@ -21,9 +22,6 @@ from msshift_bench.shifts import (
     get_test_only_shift,
     holds_triples,
 )
-
-if TYPE_CHECKING:
-    from msshift_bench.data import Dataset
 
 _WAYS = ("replay", "embed", "retrain")
 """The ways to check published topics."""
@@ -66,9 +64,7 @@ def verify(
 
     Example: `msshift verify ./msshift --topics replay`
     """
-    from msshift_bench.data import open_dataset
-
-    dataset = open_dataset(folder)
+    dataset = msshift_bench.open_dataset(folder)
     if topics is None:
         refuse_others(context, {"folder", "table_format"}, "a check of files")
         _verify_files(dataset, table_format)
@@ -106,10 +102,9 @@ def verify(
         note("other embeddings may give other clusters; '--topics replay' gives the same")
 
 
-def _verify_files(dataset: Dataset, chosen: str) -> None:
-    from msshift_bench.data import verify_dataset
+def _verify_files(dataset: msshift_bench.Dataset, chosen: str) -> None:
 
-    manifest, findings = verify_dataset(dataset)
+    manifest, findings = msshift_bench.verify_dataset(dataset)
     if chosen == "json":
         print_json(
             {"content_digest": manifest.content_digest, "findings": [asdict(f) for f in findings]}
@@ -149,16 +144,14 @@ def triples(
 
     Example: `msshift triples ./msshift --collection my-collection`
     """
-    from msshift_bench.data import open_dataset
-    from msshift_bench.dataset_builders.triples import add_triples
     from msshift_bench.engine import using_engine
     from msshift_bench.output import Table
 
-    dataset = open_dataset(folder)
+    dataset = msshift_bench.open_dataset(folder)
     collection = source.open(dataset)
     check_folder(dataset.folder)
     with using_engine(cluster.engine()), progress_bars():
-        manifest = add_triples(
+        manifest = msshift_bench.add_triples(
             dataset,
             collection,
             shifts=shift or (),
@@ -199,11 +192,11 @@ def export(
 
     Example: `msshift export length-short-triples triples.tsv.gz`
     """
-    from msshift_bench.data import export_triples, open_dataset, open_source
+    from msshift_bench.data import export_triples, open_source
 
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")
-    dataset = open_dataset(data)
+    dataset = msshift_bench.open_dataset(data)
     files = options.files_of_collection(collection) if text else []
     check_outputs(out, inputs=[dataset.folder, *files])
     with progress_bars():
@@ -263,7 +256,7 @@ def variants(
     Example: `msshift variants --check my-variants.tsv`
     """
     from msshift_bench.data import locate, read_variants, write_variants
-    from msshift_bench.dataset_builders.typos import describe_edits, make_variants
+    from msshift_bench.dataset_builders.typos import describe_edits
 
     if check is not None:
         taken = {"data", "shift", "queries", "check", "against", "table_format"}
@@ -281,7 +274,7 @@ def variants(
     get_test_only_shift(name)
     check_outputs(out, inputs=[queries or locate(where.data)])
     texts = _texts(where, queries)
-    made = make_variants(name, texts.items(), copies=copies, seed=seed)
+    made = msshift_bench.make_variants(name, texts.items(), copies=copies, seed=seed)
     write_variants(out, made)
     show_result(describe_edits(texts, made), table_format)
     note(f"wrote {out}")
@@ -289,13 +282,13 @@ def variants(
 
 def _texts(where: options.Questions, queries: Path | None) -> dict[str, str]:
     """Return query_id -> text: of a file, or of the test queries of a data set."""
-    from msshift_bench.data import open_dataset, read_queries
+    from msshift_bench.data import read_queries
 
     if queries is not None:
         if where.shift:
             raise UsageError("--shift is for the queries of a data set, and --queries names a file")
         return dict(read_queries(queries))
-    dataset = open_dataset(where.data)
+    dataset = msshift_bench.open_dataset(where.data)
     if not dataset.manifest.texts:
         raise UsageError(
             f"{dataset.folder} holds ids only; add the texts with 'msshift import', or give the "
@@ -331,10 +324,8 @@ def install(
 
     Example: `msshift install ./msshift`
     """
-    from msshift_bench.data import install_dataset
-
     with progress_bars():
-        installed = install_dataset(source, revision=revision, triples=triples)
+        installed = msshift_bench.install_dataset(source, revision=revision, triples=triples)
     if table_format == "json":
         folders = {"folder": str(installed.folder), "cache": str(installed.cache)}
         print_json({**asdict(installed), **folders})
@@ -370,9 +361,7 @@ def push(
 
     Example: `msshift push ./msshift --repo my-org/msshift`
     """
-    from msshift_bench.data import push_dataset
-
-    pushed = push_dataset(folder, repo, private=private, move_tag=move_tag)
+    pushed = msshift_bench.push_dataset(folder, repo, private=private, move_tag=move_tag)
     if table_format == "json":
         print_json(asdict(pushed))
     what = f"pushed {len(pushed.files)} files to {repo}"

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
 from msshift_bench.cli.output import check_outputs, note, print_tables, show, show_result
@@ -123,7 +124,7 @@ def find(
 
     Example: `msshift leakage find --data ./msshift`
     """
-    from msshift_bench.leakage import check_found_folder, find_leakage, tiers_up_to
+    from msshift_bench.leakage import check_found_folder, tiers_up_to
 
     search: dict[str, Any] = {"encoder": encoder, "pooling": pooling, "threshold": threshold}
     if train is None and test is None:
@@ -142,7 +143,7 @@ def find(
         raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
     check_found_folder(out)
     with progress_bars():
-        found = find_leakage(
+        found = msshift_bench.find_leakage(
             train,
             test,
             **search,
@@ -164,12 +165,11 @@ def find(
 def _find_in_splits(data: str, chosen: str, search: dict[str, Any]) -> None:
     """Count what the splits of a data set leak, and print it."""
     from msshift_bench.data import locate
-    from msshift_bench.dataset_builders.audit import add_split_leakage
     from msshift_bench.output import Table
 
     check_folder(locate(data))
     with progress_bars():
-        manifest = add_split_leakage(data, **search)
+        manifest = msshift_bench.add_split_leakage(data, **search)
     counted = {
         shift: facts["near_duplicates"]
         for shift, facts in manifest.shifts.items()
@@ -215,10 +215,10 @@ def clean(
 
     Example: `msshift leakage clean --found found --train train.tsv`
     """
-    from msshift_bench.leakage import clean_training
-
     with progress_bars():
-        cleaned = clean_training(found, train, out, qrels=qrels, triples=triples, tier=tier)
+        cleaned = msshift_bench.clean_training(
+            found, train, out, qrels=qrels, triples=triples, tier=tier
+        )
     note(f"wrote {out}")
     print_tables(cleaned.tables(), (), "text")
 

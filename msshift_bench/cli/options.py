@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli.output import note, print_json, print_tables, warn
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:
-    from msshift_bench.data import Collection, Dataset
+    from msshift_bench.data import Collection
     from msshift_bench.engine import Engine
-    from msshift_bench.evaluation import Result, Settings
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -177,7 +177,7 @@ class Source:
     collection: SourceName = None
     qrels: CollectionQrels = None
 
-    def open(self, dataset: Dataset) -> Collection:
+    def open(self, dataset: msshift_bench.Dataset) -> Collection:
         """Open it; see `msshift_bench.data.open_source`."""
         from msshift_bench.data import open_source
 
@@ -274,11 +274,9 @@ class Scoring:
         bool, typer.Option("--strict", help="Treat warnings about a run file as errors.")
     ] = False
 
-    def settings(self) -> Settings:
+    def settings(self) -> msshift_bench.Settings:
         """Return the settings of an evaluation."""
-        from msshift_bench.evaluation import Settings
-
-        return Settings(**asdict(self))
+        return msshift_bench.Settings(**asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +317,7 @@ class Printing:
             ending = self.output.suffix or self.output.name
             raise UnknownNameError("ending of --output", ending, (".json", ".csv", ".parquet"))
 
-    def show(self, result: Result, **view: bool) -> None:
+    def show(self, result: msshift_bench.Result, **view: bool) -> None:
         """Write a result, and print its figures, or its tables above their notes.
 
         The file comes first: whoever reads the tables may stop before their end.

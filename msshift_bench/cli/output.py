@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msshift_bench
 from msshift_bench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -156,11 +157,13 @@ def check_outputs(
 
 def _files_of(runs: Iterable[str | Path]) -> Iterator[Path]:
     """Yield the run files, each with the path of its sidecar, which may not exist."""
-    from msshift_bench.runs import find_run_sets, sidecar_path
+    from msshift_bench.runs import sidecar_path
 
     for path in map(Path, runs):
         files = [path]
         if path.is_dir():
-            files = [file for run_set in find_run_sets([path]) for file in run_set.files]
+            files = [
+                file for run_set in msshift_bench.find_run_sets([path]) for file in run_set.files
+            ]
         for file in files:
             yield from (file, sidecar_path(file))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.output import check_outputs, note, print_json, warn
 from msshift_bench.errors import Finding, RunError, UsageError, spell_out
@@ -24,7 +25,7 @@ from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:
     from msshift_bench.data import TestSet
-    from msshift_bench.evaluation import Result
+    from msshift_bench.evaluation import LeftOut
     from msshift_bench.report import WrittenReport
     from msshift_bench.runs import RunValidation
 
@@ -80,7 +81,6 @@ def score(
     Example: `msshift score my.run.gz --check`
     """
     from msshift_bench.data import locate
-    from msshift_bench.evaluation import open_test_set, score_runs
 
     keep_freed_memory()
     if check:
@@ -107,7 +107,7 @@ def score(
     if test is not None and qrels is not None:
         raise UsageError("--test and --qrels both say what to score on; give one of them")
     answered = test if qrels is None else qrels
-    test_set = None if answered is None else open_test_set(answered, data)
+    test_set = None if answered is None else msshift_bench.open_test_set(answered, data)
     if check:
         _check(runs, test_set, scoring, printing.format)
         return
@@ -116,18 +116,13 @@ def score(
             "say what to score the runs on: --test CONFIG, e.g. length-short, or --qrels FILE; "
             "folders of run sets are for 'msshift evaluate'"
         )
-    without = None
-    if without_leaked is not None:
-        from msshift_bench.leakage import read_left_out
-
-        without = read_left_out(without_leaked, data if qrels is None else test_set)
-    result = score_runs(
+    result = msshift_bench.score_runs(
         runs,
         test_set,
         settings,
         data=data,
         reference=reference,
-        without=without,
+        without=_left_out(without_leaked, data if qrels is None else test_set),
         allow=checking.allow or (),
     )
     _write_per_query(result, per_query)
@@ -144,7 +139,15 @@ def _refuse(values: Mapping[str, object], what: str) -> None:
         raise UsageError(f"{option} and {what} do not go together; leave one of them out")
 
 
-def _write_per_query(result: Result, path: Path | None) -> None:
+def _left_out(found: Path | None, known: msshift_bench.Dataset | TestSet | str) -> LeftOut | None:
+    """Return the test queries that leaked, if somebody looked for them."""
+    if found is None:
+        return None
+
+    return msshift_bench.read_left_out(found, known)
+
+
+def _write_per_query(result: msshift_bench.Result, path: Path | None) -> None:
     if path is not None:
         write_parquet(path, result.per_query())
         note(f"wrote {path}")
@@ -159,12 +162,11 @@ def _check(
         RunError: if a run cannot be scored.
     """
     from msshift_bench.evaluation import judgements_of
-    from msshift_bench.runs import validate_run
 
     judgements = None if test_set is None else judgements_of(test_set)
     checked = {}
     for run in runs:
-        checked[run] = validate_run(
+        checked[run] = msshift_bench.validate_run(
             run,
             judgements,
             tie_policy=scoring.ties,
@@ -277,8 +279,8 @@ def evaluate(
 
     Example: `msshift evaluate runs/ --also-test dl19=./dl19 --measures "nDCG@10 R@1000"`
     """
-    from msshift_bench.data import locate, open_dataset
-    from msshift_bench.evaluation import evaluate_also_tests, evaluate_run_sets, read_labels
+    from msshift_bench.data import locate
+    from msshift_bench.evaluation import read_labels
 
     keep_freed_memory()
     if plot is not None:
@@ -301,30 +303,30 @@ def evaluate(
     check_outputs(printing.output, per_query, plot, runs=runs, inputs=inputs)
     settings, allow, shifts = scoring.settings(), checking.allow or (), where.shift or ()
     if folders:
-        printing.show(evaluate_also_tests(runs, folders, where.data, shifts, settings, allow=allow))
+        printing.show(
+            msshift_bench.evaluate_also_tests(
+                runs, folders, where.data, shifts, settings, allow=allow
+            )
+        )
         return
-    dataset, labels, without = open_dataset(where.data), None, None
-    if by is not None:
-        labels = read_labels(by, dataset)
-    if without_leaked is not None:
-        from msshift_bench.leakage import read_left_out
-
-        without = read_left_out(without_leaked, dataset)
+    whole = by is None and without_leaked is None
+    dataset: msshift_bench.Dataset | str = (
+        where.data if whole else msshift_bench.open_dataset(where.data)
+    )
+    labels = None if by is None else read_labels(by, dataset)
     with progress_bars(), in_line("evaluating"):
-        result = evaluate_run_sets(
+        result = msshift_bench.evaluate_run_sets(
             runs,
             dataset,
             shifts,
             settings,
             labels=labels,
-            without=without,
+            without=_left_out(without_leaked, dataset),
             allow=allow,
         )
     # Files come first: the pipe that the tables go to may close, and end the command.
     if plot is not None:
-        from msshift_bench.report import draw_result
-
-        draw_result(result, plot)
+        msshift_bench.draw_result(result, plot)
         note(f"wrote {plot}")
     _write_per_query(result, per_query)
     printing.show(result, delta=delta, matrices=printing.format == "text")
@@ -361,19 +363,21 @@ def compare(
     Example: `msshift compare runs/ --reference bm25 --format markdown`
     """
     from msshift_bench.data import locate
-    from msshift_bench.evaluation import compare_run_sets
-    from msshift_bench.runs import find_run_sets
 
     keep_freed_memory()
     read = list(runs)
     if printing.output is not None:
         folders = [run for run in runs if Path(run).is_dir()]
-        systems = {run_set.system for run_set in find_run_sets(folders)} if folders else set()
+        systems = (
+            {run_set.system for run_set in msshift_bench.find_run_sets(folders)}
+            if folders
+            else set()
+        )
         if reference is not None and Path(reference).exists() and reference not in systems:
             read.append(reference)
     check_outputs(printing.output, runs=read, inputs=[locate(where.data)])
     with progress_bars(), in_line("evaluating"):
-        result = compare_run_sets(
+        result = msshift_bench.compare_run_sets(
             runs,
             where.data,
             where.shift or (),
@@ -418,11 +422,10 @@ def report(
     Example: `msshift report runs/ --out report`
     """
     from msshift_bench.output import plain
-    from msshift_bench.report import write_report
 
     check_folder(out)
     with progress_bars():
-        written = write_report(
+        written = msshift_bench.write_report(
             runs,
             out,
             where.data,

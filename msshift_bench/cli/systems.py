@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.output import note, print_json
 from msshift_bench.errors import MissingError, UsageError
 from msshift_bench.plumbing import check_folder, is_first, progress_bars, shown_log
-
-if TYPE_CHECKING:
-    from msshift_bench.baselines import Plan
 
 
 def _system_names() -> Iterable[str]:
@@ -97,16 +95,14 @@ def run(
 
     Example: `msshift run bi-encoder --shift length --recipe mini --set seed=3`
     """
-    from msshift_bench.baselines import Plan, make, open_system
     from msshift_bench.baselines.systems.recipe import read_changes
-    from msshift_bench.data import open_dataset
 
     replaced, replicates = read_changes(changes or ()), options.whole_numbers("--seeds", seeds)
     if replicates and "seed" in replaced:
         raise UsageError("give either --set seed or the --seeds of replicates")
-    dataset = open_dataset(where.data)
-    plan = Plan(
-        system=open_system(what, recipe, replaced),
+    dataset = msshift_bench.open_dataset(where.data)
+    plan = msshift_bench.Plan(
+        system=msshift_bench.open_system(what, recipe, replaced),
         shifts=where.shift or (),
         collection=source.open(dataset),
         out=out,
@@ -126,7 +122,7 @@ def run(
         progress_bars(),
         shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
     ):
-        runs = make(plan, cluster.engine())
+        runs = msshift_bench.make(plan, cluster.engine())
     if not is_first():
         return
     if table_format == "json":
@@ -140,7 +136,7 @@ def run(
         note(f"and with: msshift evaluate {out} {tests}")
 
 
-def _show_plan(plan: Plan, chosen: str) -> None:
+def _show_plan(plan: msshift_bench.Plan, chosen: str) -> None:
     """Print the runs of a plan, and what this machine lacks to make them."""
     plan.system.check_installed()
     runs = [(run, run.state()) for run in plan.runs()]
