@@ -198,7 +198,7 @@ def analyse(
         ),
     ] = None,
     *,
-    checking: options.Checking,
+    allow: options.Allow = None,
     printing: options.Printing,
     where: options.Questions,
     measures: Annotated[
@@ -326,7 +326,7 @@ def analyse(
                 indicators=indicators,
                 split=split,
                 bins=bins,
-                allow=checking.allow or (),
+                allow=allow or (),
                 **by_encoder,
                 **options.chosen({"models": models}),
             )

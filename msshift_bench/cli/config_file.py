@@ -174,44 +174,34 @@ def fill_in(context: Any) -> Iterator[None]:
     if file is None:
         yield
         return
-    keys = {
-        key: parameter.name
+    parameters = {
+        key_of(parameter): parameter
         for parameter in context.command.params
-        if (key := key_of(parameter)) in file.values
-        and context.get_parameter_source(parameter.name).name == "DEFAULT"
+        if context.get_parameter_source(parameter.name).name == "DEFAULT"
     }
     # Single runs are scored on one test set, files of queries compared, and published figures
     # analysed, whatever the shift.
     if any(context.params.get(name) for name in ("test", "qrels", "published")):
-        keys.pop("shifts", None)
-    taken = {key: name for key, name in {**keys, "cache": None}.items() if _is_taken(key, file)}
+        parameters.pop("shifts", None)
+    taken = {
+        key: parameter
+        for key, parameter in {**parameters, "cache": None}.items()
+        if key in file.values and not os.environ.get(VARIABLES.get(key, ""))
+    }
     if taken and is_first():
         note(f"from {file.path}: {', '.join(taken)}")
     exported = {VARIABLES[key]: file.values[key] for key in taken if key in ("collection", "cache")}
-    # `doctor` takes several data sets.
-    several = {one.name for one in context.command.params if one.nargs == -1}
-    for key, name in taken.items():
-        if key in ("data", "shifts"):
-            value = file.values[key]
-            alone = name in several and not isinstance(value, list)
-            context.params[name] = [value] if alone else value
-    with _exporting(exported):
-        yield
-
-
-@contextmanager
-def _exporting(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables, which are not set before, for as long as the block takes."""
-    os.environ.update(values)
+    for key in taken.keys() & {"data", "shifts"}:
+        value, parameter = file.values[key], taken[key]
+        # `doctor` takes several data sets.
+        alone = parameter.nargs == -1 and not isinstance(value, list)
+        context.params[parameter.name] = [value] if alone else value
+    os.environ.update(exported)  # None of them is set before.
     try:
         yield
     finally:
-        for variable in values:
+        for variable in exported:
             os.environ.pop(variable, None)
-
-
-def _is_taken(key: str, file: ConfigFile) -> bool:
-    return key in file.values and not os.environ.get(VARIABLES.get(key, ""))
 
 
 def key_of(parameter: Any) -> str:

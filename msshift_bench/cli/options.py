@@ -86,6 +86,16 @@ AlsoTest = Annotated[
 ]
 
 
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Go on where run files, or a tenth of a group's queries, are missing (partial), two "
+        "models gave the same run (identical), a model was trained on test queries (leaked), or "
+        "runs were made on other data or passages (other-data); repeat it for several.",
+        autocompletion=completing(lambda: ("partial", "identical", "leaked", "other-data")),
+        rich_help_panel="Checks",
+    ),
+]
 WithoutLeaked = Annotated[
     Path | None,
     typer.Option(
@@ -277,22 +287,6 @@ class Scoring:
     def settings(self) -> msshift_bench.Settings:
         """Return the settings of an evaluation."""
         return msshift_bench.Settings(**asdict(self))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checking:
-    """Checks: what is let through although it looks wrong."""
-
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Go on where run files, or a tenth of a group's queries, are missing (partial), "
-            "two models gave the same run (identical), a model was trained on test queries "
-            "(leaked), or runs were made on other data or passages (other-data); repeat it for "
-            "several.",
-            autocompletion=completing(lambda: ("partial", "identical", "leaked", "other-data")),
-        ),
-    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

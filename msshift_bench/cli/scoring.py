@@ -34,7 +34,7 @@ def score(
     runs: Annotated[list[str], typer.Argument(help="Run files, or - for standard input.")],
     *,
     scoring: options.Scoring,
-    checking: options.Checking,
+    allow: options.Allow = None,
     printing: options.Printing,
     test: Annotated[
         str | None,
@@ -123,7 +123,7 @@ def score(
         data=data,
         reference=reference,
         without=_left_out(without_leaked, data if qrels is None else test_set),
-        allow=checking.allow or (),
+        allow=allow or (),
     )
     _write_per_query(result, per_query)
     printing.show(result)
@@ -225,7 +225,7 @@ def evaluate(
     ],
     *,
     scoring: options.Scoring,
-    checking: options.Checking,
+    allow: options.Allow = None,
     printing: options.Printing,
     where: options.Questions,
     also_test: options.AlsoTest = None,
@@ -301,11 +301,11 @@ def evaluate(
         raise UsageError("--delta is for whole run sets, without --by")
     inputs = [locate(where.data), *folders.values(), by, without_leaked]
     check_outputs(printing.output, per_query, plot, runs=runs, inputs=inputs)
-    settings, allow, shifts = scoring.settings(), checking.allow or (), where.shift or ()
+    settings, shifts = scoring.settings(), where.shift or ()
     if folders:
         printing.show(
             msshift_bench.evaluate_also_tests(
-                runs, folders, where.data, shifts, settings, allow=allow
+                runs, folders, where.data, shifts, settings, allow=allow or ()
             )
         )
         return
@@ -322,7 +322,7 @@ def evaluate(
             settings,
             labels=labels,
             without=_left_out(without_leaked, dataset),
-            allow=allow,
+            allow=allow or (),
         )
     # Files come first: the pipe that the tables go to may close, and end the command.
     if plot is not None:
@@ -339,7 +339,7 @@ def compare(
     ],
     *,
     scoring: options.Scoring,
-    checking: options.Checking,
+    allow: options.Allow = None,
     printing: options.Printing,
     where: options.Questions,
     reference: Annotated[
@@ -383,7 +383,7 @@ def compare(
             where.shift or (),
             scoring.settings(),
             reference=reference,
-            allow=checking.allow or (),
+            allow=allow or (),
         )
     printing.show(result)
 
@@ -397,7 +397,7 @@ def report(
     ],
     *,
     scoring: options.Scoring,
-    checking: options.Checking,
+    allow: options.Allow = None,
     out: Annotated[
         Path, typer.Option(help="The folder to write; a report there is replaced.")
     ] = Path("report"),
@@ -431,7 +431,7 @@ def report(
             where.data,
             where.shift or (),
             scoring.settings(),
-            allow=checking.allow or (),
+            allow=allow or (),
             links=not no_links,
         )
     if table_format == "json":
