@@ -118,7 +118,6 @@ def similarity(
     Example: `msshift similarity --indicator overlap --train ours=qrels.txt --test
     dl19=qrels.dl19.txt`
     """
-    from msshift_bench.data import locate
     from msshift_bench.similarity import (
         LabelOverlap,
         compare_files,
@@ -143,7 +142,8 @@ def similarity(
         raise UsageError(f"{chosen.name} has no values per query that {output} could hold")
     paths = [*(train or ()), *(test or ())]
     files = [text.partition("=")[2] if by_judgements else text for text in paths]
-    check_outputs(output, inputs=[*(files or [locate(where.data)]), models])
+    data = None if files else where.data
+    check_outputs(output, data=data, inputs=[*files, models])
     others = {"models": models, "seed": seed}
     settings: dict[str, Any] = {**encoding.chosen(), **options.chosen(others)}
     result: Comparison | LabelOverlap
@@ -282,8 +282,6 @@ def analyse(
 
     Example: `msshift analyse scores.csv --plot points.svg`
     """
-    from msshift_bench.data import locate
-
     if (published is None) == (not runs):
         raise UsageError(
             "give folders of run sets, a file of models' scores, or --published losses or alignment"
@@ -315,8 +313,8 @@ def analyse(
         names = measures.replace(",", " ").split() if is_typed(context, "measures") else ()
         analysis = analyse_published(shifts, indicators, names)
     else:
-        inputs = [locate(where.data), train, test, models]
-        check_outputs(printing.output, runs=runs or (), inputs=inputs)
+        inputs = [train, test, models]
+        check_outputs(printing.output, data=where.data, runs=runs or (), inputs=inputs)
         with progress_bars(), in_line("analysing"):
             analysis = msshift_bench.analyse_run_sets(
                 runs or (),

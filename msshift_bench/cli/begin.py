@@ -18,7 +18,16 @@ import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.building import show_built
 from msshift_bench.cli.config_file import CONFIG_NAME, find_config, find_setting
-from msshift_bench.cli.output import note, print_json, print_notes, print_table, show, stdout, warn
+from msshift_bench.cli.output import (
+    note,
+    plain_table,
+    print_json,
+    print_notes,
+    print_table,
+    show,
+    stdout,
+    warn,
+)
 from msshift_bench.errors import MissingExtraError, MsShiftError, NotFoundError, UnknownNameError
 from msshift_bench.plumbing import cache_root, in_line, progress_bars, shown_log, write_json
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
@@ -178,7 +187,6 @@ def _show_system(name: str, chosen: str) -> None:
         UnknownNameError: if there is neither of that name.
     """
     from msshift_bench.baselines import find_systems, recipe_files
-    from msshift_bench.output import Table
 
     recipes, systems = recipe_files(), find_systems()
     if name in recipes:
@@ -188,11 +196,11 @@ def _show_system(name: str, chosen: str) -> None:
         raise UnknownNameError("system or recipe", name, _names())
     own = {key: recipe for key, recipe in recipes.items() if key.startswith(f"{name}-")}
     rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
-    tables = [Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3)] if rows else []
+    tables = [plain_table("recipes", ("recipe", "sha256", "what"), rows, names=3)] if rows else []
     fields = list(systems[name].field_names()) if name in systems else []
     if fields:
         title = f"{name}: {systems[name].about()}"
-        tables.insert(0, Table.plain(title, ("field",), [(field,) for field in fields]))
+        tables.insert(0, plain_table(title, ("field",), [(field,) for field in fields]))
     facts = {key: {"about": recipe.about, "sha256": recipe.sha256} for key, recipe in own.items()}
     show({"fields": fields, "recipes": facts}, chosen, *tables)
 
@@ -200,7 +208,7 @@ def _show_system(name: str, chosen: str) -> None:
 def _list_all(data: str, chosen: str) -> None:
     """Print the shifts, what the data set at hand holds of them, the systems and indicators."""
     from msshift_bench.baselines import find_systems
-    from msshift_bench.output import Table, plain
+    from msshift_bench.output import plain
 
     systems = {name: system.about() for name, system in find_systems().items()}
     changes = {name: shift.description for name, shift in TEST_ONLY.items()}
@@ -224,14 +232,14 @@ def _list_all(data: str, chosen: str) -> None:
     if facts is not None:
         where = "{folder}: {edition}, from {collection}, content {content}".format(**facts)
     print_notes([where])
-    print_table(Table.plain("test-only shifts", ("shift", "what"), changes.items(), names=2))
-    print_table(Table.plain("systems", ("system", "what"), systems.items(), names=2))
+    print_table(plain_table("test-only shifts", ("shift", "what"), changes.items(), names=2))
+    print_table(plain_table("systems", ("system", "what"), systems.items(), names=2))
     rows = [
         (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")
         for name, row in msshift_bench.INDICATORS.items()
     ]
     header = ("indicator", "what", "defined per", "needs")
-    print_table(Table.plain("indicators of similarity", header, rows, names=4))
+    print_table(plain_table("indicators of similarity", header, rows, names=4))
 
 
 def _find(data: str) -> msshift_bench.Dataset | None:
@@ -286,14 +294,12 @@ def _built(dataset: msshift_bench.Dataset | None, shift: Shift) -> Mapping[str, 
 
 def _shift_table(shift: Shift, dataset: msshift_bench.Dataset | None) -> Table:
     """Return a row per group: its queries, here and in the release if these differ, and counts."""
-    from msshift_bench.output import Table
-
     rules = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
     title = f"{shift.name}: {shift.description} ({rules}"
     built = _built(dataset, shift)
     if built is None:
         where = "" if dataset is None else f"; not in {dataset.folder}"
-        return Table.plain(f"{title}{where})", ("group", "queries"), shift.groups.items(), 2)
+        return plain_table(f"{title}{where})", ("group", "queries"), shift.groups.items(), 2)
     here, header = built["groups"], ["group", "queries", "train", "test"]
     rows = [[group, *here[group].values()] for group in shift.groups]
     if any(here[group]["queries"] != about for group, about in shift.groups.items()):
@@ -301,7 +307,7 @@ def _shift_table(shift: Shift, dataset: msshift_bench.Dataset | None) -> Table:
         for row in rows:
             row.insert(2, shift.groups[row[0]])
     title = f"{title}; built by {built['rule']})"
-    return Table.plain(title, header, rows, names=len(header) - 2)
+    return plain_table(title, header, rows, names=len(header) - 2)
 
 
 def doctor(

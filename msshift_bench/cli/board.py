@@ -10,7 +10,7 @@ import typer
 
 import msshift_bench
 from msshift_bench.cli import options
-from msshift_bench.cli.output import note, print_table
+from msshift_bench.cli.output import note, plain_table, print_table
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
@@ -186,7 +186,6 @@ def _repeat(
 
 def _compare(entry: Entry, dataset: msshift_bench.Dataset, runs: Path) -> None:
     from msshift_bench.leaderboard import repeat_entry
-    from msshift_bench.output import Table
 
     with progress_bars():
         pairs = repeat_entry(entry, dataset, runs)
@@ -204,7 +203,7 @@ def _compare(entry: Entry, dataset: msshift_bench.Dataset, runs: Path) -> None:
         for figure, again in furthest.values()
     ]
     header = ("Shift", "Measure", "Furthest off", "Expected", "These runs")
-    print_table(Table.plain("What the runs give", header, lines, names=3))
+    print_table(plain_table("What the runs give", header, lines, names=3))
     if absent := entry.scores.keys() - {figure.shift for figure, _ in pairs}:
         note(f"{runs} holds no runs of {', '.join(sorted(absent))}")
     tolerance = entry.description.reproduction.tolerance

@@ -154,14 +154,13 @@ def build(
     """
     from msshift_bench.dataset_builders.build import default_shifts
     from msshift_bench.dataset_builders.cut import VALIDATION_SIZE
-    from msshift_bench.engine import using_engine
 
     folder = out or _default_folder(nano)
     check_folder(folder)
     chosen = shifts or default_shifts()
     restrain = {name: value for name, value in (("test_sets", test_set), ("sizes", size)) if value}
     builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, restrain)
-    with using_engine(cluster.engine()), progress_bars():
+    with cluster.used(), progress_bars():
         manifest = msshift_bench.build_dataset(
             msshift_bench.open_collection(
                 options.named_collection(collection) or "mini", qrels=qrels

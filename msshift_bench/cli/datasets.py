@@ -11,7 +11,7 @@ import typer
 import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import check_outputs, note, print_json, show, show_result
+from msshift_bench.cli.output import check_outputs, note, plain_table, print_json, show, show_result
 from msshift_bench.errors import IntegrityError, MissingError, UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import (
@@ -144,13 +144,10 @@ def triples(
 
     Example: `msshift triples ./msshift --collection my-collection`
     """
-    from msshift_bench.engine import using_engine
-    from msshift_bench.output import Table
-
     dataset = msshift_bench.open_dataset(folder)
     collection = source.open(dataset)
     check_folder(dataset.folder)
-    with using_engine(cluster.engine()), progress_bars():
+    with cluster.used(), progress_bars():
         manifest = msshift_bench.add_triples(
             dataset,
             collection,
@@ -164,7 +161,7 @@ def triples(
     facts = {config: asdict(entry) for config, entry in entries.items()}
     rows = [(c, entry.rows, len(entry.files), entry.digest[:12]) for c, entry in entries.items()]
     header = ("config", "triples", "files", "digest")
-    show(facts, table_format, Table.plain("Training triples", header, rows))
+    show(facts, table_format, plain_table("Training triples", header, rows))
     for shift_facts in manifest.shifts.values():
         for config, pairs in shift_facts.get("triples", {}).get("pairs", {}).items():
             if pairs["left_out"]:
@@ -255,7 +252,7 @@ def variants(
 
     Example: `msshift variants --check my-variants.tsv`
     """
-    from msshift_bench.data import locate, read_variants, write_variants
+    from msshift_bench.data import read_variants, write_variants
     from msshift_bench.dataset_builders.typos import describe_edits
 
     if check is not None:
@@ -272,7 +269,8 @@ def variants(
             "file to look at (--check FILE)"
         )
     get_test_only_shift(name)
-    check_outputs(out, inputs=[queries or locate(where.data)])
+    data = None if queries is not None else where.data
+    check_outputs(out, data=data, inputs=[queries])
     texts = _texts(where, queries)
     made = msshift_bench.make_variants(name, texts.items(), copies=copies, seed=seed)
     write_variants(out, made)

@@ -10,7 +10,14 @@ import typer
 import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import check_outputs, note, print_tables, show, show_result
+from msshift_bench.cli.output import (
+    check_outputs,
+    note,
+    plain_table,
+    print_tables,
+    show,
+    show_result,
+)
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars, shown_log
 from msshift_bench.shifts import DATASET_NAME
@@ -165,7 +172,6 @@ def find(
 def _find_in_splits(data: str, chosen: str, search: dict[str, Any]) -> None:
     """Count what the splits of a data set leak, and print it."""
     from msshift_bench.data import locate
-    from msshift_bench.output import Table
 
     check_folder(locate(data))
     with progress_bars():
@@ -182,7 +188,7 @@ def _find_in_splits(data: str, chosen: str, search: dict[str, Any]) -> None:
     ]
     title = "Test queries that the training queries of their experiment leak"
     header = ("experiment", *_tiers()[:-1], "any of these")
-    show(counted, chosen, Table.plain(title, header, rows))
+    show(counted, chosen, plain_table(title, header, rows))
 
 
 def clean(

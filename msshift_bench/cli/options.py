@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,11 +14,11 @@ import typer
 import msshift_bench
 from msshift_bench.cli.output import note, print_json, print_tables, warn
 from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.plumbing import write_atomically, write_json, write_parquet
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:
     from msshift_bench.data import Collection
-    from msshift_bench.engine import Engine
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -239,11 +240,11 @@ class Cluster:
         ),
     ] = None
 
-    def engine(self) -> Engine:
-        """Return what carries tasks out."""
-        from msshift_bench.engine import Engine
+    def used(self) -> AbstractContextManager[object]:
+        """Return the context in which these carry tasks out."""
+        from msshift_bench.engine import Engine, using_engine
 
-        return Engine(self.ray, self.store)
+        return using_engine(Engine(self.ray, self.store))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,8 +321,6 @@ class Printing:
             result: the result.
             view: what its tables are to show, as its layout takes it.
         """
-        from msshift_bench.plumbing import write_atomically, write_json, write_parquet
-
         if self.output is not None:
             if self.output.suffix == ".json":
                 write_json(self.output, result.to_json())

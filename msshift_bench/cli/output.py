@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msshift_bench
 from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import check_target
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +32,15 @@ def stdout() -> Console:
 def _is_styled() -> bool:
     """Return whether stdout shows styles; loading rich takes a tenth of a short command's time."""
     return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+
+
+def plain_table(
+    title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
+) -> Table:
+    """Return a table of values without marks; the first columns hold as many names."""
+    from msshift_bench.output import Table
+
+    return Table.plain(title, header, rows, names)
 
 
 def print_table(table: Table) -> None:
@@ -114,6 +124,7 @@ def warn(remarks: Iterable[str]) -> None:
 
 def check_outputs(
     *outputs: Path | None,
+    data: str | None = None,
     runs: Iterable[str | Path] = (),
     inputs: Iterable[str | Path | None] = (),
 ) -> None:
@@ -121,6 +132,7 @@ def check_outputs(
 
     Args:
         outputs: the files to write; `None` for an output that was not requested.
+        data: the data set that the command reads.
         runs: run files, and folders of run sets; the command reads their sidecars, too.
         inputs: other files that the command reads, and folders that it must not write into; `None`
             for one that was not given.
@@ -132,11 +144,13 @@ def check_outputs(
         RunError: if a folder of run sets holds a name that is not understood.
         OSError: if a file cannot be written; its ``filename`` is the output.
     """
-    from msshift_bench.plumbing import check_target
-
     wanted = [output for output in outputs if output is not None]
     if not wanted:
         return
+    if data is not None:
+        from msshift_bench.data import locate
+
+        inputs = [*inputs, locate(data)]
     read = [*(Path(path) for path in inputs if path is not None), *_files_of(runs)]
     for place, output in enumerate(wanted):
         try:

@@ -80,8 +80,6 @@ def score(
 
     Example: `msshift score my.run.gz --check`
     """
-    from msshift_bench.data import locate
-
     keep_freed_memory()
     if check:
         of_scores = {
@@ -97,8 +95,9 @@ def score(
     if scoring.correction != "holm" and reference is None and without_leaked is None:
         raise UsageError("--correction corrects p-values, which --reference gives; add it")
     sources = [*runs, *([] if reference is None or reference in runs else [reference])]
-    inputs = [qrels or locate(data), without_leaked]
-    check_outputs(printing.output, per_query, runs=sources, inputs=inputs)
+    read = data if qrels is None else None
+    inputs = [qrels, without_leaked]
+    check_outputs(printing.output, per_query, data=read, runs=sources, inputs=inputs)
     for folder in (run for run in runs if Path(run).is_dir()):
         raise UsageError(
             f"{folder} is a folder, and run files are scored here; name files, or evaluate the "
@@ -279,7 +278,6 @@ def evaluate(
 
     Example: `msshift evaluate runs/ --also-test dl19=./dl19 --measures "nDCG@10 R@1000"`
     """
-    from msshift_bench.data import locate
     from msshift_bench.evaluation import read_labels
 
     keep_freed_memory()
@@ -299,8 +297,8 @@ def evaluate(
         _refuse(of_shifts, "--also-test")
     if delta and by is not None:
         raise UsageError("--delta is for whole run sets, without --by")
-    inputs = [locate(where.data), *folders.values(), by, without_leaked]
-    check_outputs(printing.output, per_query, plot, runs=runs, inputs=inputs)
+    inputs = [*folders.values(), by, without_leaked]
+    check_outputs(printing.output, per_query, plot, data=where.data, runs=runs, inputs=inputs)
     settings, shifts = scoring.settings(), where.shift or ()
     if folders:
         printing.show(
@@ -362,8 +360,6 @@ def compare(
 
     Example: `msshift compare runs/ --reference bm25 --format markdown`
     """
-    from msshift_bench.data import locate
-
     keep_freed_memory()
     read = list(runs)
     if printing.output is not None:
@@ -375,7 +371,7 @@ def compare(
         )
         if reference is not None and Path(reference).exists() and reference not in systems:
             read.append(reference)
-    check_outputs(printing.output, runs=read, inputs=[locate(where.data)])
+    check_outputs(printing.output, runs=read, data=where.data)
     with progress_bars(), in_line("evaluating"):
         result = msshift_bench.compare_run_sets(
             runs,

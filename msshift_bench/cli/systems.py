@@ -119,10 +119,11 @@ def run(
     if is_first():
         check_folder(out.expanduser(), inside=True)
     with (
+        cluster.used(),
         progress_bars(),
         shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
     ):
-        runs = msshift_bench.make(plan, cluster.engine())
+        runs = msshift_bench.make(plan)
     if not is_first():
         return
     if table_format == "json":
