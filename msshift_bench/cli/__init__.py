@@ -24,7 +24,7 @@ from msshift_bench.cli import (
     scoring,
     systems,
 )
-from msshift_bench.cli.command import Command, CommandGroup, with_values
+from msshift_bench.cli.command import Command, CommandGroup, text_and_examples, with_values
 from msshift_bench.cli.failures import check_arguments, ready_streams, tell
 from msshift_bench.cli.output import note
 from msshift_bench.plumbing import check_locks
@@ -132,9 +132,12 @@ def make_app(word: str = "") -> typer.Typer:
                     cls=CommandGroup, help=_GROUPS[above], no_args_is_help=True
                 )
                 app.add_typer(groups[above], name=above, rich_help_panel=panel)
+            text, examples = text_and_examples(function)
             groups.get(above, app).command(
                 name,
                 cls=Command,
+                help=text,
+                epilog=examples,
                 rich_help_panel=None if above else panel,
                 context_settings=_PASSED_ON if words == "irds" else None,
             )(with_values(function))

@@ -35,7 +35,6 @@ _PER_TEST, _LEAKS_PER_TEST = 10, 5
 
 
 def _indicators() -> list[str]:
-
     return list(msshift_bench.INDICATORS)
 
 
@@ -168,7 +167,6 @@ def similarity(
 
 
 def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:
-
     judged: dict[str, list[Qrel]] = {}
     for text in texts or ():
         name, _, path = text.partition("=")

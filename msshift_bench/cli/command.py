@@ -135,6 +135,15 @@ def _parameter(name: str, hint: Any, default: Any, panel: str | None = None) -> 
     return parameter.replace(annotation=Annotated[kind, option])
 
 
+def text_and_examples(function: Callable[..., None]) -> tuple[str, str]:
+    """Return what a docstring says, and its examples, which stand last in the help text."""
+    text, *examples = inspect.cleandoc(str(function.__doc__)).split("\n\nExample: ")
+    lines = [" ".join(example.split()) for example in examples]
+    if len(lines) == 1:
+        return text, f"Example: {lines[0]}"
+    return text, "\n\n".join(["Examples:", *(f"- {line}" for line in lines)])
+
+
 def is_typed(context: typer.Context, name: str) -> bool:
     """Return whether an option was typed; values of `msshift.toml` were not."""
     source = context.get_parameter_source(name)

@@ -103,7 +103,6 @@ def verify(
 
 
 def _verify_files(dataset: msshift_bench.Dataset, chosen: str) -> None:
-
     manifest, findings = msshift_bench.verify_dataset(dataset)
     if chosen == "json":
         print_json(

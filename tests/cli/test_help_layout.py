@@ -22,6 +22,9 @@ NARROW = 80
 MOST_BEFORE_WORDS = 38
 """The column at which an option's help text begins at the latest; it ends at column 78."""
 MOST_IN_PANEL = 9
+MOST_LINES = 80
+LONG = {("build",), ("evaluate",), ("analyse",), ("score",)}
+"""Commands whose help needs a third screen of 40 lines."""
 GOLDEN = Golden(Path(__file__).with_name("golden"))
 
 
@@ -49,6 +52,15 @@ def test_half_of_80_columns_is_left_to_words(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_help_is_as_it_was(words: tuple[str, ...]) -> None:
     GOLDEN.check(f"{'-'.join(words)}.txt", help_of(words))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_fits_two_screens_and_ends_with_examples(words: tuple[str, ...]) -> None:
+    lines = help_of(words).strip().splitlines()
+    if words not in LONG:
+        assert len(lines) <= MOST_LINES
+    _, _, end = help_of(words).rpartition("╯")
+    assert re.match(r"\s+Examples?: ", end)
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
