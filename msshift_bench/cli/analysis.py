@@ -34,16 +34,12 @@ _CHOICES = ("shift", "indicator", "measures", "train", "test", "extrapolate")
 _PER_TEST, _LEAKS_PER_TEST = 10, 5
 
 
-def _indicators() -> list[str]:
-    return list(msshift_bench.INDICATORS)
-
-
 def similarity(
     indicator: Annotated[
         str,
         typer.Option(
             help="What to compute; `msshift list` lists the indicators.",
-            autocompletion=options.completing(_indicators),
+            autocompletion=options.completing("similarity:INDICATORS"),
         ),
     ] = "weighted-jaccard",
     *,
@@ -200,13 +196,18 @@ def analyse(
     printing: options.Printing,
     where: options.Questions,
     measures: Annotated[
-        str, typer.Option(help="Measures by ir_measures' names, separated by spaces or commas.")
+        str,
+        typer.Option(
+            help="Measures by ir_measures' names, separated by spaces or commas.",
+            autocompletion=options.completing(options.MEASURES),
+        ),
     ] = "RR@10 ASL@100",
     indicator: Annotated[
         list[str] | None,
         typer.Option(
             help="An indicator of similarity; repeat it for several. `msshift list` lists them. "
             "Default: those that need nothing but the queries.",
+            autocompletion=options.completing("similarity:INDICATORS"),
             rich_help_panel="Indicators",
         ),
     ] = None,

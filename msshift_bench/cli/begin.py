@@ -148,7 +148,8 @@ def _show_losses(result: msshift_bench.Result) -> None:
     print_notes([*_LEGEND, *dict.fromkeys(shared)])
 
 
-def _names() -> list[str]:
+def names_to_list() -> list[str]:
+    """Return what `msshift list` shows by its name: systems, and recipes."""
     from msshift_bench.baselines import find_systems, recipe_files
 
     return [*find_systems(), "pretrain", *recipe_files()]
@@ -159,7 +160,7 @@ def list_(
         str | None,
         typer.Argument(
             help="A system, `pretrain`, or a recipe such as bi-encoder-mini. Default: everything.",
-            autocompletion=options.completing(_names),
+            autocompletion=options.completing("cli.begin:names_to_list"),
         ),
     ] = None,
     data: options.Data = DATASET_NAME,
@@ -193,7 +194,7 @@ def _show_system(name: str, chosen: str) -> None:
         sys.stdout.write(recipes[name].text)
         return
     if name not in (*systems, "pretrain"):
-        raise UnknownNameError("system or recipe", name, _names())
+        raise UnknownNameError("system or recipe", name, names_to_list())
     own = {key: recipe for key, recipe in recipes.items() if key.startswith(f"{name}-")}
     rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
     tables = [plain_table("recipes", ("recipe", "sha256", "what"), rows, names=3)] if rows else []

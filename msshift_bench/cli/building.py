@@ -27,7 +27,7 @@ def build(
         list[str] | None,
         typer.Argument(
             help="The shifts to build. Default: the three of MS-Shift: topics, wh-words, length.",
-            autocompletion=options.completing(lambda: [*SHIFTS, *SIZED]),
+            autocompletion=options.completing([*SHIFTS, *SIZED]),
         ),
     ] = None,
     collection: Annotated[

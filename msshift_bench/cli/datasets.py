@@ -36,7 +36,7 @@ def verify(
             help="Check the published topics instead: replay builds the data set again from the "
             "published clusters, embed looks whether the queries still fall into them, retrain "
             "makes the clusters again.",
-            autocompletion=options.completing(lambda: _WAYS),
+            autocompletion=options.completing(_WAYS),
         ),
     ] = None,
     *,
@@ -207,7 +207,7 @@ def variants(
         str | None,
         typer.Argument(
             help=f"How queries are changed: {', '.join(TEST_ONLY)}.",
-            autocompletion=options.completing(lambda: TEST_ONLY),
+            autocompletion=options.completing(TEST_ONLY),
         ),
     ] = None,
     out: Annotated[

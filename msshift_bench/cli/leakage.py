@@ -109,7 +109,7 @@ def find(
         typer.Option(
             metavar="TIER",
             help=f"Exit with 1 if anything is found at this tier or a stricter one: {_UP_TO}",
-            autocompletion=options.completing(_tiers),
+            autocompletion=options.completing("leakage:TIERS"),
             rich_help_panel="Output",
         ),
     ] = None,
@@ -205,7 +205,7 @@ def clean(
         str,
         typer.Option(
             help=f"Take out what was found at this tier or a stricter one: {_UP_TO}",
-            autocompletion=options.completing(_tiers),
+            autocompletion=options.completing("leakage:TIERS"),
         ),
     ] = "near-duplicate",
     out: Annotated[Path, typer.Option(help="The folder to write; whole, or nothing.")] = Path(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,10 +22,27 @@ if TYPE_CHECKING:
     from msshift_bench.data import Collection
 
 
-def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Return what the shell's completion calls: from the begin of a word to the names for it."""
-    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
+def completing(names: Iterable[str] | str) -> Callable[[str], list[str]]:
+    """Return what the shell's completion calls: from the begin of a word to the names for it.
 
+    Args:
+        names: the names; or where they are or a function that returns them, as ``module:name`` of
+            this package, which is loaded only when the shell asks.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        known: Any = names
+        if isinstance(names, str):
+            known = resolve_name(f"msshift_bench.{names}")
+        return [
+            name for name in (known() if callable(known) else known) if name.startswith(incomplete)
+        ]
+
+    return complete
+
+
+MEASURES = ("RR@10", "nDCG@10", "R@100", "R@1000", "AP", "P@10", "ASL@100")
+"""Measures that the shell offers; docs/measures.md explains all."""
 
 WHERE_DATA = (
     "A built data set: its folder. Default: the one that MSSHIFT_HOME names, else that of "
@@ -36,7 +54,7 @@ Shifts = Annotated[
     list[str] | None,
     typer.Option(
         help="Only this shift; repeat it for several. Default: all.",
-        autocompletion=completing(lambda: SHIFTS),
+        autocompletion=completing(SHIFTS),
     ),
 ]
 SourceName = Annotated[
@@ -93,7 +111,7 @@ Allow = Annotated[
         help="Go on where run files, or a tenth of a group's queries, are missing (partial), two "
         "models gave the same run (identical), a model was trained on test queries (leaked), or "
         "runs were made on other data or passages (other-data); repeat it for several.",
-        autocompletion=completing(lambda: ("partial", "identical", "leaked", "other-data")),
+        autocompletion=completing(("partial", "identical", "leaked", "other-data")),
         rich_help_panel="Checks",
     ),
 ]
@@ -166,7 +184,8 @@ def _format_of(*formats: str, more: str = "") -> Any:
         return chosen
 
     text = f"How results are printed: {', '.join(formats)}.{more}"
-    return typer.Option("--format", callback=check, help=text)
+    complete = completing(formats)
+    return typer.Option("--format", callback=check, help=text, autocompletion=complete)
 
 
 TextOrJson = Annotated[str, _format_of("text", "json")]
@@ -255,31 +274,45 @@ class Scoring:
         str,
         typer.Option(
             help="Measures by ir_measures' names, separated by spaces or commas; tables and "
-            "pictures show the first one first."
+            "pictures show the first one first.",
+            autocompletion=completing(MEASURES),
         ),
     ] = "RR@10"
     ties: Annotated[
         str,
-        typer.Option(help="The order of equal scores: trec, rank, doc-id-ascending or expected."),
+        typer.Option(
+            help="The order of equal scores: trec, rank, doc-id-ascending or expected.",
+            autocompletion=completing("runs:TIE_POLICIES"),
+        ),
     ] = "trec"
     missing: Annotated[
         str,
         typer.Option(
-            help="A test query that a run lacks: scores zero, skip it, or stop with error."
+            help="A test query that a run lacks: scores zero, skip it, or stop with error.",
+            autocompletion=completing(("zero", "skip", "error")),
         ),
     ] = "zero"
     correction: Annotated[
-        str, typer.Option(help="How p-values are corrected: holm, bonferroni, benjamini-hochberg.")
+        str,
+        typer.Option(
+            help="How p-values are corrected: holm, bonferroni, benjamini-hochberg.",
+            autocompletion=completing(("holm", "bonferroni", "benjamini-hochberg")),
+        ),
     ] = "holm"
     average: Annotated[
         str | None,
         typer.Option(
             help="How groups are averaged: macro (each group counts alike) or pooled (each query "
-            "does). Default: as the shift's authors do."
+            "does). Default: as the shift's authors do.",
+            autocompletion=completing("stats:AVERAGES"),
         ),
     ] = None
     run_format: Annotated[
-        str, typer.Option(help="The runs' format: auto, trec, msmarco or parquet.")
+        str,
+        typer.Option(
+            help="The runs' format: auto, trec, msmarco or parquet.",
+            autocompletion=completing(("auto", "trec", "msmarco", "parquet")),
+        ),
     ] = "auto"
     strict: Annotated[
         bool, typer.Option("--strict", help="Treat warnings about a run file as errors.")

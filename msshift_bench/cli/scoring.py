@@ -41,7 +41,7 @@ def score(
         typer.Option(
             help="Score run files on this config's test set, e.g. length-short.",
             autocompletion=options.completing(
-                lambda: [name for s in SHIFTS.values() for name in s.configs]
+                [name for s in SHIFTS.values() for name in s.configs]
             ),
         ),
     ] = None,

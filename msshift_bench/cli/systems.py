@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +12,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.output import note, print_json
 from msshift_bench.errors import MissingError, UsageError
 from msshift_bench.plumbing import check_folder, is_first, progress_bars, shown_log
-
-
-def _system_names() -> Iterable[str]:
-    from msshift_bench.baselines import find_systems
-
-    return find_systems()
+from msshift_bench.shifts import SHIFTS
 
 
 def run(
@@ -27,7 +21,7 @@ def run(
         typer.Argument(
             help="A system's name (`msshift list` shows all), `module:Class` of your own, or the "
             "folder or Hub id of a model.",
-            autocompletion=options.completing(_system_names),
+            autocompletion=options.completing("baselines:find_systems"),
         ),
     ],
     *,
@@ -48,6 +42,9 @@ def run(
         list[str] | None,
         typer.Option(
             help="Train only the model without this group; repeat it for several. Default: all.",
+            autocompletion=options.completing(
+                dict.fromkeys(group for s in SHIFTS.values() for group in s.groups)
+            ),
             rich_help_panel="Training",
         ),
     ] = None,
