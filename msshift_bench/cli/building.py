@@ -153,10 +153,8 @@ def build(
     Example: `msshift build restrain --test-set dl19 --size 100`
     """
     from msshift_bench.dataset_builders.build import default_shifts
-    from msshift_bench.dataset_builders.cut import VALIDATION_SIZE
 
     folder = out or _default_folder(nano)
-    check_folder(folder)
     chosen = shifts or default_shifts()
     restrain = {name: value for name, value in (("test_sets", test_set), ("sizes", size)) if value}
     builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, restrain)
@@ -171,13 +169,13 @@ def build(
             train_size=_train_size(train_size),
             test_size=test_size,
             test_queries=test_queries,
-            validation_size=VALIDATION_SIZE if validation_size is None else validation_size,
             seed=seed,
             nano=nano,
             texts=not ids_only,
             licence=licence,
             overwrite=overwrite,
             workers=workers,
+            **options.chosen({"validation_size": validation_size}),
         )
     passages = manifest.collection.get("passages", {"relevant_absent": 0})
     if passages["relevant_absent"]:
