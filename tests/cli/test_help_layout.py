@@ -60,7 +60,7 @@ def test_help_fits_two_screens_and_ends_with_examples(words: tuple[str, ...]) ->
     if words not in LONG:
         assert len(lines) <= MOST_LINES
     _, _, end = help_of(words).rpartition("╯")
-    assert re.match(r"\s+Examples?: ", end)
+    assert re.match(rf"\s+Examples?:\s+(• )?msshift {' '.join(words)}\b", end)
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

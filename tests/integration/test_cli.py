@@ -7,9 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from msshift_bench.cli import app
 from msshift_bench.stats import detectable_rel_loss
 from tests.conftest import Build, Command, WriteFolder
 from tests.support.commands import COMMANDS
@@ -49,13 +47,6 @@ def test_a_forked_command_does_what_the_console_script_does(
 def test_help_lists_the_commands(script: Command) -> None:
     shown = script("--help").stdout
     assert set(re.findall(r"^│ ([a-z]+) ", shown, re.MULTILINE)) == {words[0] for words in COMMANDS}
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_command_has_help_with_an_example(words: tuple[str, ...]) -> None:
-    shown = CliRunner().invoke(app, [*words, "--help"])
-    assert shown.exit_code == 0
-    assert f"Example: msshift {' '.join(words)}" in shown.output
 
 
 def test_list(msshift: Command) -> None:
