@@ -38,7 +38,7 @@ from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
     Progress,
-    cache_folder,
+    cache_root,
     hold_folder,
     silent,
     slices,
@@ -99,7 +99,7 @@ def embed_queries(
     Args:
         queries: query_id -> text, in any order.
         spec: the encoder.
-        cache: the folder of the cache; ``cache_folder("embeddings")`` by default.
+        cache: the folder of the cache; ``embeddings`` in `cache_root` by default.
         progress: called with the stages ``tokenise``, ``embed`` (texts, equal ones counted once)
             and ``arrange`` (queries).
 
@@ -116,7 +116,7 @@ def embed_queries(
     rows = sorted(queries.items())
     query_ids = tuple(query_id for query_id, _ in rows)
     texts, places = _distinct([text for _, text in rows])
-    root = cache_folder("embeddings") if cache is None else cache
+    root = cache_root() / "embeddings" if cache is None else cache
     source = find_encoder(spec)
     folder = root / _identity(rows, spec, source)
     final, complete = folder / "vectors.npy", folder / "digest.json"

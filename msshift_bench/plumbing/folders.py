@@ -22,19 +22,18 @@ The next process that reads or writes the folder puts it back (`settle`), and re
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-import stat
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing.files import check_locks, lock, partial_name, stands_at
+from msshift_bench.plumbing.files import check_locks, open_locked, partial_name
 
 __all__ = [
-    "cache_folder",
     "cache_root",
     "check_contents",
     "check_folder",
@@ -69,22 +68,17 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
         UsageError: if another process has locked it.
     """
     check_locks()
-    for left in range(_TRIES, -1, -1):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except (FileExistsError, FileNotFoundError):
-            if not left or _is_no_folder(folder):
-                raise
-            continue  # The last process that held it has just removed it.
-        try:
-            lock(descriptor, target or folder)
-            if stands_at(descriptor, folder):
-                yield
-                return
-        finally:
-            os.close(descriptor)
-    raise UsageError(f"other processes make and remove {folder} without end; stop them")
+    with ExitStack() as held:
+        for left in reversed(range(_TRIES)):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                held.enter_context(_held_as_it_is(folder, target or folder))
+                break
+            except (FileExistsError, FileNotFoundError):
+                # The last process that held it may have just removed it.
+                if not left:
+                    raise
+        yield
 
 
 @contextmanager
@@ -114,13 +108,6 @@ def hold_unfinished(
                 with suppress(OSError):  # Something is in it, or another process was faster.
                     for parent in list(work.parents)[:empty_parents]:
                         parent.rmdir()
-
-
-def _is_no_folder(path: Path) -> bool:
-    try:
-        return not stat.S_ISDIR(path.lstat().st_mode)
-    except FileNotFoundError:
-        return False
 
 
 def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -> None:
@@ -309,12 +296,10 @@ def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
         FileNotFoundError: if it is not there any more.
         UsageError: if another process has locked it.
     """
-    check_locks()
-    descriptor = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = open_locked(work, target)
+    if descriptor is None:
+        raise FileNotFoundError(errno.ENOENT, "other processes make and remove it", str(work))
     try:
-        lock(descriptor, target)
-        if not stands_at(descriptor, work):
-            raise FileNotFoundError(work)
         yield
     finally:
         os.close(descriptor)
@@ -375,12 +360,3 @@ def cache_root() -> Path:
     if shared := os.environ.get("XDG_CACHE_HOME"):
         return Path(shared).expanduser() / "msshift"
     return Path.home() / ".cache" / "msshift"
-
-
-def cache_folder(kind: str) -> Path:
-    """Return the folder that holds one kind of cached data; nothing is created.
-
-    Args:
-        kind: the kind of data, e.g. ``"embeddings"``.
-    """
-    return cache_root() / kind

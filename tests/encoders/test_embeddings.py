@@ -26,7 +26,7 @@ from msshift_bench.errors import (
     UsageError,
 )
 from msshift_bench.mini import generator as mini
-from msshift_bench.plumbing.files import lock
+from msshift_bench.plumbing import hold_folder
 from tests.support.forking import NEURAL, run_forked
 from tests.support.tiny_encoder import make_tiny_encoder
 
@@ -204,13 +204,11 @@ def test_two_processes_do_not_embed_the_same_queries(spec: EncoderSpec, tmp_path
     embed_queries(MINI, spec, cache=tmp_path)
     (folder,) = tmp_path.iterdir()
     (folder / "digest.json").unlink()
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        lock(descriptor, folder)
-        with pytest.raises(UsageError, match="another process is writing"):
-            embed_queries(MINI, spec, cache=tmp_path)
-    finally:
-        os.close(descriptor)
+    with (
+        hold_folder(folder),
+        pytest.raises(UsageError, match="another process is writing"),
+    ):
+        embed_queries(MINI, spec, cache=tmp_path)
 
 
 @pytest.mark.neural

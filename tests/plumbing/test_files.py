@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import resource
@@ -14,7 +15,6 @@ import pytest
 
 from msshift_bench.cli import main
 from msshift_bench.errors import MissingError, NotFoundError, UsageError
-from msshift_bench.plumbing import files
 from msshift_bench.plumbing.files import (
     check_target,
     write_array,
@@ -91,15 +91,15 @@ def test_a_writer_that_opened_before_another_renamed_keeps_the_file_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.json"
-    locking = files.lock
+    locking = fcntl.flock
 
-    def lock_late(descriptor: int, target: Path) -> None:
+    def lock_late(descriptor: int, kind: int) -> None:
         """Let another writer begin and end between our opening and our locking."""
-        monkeypatch.setattr(files, "lock", locking)
+        monkeypatch.setattr(fcntl, "flock", locking)
         write_json(path, {"by": "another"})
-        locking(descriptor, target)
+        locking(descriptor, kind)
 
-    monkeypatch.setattr(files, "lock", lock_late)
+    monkeypatch.setattr(fcntl, "flock", lock_late)
     with write_atomically(path) as file:
         assert json.loads(path.read_bytes()) == {"by": "another"}
         file.write(b"1")
