@@ -16,8 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from msshift_bench.cli import triples as command
-from msshift_bench.data import Triple, TripleStream
-from msshift_bench.data import triples as data_triples
+from msshift_bench.data import Triple, TripleStream, triples as data_triples
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, load_triples
 from msshift_bench.data.manifest import Manifest, read_manifest

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.encoders import embeddings
-from msshift_bench.encoders import models as encoders
+from msshift_bench.encoders import embeddings, models as encoders
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries, embedding_digest
 from msshift_bench.encoders.models import EncoderSpec, find_encoder
 from msshift_bench.encoders.term_vectors import term_vectors

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from msshift_bench.mini import generator as mini
 
