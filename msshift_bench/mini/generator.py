@@ -122,12 +122,21 @@ class _Entity:
     fact of another part that it states, too.
     """
 
+    domain: _Domain
     name: str
     subject: str
     alias: str
     values: tuple[str, ...]
     parts: tuple[tuple[int, ...], ...]
     repeats: dict[int, int]
+
+    def ask(self, fact: int, frame: str) -> str:
+        """Return the question for a fact in the words of a frame."""
+        return frame.replace("{n}", self.name).replace("{topic}", self.domain.facts[fact].topic)
+
+    def questions(self, fact: int) -> tuple[str, ...]:
+        """Return every way to ask for a fact."""
+        return tuple(self.ask(fact, frame) for frame in self.domain.facts[fact].asks)
 
 
 def passages(size: int = DEFAULT_SIZE) -> Iterator[Passage]:
@@ -184,8 +193,8 @@ def rewordings(query_id: str, size: int = DEFAULT_SIZE) -> tuple[str, ...]:
     """
     index = _index_of(query_id, size)
     asked = _query_text(size, index).lower().rstrip("?")
-    passage, place = _find_fact(size, index)
-    return tuple(text for text in _wordings(size, passage, place) if text.lower() != asked)
+    entity, fact = _fact_at(size, *_find_fact(size, index))
+    return tuple(text for text in entity.questions(fact) if text.lower() != asked)
 
 
 def near_misses(query_id: str, size: int = DEFAULT_SIZE) -> tuple[str, ...]:
@@ -195,7 +204,8 @@ def near_misses(query_id: str, size: int = DEFAULT_SIZE) -> tuple[str, ...]:
         UsageError: if the collection of that size has no such query.
     """
     passage, _ = _find_fact(size, _index_of(query_id, size))
-    return _wordings(size, passage, FACTS // PARTS - 1)
+    entity, fact = _fact_at(size, passage, FACTS // PARTS - 1)
+    return entity.questions(fact)
 
 
 def _index_of(query_id: str, size: int) -> int:
@@ -270,6 +280,7 @@ def _entity(size: int, domain_name: str, number: int) -> _Entity:
     home, luck = again // share, draws.below(20)
     repeaters = range(1, 3 if luck < 3 else 2 if luck < 15 else 1)
     return _Entity(
+        domain=domain,
         name=name,
         subject=domain.subject.format(name=name),
         alias=domain.alias.format(kind=kind, stem=stem),
@@ -327,8 +338,8 @@ def _locate_passage(index: int) -> tuple[str, int, int]:
 
 def _passage_text(size: int, index: int) -> str:
     domain_name, number, part = _locate_passage(index)
-    domain = _domain(domain_name)
     entity = _entity(size, domain_name, number)
+    domain = entity.domain
     draws = Draws(f"{size}/{domain_name}/{index}/passage")
     stated = list(entity.parts[part])
     if part in entity.repeats:
@@ -376,25 +387,20 @@ def _query_index(number: int) -> int:
     return 3 * (number // 4) + 1 + number % 4 // 2 if number % 2 else 3 * (number // 2)
 
 
-def _wordings(size: int, passage: int, place: int) -> tuple[str, ...]:
-    """Return every way to ask for the fact at a place among a passage's own."""
+def _fact_at(size: int, passage: int, place: int) -> tuple[_Entity, int]:
+    """Return the entity of a passage, and which of its facts is at a place among the passage's."""
     domain_name, number, part = _locate_passage(passage)
     entity = _entity(size, domain_name, number)
-    fact = _domain(domain_name).facts[entity.parts[part][place]]
-    return tuple(
-        ask.replace("{n}", entity.name).replace("{topic}", fact.topic) for ask in fact.asks
-    )
+    return entity, entity.parts[part][place]
 
 
 def _query_text(size: int, index: int) -> str:
-    passage, place = _find_fact(size, index)
-    domain_name, number, part = _locate_passage(passage)
-    entity = _entity(size, domain_name, number)
-    fact = _domain(domain_name).facts[entity.parts[part][place]]
-    draws = Draws(f"{size}/{domain_name}/{index}/query")
+    entity, fact = _fact_at(size, *_find_fact(size, index))
+    draws = Draws(f"{size}/{entity.domain.name}/{index}/query")
     luck = draws.below(100)
-    frames = ODD_FRAMES if luck < 1 else DOUBLE_FRAMES if luck < 2 else fact.asks
-    text = draws.choice(frames).replace("{n}", entity.name).replace("{topic}", fact.topic)
+    asks = entity.domain.facts[fact].asks
+    frames = ODD_FRAMES if luck < 1 else DOUBLE_FRAMES if luck < 2 else asks
+    text = entity.ask(fact, draws.choice(frames))
     style = draws.below(10)
     if style:
         return text.lower()
@@ -405,9 +411,8 @@ def _query_text(size: int, index: int) -> str:
 def _relevant(size: int, index: int) -> Iterator[int]:
     """Yield the passages that state the fact of query `index`."""
     queried, place = _find_fact(size, index)
-    domain_name, number, part = _locate_passage(queried)
-    entity = _entity(size, domain_name, number)
-    fact = entity.parts[part][place]
+    entity, fact = _fact_at(size, queried, place)
+    part = queried // len(DOMAINS) % PARTS
     first = queried - part * len(DOMAINS)
     for other in range(PARTS):
         passage = first + other * len(DOMAINS)

@@ -36,7 +36,13 @@ def test_the_head_of_any_collection_is_well_formed(size: int) -> None:
         assert 30 <= len(text.split(" ")) <= 70
         assert text.isascii()
         assert text.split(" ") == text.split()
+        assert "{" not in text
     queries = list(islice(mini.queries(size), 60))
+    for query_id, text in queries:
+        assert query_id == str(int(query_id))
+        assert text.isascii()
+        assert text.split(" ") == text.split()
+        assert "{" not in text
     assert len({query.text.lower() for query in queries}) == len(queries)
     assert all(mini.domain_of(query.query_id, size) in mini.DOMAINS for query in queries)
 
