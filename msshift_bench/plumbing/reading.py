@@ -342,15 +342,13 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     lines have as many columns: of TREC's four, a line that was cut off would be three. Lines that
     begin with ``#`` are comments, as for trec_eval.
     """
-    is_first, width = True, 0
-    for number, line in numbered_lines(path, findings, problem_of=_why_no_qrels):
-        if line.startswith("#"):
-            continue
+    rows = numbered_lines(path, findings, problem_of=_why_no_qrels)
+    lines = ((number, line) for number, line in rows if not line.startswith("#"))
+    width = 0
+    for place, (number, line) in enumerate(lines):
         # Only ASCII white space separates: an id may hold any other character.
         fields = line.encode().split()
-        is_header = is_first and line.split() == _BEIR_HEADER
-        is_first = False
-        if is_header:
+        if place == 0 and line.split() == _BEIR_HEADER:
             continue
         if number == 1 and _RUN.match(line.encode()):
             message = "this is a run (six columns, with a rank and a score), not qrels"

@@ -21,7 +21,6 @@ from msshift_bench.leaderboard.entries import (
     key_of,
     load_entries,
     open_entry,
-    read_head,
 )
 from msshift_bench.leaderboard.gate import check_entries, check_entry, write_rescored
 from msshift_bench.leaderboard.submit import submit_system
@@ -120,7 +119,7 @@ def test_checks_write_nothing_into_the_package(here: Path, msshift: Command) -> 
 
 def test_an_entry_says_where_its_scores_come_from(good: Path) -> None:
     entry = open_entry(good / "entries" / PLACE)
-    head = read_head(entry.folder / "scores.parquet")
+    head = entry.head
     assert sorted(head["runs"]) == [f"made-up/length/{group}.run.gz" for group in ("long", "short")]
     assert head["data"]["edition"] == "rebuilt"
     assert {path.name for path in entry.folder.iterdir()} == {

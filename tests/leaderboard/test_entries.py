@@ -144,21 +144,23 @@ def test_the_newest_version_and_the_later_folder_count(tmp_path: Path) -> None:
 
 
 def test_a_badge_counts_only_for_these_scores(
-    entries: tuple[Path, dict[str, Result]], tmp_path: Path
+    board_entries: tuple[Path, dict[str, Result]], tmp_path: Path
 ) -> None:
-    badges = {entry.description.system.name: entry.badge for entry in load_entries(entries[0])}
+    badges = {
+        entry.description.system.name: entry.badge for entry in load_entries(board_entries[0])
+    }
     assert badges["steady"] == "rescored"
     assert badges["twin"] == "by its authors"
     assert badges["paper"] == "from a paper"
-    (tmp_path / "rescored.csv").write_bytes((entries[0] / "rescored.csv").read_bytes())
+    (tmp_path / "rescored.csv").write_bytes((board_entries[0] / "rescored.csv").read_bytes())
     other = scored_report("steady", 0.06, shifts=("length",))
     add_entry(tmp_path, description("steady", other), other)
     (entry,) = load_entries(tmp_path)
     assert entry.badge == "by its authors"
 
 
-def test_classes_of_training_queries(entries: tuple[Path, dict[str, Result]]) -> None:
-    classes = {e.description.system.name: e.training_class for e in load_entries(entries[0])}
+def test_classes_of_training_queries(board_entries: tuple[Path, dict[str, Result]]) -> None:
+    classes = {e.description.system.name: e.training_class for e in load_entries(board_entries[0])}
     assert classes == {
         "bm25": "none",
         "brittle": "held-out",

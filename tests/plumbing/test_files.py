@@ -50,14 +50,6 @@ def test_an_array_that_does_not_fit_says_why_and_where(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_what_a_killed_writer_left_is_taken_over(tmp_path: Path) -> None:
-    (tmp_path / ".file.partial").write_bytes(b"a longer remainder")
-    with write_atomically(tmp_path / "file") as file:
-        file.write(b"new")
-    assert (tmp_path / "file").read_bytes() == b"new"
-    assert len(list(tmp_path.iterdir())) == 1
-
-
 @pytest.mark.slow
 def test_two_writers_of_one_target_are_told(tmp_path: Path) -> None:
     script = (

@@ -14,6 +14,7 @@ from msshift_bench.data.dataset import locate
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import folders
 from msshift_bench.plumbing.folders import (
+    check_contents,
     check_folder,
     copy_files,
     hold_folder,
@@ -54,16 +55,6 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         (partial / "c").write_text("3")
     assert [path.name for path in folder.iterdir()] == ["c"]
     assert list(tmp_path.iterdir()) == [folder]
-
-
-def test_a_kill_between_the_two_renames_is_mended(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    for name, file in (("old", "old"), ("new", "half")):
-        (tmp_path / ".data.partial" / name).mkdir(parents=True)
-        (tmp_path / ".data.partial" / name / file).write_text("1")
-    with pytest.raises(UsageError), replace_folder(folder):
-        raise UsageError("stop here")
-    assert [path.name for path in folder.iterdir()] == ["old"]
 
 
 def test_missing_parents_are_made_first(tmp_path: Path) -> None:
@@ -224,6 +215,29 @@ def test_a_fresh_folder_that_others_make_meanwhile_is_kept(tmp_path: Path) -> No
     ):
         write(tmp_path / "v1", "of others")
     assert names(tmp_path / "v1") == ["of others"]
+
+
+@pytest.mark.parametrize(
+    ("present", "foreign"),
+    [
+        ((), ""),
+        (("mark", "part"), ""),
+        (("mark",), ""),
+        (("part",), "part"),
+        (("thesis.tex",), "thesis.tex"),
+        (("mark", ".git"), ".git"),
+    ],
+)
+def test_only_what_was_written_there_is_replaced(
+    tmp_path: Path, present: tuple[str, ...], foreign: str
+) -> None:
+    folder = write(tmp_path / "site", *present)
+    if not foreign:
+        check_contents(folder, "mark", ("mark", "part"), "the page")
+        return
+    with pytest.raises(UsageError, match=f"holds {foreign}, which is no part of the page"):
+        check_contents(folder, "mark", ("mark", "part"), "the page")
+    assert names(folder) == sorted(present)
 
 
 def test_files_are_copied_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
