@@ -16,9 +16,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from msshift_bench import doctor
-from msshift_bench.doctor import Diagnosis, examine, prune_cache
+from msshift_bench.cli import app
+from msshift_bench.doctor import Diagnosis, State, examine, prune_cache
 from msshift_bench.plumbing import hold_folder, threads
 from tests.conftest import Build, Command
 
@@ -200,25 +202,32 @@ def test_copies_of_ms_marco_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.slow
-def test_the_exit_code_says_whether_data_are_damaged_or_missing(
-    build_once: Build, msshift: Command, tmp_path: Path
-) -> None:
+def test_a_data_set_that_is_whole(build_once: Build, msshift: Command, tmp_path: Path) -> None:
     shutil.copytree(build_once("mini:300", "length"), tmp_path / "msshift")
     whole = msshift("doctor", "msshift", "--offline", "--collection", "mini:300")
     assert whole.returncode == 0, whole.stderr
     assert "data: msshift: what was built (edition rebuilt" in whole.stdout
     assert "mini:300: 300 passages (MS MARCO has 8,841,823)" in whole.stdout
-    file = next((tmp_path / "msshift").rglob("*.parquet"))
-    file.write_bytes(file.read_bytes() + b" ")
-    damaged = msshift("doctor", "msshift", "nowhere", "--offline", "--json")
-    assert damaged.returncode == 1
-    found = [one for one in json.loads(damaged.stdout)["diagnoses"] if one["code"] == "data"]
-    assert [one["state"] for one in found] == ["damaged", "missing"]
-    assert str(file.name) in found[0]["text"]
-    assert "msshift verify msshift" in found[0]["cure"]
-    gone = msshift("doctor", "nowhere", "--offline")
-    assert gone.returncode == 3
-    assert "1 missing" in gone.stderr
+
+
+@pytest.mark.parametrize(
+    ("seen", "code", "summary"),
+    [
+        (["ok", "note", "warning"], 0, "1 note, 1 warning"),
+        (["damaged", "missing"], 1, "1 damaged, 1 missing"),
+        (["ok", "missing"], 3, "1 missing"),
+    ],
+)
+def test_the_exit_code_says_whether_something_is_damaged_or_missing(
+    monkeypatch: pytest.MonkeyPatch, seen: list[str], code: int, summary: str
+) -> None:
+    diagnoses = [Diagnosis("data", State(state), "a text", "a cure") for state in seen]
+    monkeypatch.setattr(doctor, "examine", lambda *_, **__: diagnoses)
+    printed = CliRunner().invoke(app, ["doctor", "--json"])
+    assert printed.exit_code == code
+    shown = json.loads(printed.stdout)["diagnoses"]
+    assert [one["state"] for one in shown if one["code"] == "data"] == seen
+    assert printed.stderr.endswith(f"; {summary}\n")
 
 
 def test_a_manifest_that_cannot_be_read_is_damage(build_copy: Build) -> None:
@@ -237,7 +246,11 @@ def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
     (here / "length-short" / "test.parquet").write_bytes(b"")
     monkeypatch.chdir(here.parent)
     monkeypatch.setenv("MSSHIFT_HOME", str(build_once("mini:300", "length")))
-    assert [one.state for one in doctor._data([])] == ["ok", "damaged"]
+    whole, damaged = doctor._data([])
+    assert (whole.state, damaged.state) == ("ok", "damaged")
+    assert "length-short/test.parquet" in damaged.text
+    assert damaged.cure.startswith("'msshift verify msshift' names all")
+    assert [one.state for one in doctor._data(["nowhere"])] == ["missing"]
     named = examine(["msshift", "./msshift"], ask_hub=False)
     assert [one.state for one in named if one.code == "data"] == ["ok", "damaged"]
 

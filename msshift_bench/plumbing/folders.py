@@ -148,8 +148,7 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
     """
     target = Path(os.path.realpath(folder))
     try:
-        if target.exists() and not target.is_dir():
-            raise UsageError(f"{folder} is not a folder; give the name of a folder to write")
+        _check_is_folder(target, folder)
         if not inside:
             _try(target, folder)
         else:
@@ -170,24 +169,23 @@ def _try(target: Path, as_named: Path) -> None:
 
 
 @contextmanager
-def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
+def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces `folder` when the block ends without an error.
 
     If `folder` is a link, the folder that it leads to is replaced. Missing parents are made first.
 
     Args:
         folder: the folder.
-        fresh: whether it is an error that `folder` exists.
 
     Raises:
-        UsageError: if another process is writing the same folder, it exists although `fresh` is
-            set, it is a file, or the working directory is in it.
+        UsageError: if another process is writing the same folder, it is a file, or the working
+            directory is in it.
     """
     target = Path(os.path.realpath(folder))
     with _workshop(target, folder) as work:
-        _check_place(target, folder, fresh=fresh)
+        _check_is_folder(target, folder)
         yield work / _NEW
-        _check_place(target, folder, fresh=fresh)
+        _check_is_folder(target, folder)
         try:
             if target.exists():
                 target.rename(work / _OLD)
@@ -197,12 +195,9 @@ def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
             raise
 
 
-def _check_place(target: Path, as_named: Path, *, fresh: bool) -> None:
-    if target.exists() and (fresh or not target.is_dir()):
-        raise UsageError(
-            f"{as_named} {'is there already' if target.is_dir() else 'is no folder'}; "
-            "choose another name, or move it away"
-        )
+def _check_is_folder(target: Path, as_named: Path) -> None:
+    if target.exists() and not target.is_dir():
+        raise UsageError(f"{as_named} is not a folder; give the name of a folder to write")
 
 
 @contextmanager

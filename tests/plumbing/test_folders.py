@@ -139,15 +139,14 @@ def test_what_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
     assert names(tmp_path / "disk") == ["data"]
 
 
-def test_a_fresh_folder_replaces_nothing(tmp_path: Path) -> None:
-    folder = write(tmp_path / "data", "old")
-    with pytest.raises(UsageError, match="is there already"), replace_folder(folder, fresh=True):
-        pass
+def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="file is no folder"), replace_folder(tmp_path / "file"):
+    with pytest.raises(UsageError, match="is not a folder"), replace_folder(tmp_path / "file"):
         pass
-    assert names(tmp_path) == ["data", "file"]
-    assert names(folder) == ["old"]
+    assert names(tmp_path) == ["file"]
+    with pytest.raises(UsageError, match="is not a folder"), replace_folder(tmp_path / "new"):
+        (tmp_path / "new").touch()  # by others, meanwhile
+    assert names(tmp_path) == ["file", "new"]
 
 
 @pytest.mark.slow
@@ -206,15 +205,6 @@ def test_where_no_folder_can_be_made_is_an_error(tmp_path: Path) -> None:
         pass
     with pytest.raises(FileNotFoundError), replace_folder(Path("/proc/x")):
         pass
-
-
-def test_a_fresh_folder_that_others_make_meanwhile_is_kept(tmp_path: Path) -> None:
-    with (
-        pytest.raises(UsageError, match="is there already"),
-        replace_folder(tmp_path / "v1", fresh=True),
-    ):
-        write(tmp_path / "v1", "of others")
-    assert names(tmp_path / "v1") == ["of others"]
 
 
 @pytest.mark.parametrize(
