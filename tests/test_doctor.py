@@ -213,7 +213,7 @@ def test_a_data_set_that_is_whole(build_once: Build, msshift: Command, tmp_path:
 @pytest.mark.parametrize(
     ("seen", "code", "summary"),
     [
-        (["ok", "note", "warning"], 0, "1 note, 1 warning"),
+        (["ok", "warning"], 0, "1 warning"),
         (["damaged", "missing"], 1, "1 damaged, 1 missing"),
         (["ok", "missing"], 3, "1 missing"),
     ],
@@ -227,7 +227,7 @@ def test_the_exit_code_says_whether_something_is_damaged_or_missing(
     assert printed.exit_code == code
     shown = json.loads(printed.stdout)["diagnoses"]
     assert [one["state"] for one in shown if one["code"] == "data"] == seen
-    assert printed.stderr.endswith(f"; {summary}\n")
+    assert printed.stderr.endswith(f", {summary}\n"), "the settings bring a note"
 
 
 def test_a_manifest_that_cannot_be_read_is_damage(build_copy: Build) -> None:
@@ -249,7 +249,7 @@ def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
     whole, damaged = doctor._data([])
     assert (whole.state, damaged.state) == ("ok", "damaged")
     assert "length-short/test.parquet" in damaged.text
-    assert damaged.cure.startswith("'msshift verify msshift' names all")
+    assert damaged.cure.startswith(f"'msshift verify {here}' names all")
     assert [one.state for one in doctor._data(["nowhere"])] == ["missing"]
     named = examine(["msshift", "./msshift"], ask_hub=False)
     assert [one.state for one in named if one.code == "data"] == ["ok", "damaged"]

@@ -58,17 +58,6 @@ def test_every_empty_field_of_the_template_is_named_with_its_line(tmp_path: Path
         assert lines[line - 1] == name.rpartition(".")[2]
 
 
-def test_what_is_missing_and_what_is_too_many_is_told_at_once(tmp_path: Path) -> None:
-    path = write_system(tmp_path / "system.toml", length="msshift")
-    text = path.read_text().replace('title = "Made up"\n', "").replace("[system]", "[systems]")
-    path.write_text(text)
-    wrong = refused(path)
-    assert wrong["system.name"][0] == "missing-field"
-    assert wrong["systems"][0] == "unknown-field"
-    with pytest.raises(SubmissionError, match="did you mean 'system'"):
-        read_description(path)
-
-
 def test_what_is_not_said_is_left_open(tmp_path: Path) -> None:
     path = write_system(tmp_path / "system.toml", length="msshift")
     text = path.read_text().replace('submitted = "2026-11-21"', 'submitted = ""')
