@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Collection as Sized
+from collections.abc import Callable, Collection as Sized, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection as Sized
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection as Sized, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import lt

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Collection as Sized
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection as Sized, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 

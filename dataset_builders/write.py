@@ -7,8 +7,7 @@ built data set and seals it again; `hydrate_dataset` puts the queries' texts int
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection as Sized
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection as Sized, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

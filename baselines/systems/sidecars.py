@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import sha256_of
-from msshift_bench.errors import UsageError, spell_out
+from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import is_as_written
-from msshift_bench.schema import Place, Schema
 
 __all__ = ["check_same", "hardware", "installed_versions", "is_complete", "read_json"]
 
@@ -112,24 +111,6 @@ def read_json(path: Path, cure: str = "it is in the way, move it") -> dict[str, 
         value = None
     if not isinstance(value, dict):
         raise UsageError(f"{path} is not a JSON object; {cure}")
-    return value
-
-
-def read_own_json(path: Path, schema: Schema) -> dict[str, Any]:
-    """Return the JSON object in a file that an unfinished training wrote for itself.
-
-    Raises:
-        UsageError: naming every key that is not as it was written, and what is expected there.
-    """
-    value = read_json(path)
-    place = Place(str(path))
-    schema(value, place)
-    if place.findings:
-        summary = (
-            f"{path} is not as it was written; remove the folder {path.parent}, and run the "
-            "command again:"
-        )
-        raise UsageError("\n".join([summary, *spell_out(place.findings)]))
     return value
 
 

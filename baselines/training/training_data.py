@@ -22,11 +22,12 @@ import pyarrow.parquet as pq
 
 from msshift_bench.baselines.systems.recipe import RANDOM, Recipe
 from msshift_bench.baselines.systems.shift_data import GivenTriples, Lesson, Teacher
-from msshift_bench.baselines.systems.sidecars import read_own_json
+from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.baselines.systems.system import Run
+from msshift_bench.checked import Checked, Count, Digest, Name, check_value
 from msshift_bench.data import sha256_of
 from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
-from msshift_bench.errors import DataError, IntegrityError, UsageError
+from msshift_bench.errors import DataError, Finding, IntegrityError, UsageError, spell_out
 from msshift_bench.plumbing import (
     replace_folder,
     report_progress,
@@ -35,7 +36,6 @@ from msshift_bench.plumbing import (
     write_json,
     write_parquet,
 )
-from msshift_bench.schema import digest, integer, mapping_of, object_of, text
 from msshift_bench.search import PassageIds
 
 __all__ = [
@@ -162,15 +162,18 @@ def _order(examples: Sequence[Example], seed: int, rounds: int) -> list[int]:
 _CERTAIN = 100
 """Times as many training queries as a batch holds can fill every batch."""
 
-_FACTS = object_of(
-    {
-        "examples": integer(),
-        "digest": digest,
-        "scores": digest,
-        "files": mapping_of(text(40), digest, 8),
-    },
-    may_lack=("scores",),
-)
+
+class _Facts(Checked):
+    """The file beside the triples of an unfinished training: see `TrainingData`.
+
+    Attributes:
+        files: name -> digest of each of the other files.
+    """
+
+    examples: Count
+    digest: Digest
+    scores: Digest | None = None
+    files: dict[Name, Digest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +265,20 @@ class TrainingData:
         """Read a folder that `save` wrote.
 
         Raises:
-            UsageError: if its facts are not as they were written.
+            UsageError: if its facts are not as they were written, naming each that is not.
             IntegrityError: if another file is not.
         """
-        facts = read_own_json(folder / "facts.json", _FACTS)
-        for name, expected in facts["files"].items():
+
+        def refuse(findings: list[Finding]) -> UsageError:
+            summary = (
+                f"{path} is not as it was written; remove the folder {folder}, and run the "
+                "command again:"
+            )
+            return UsageError("\n".join([summary, *spell_out(findings)]))
+
+        path = folder / "facts.json"
+        facts = check_value(read_json(path), _Facts, path, refuse)
+        for name, expected in facts.files.items():
             if not (folder / name).is_file() or sha256_of(folder / name) != expected:
                 raise IntegrityError(
                     f"{folder / name} is missing or was damaged after it was written: remove "
@@ -276,9 +288,9 @@ class TrainingData:
             pq.read_table(folder / f"{name}.parquet")["text"].combine_chunks()
             for name in ("queries", "passages")
         )
-        scores = np.load(folder / "scores.npy") if "scores" in facts else None
+        scores = np.load(folder / "scores.npy") if facts.scores else None
         rows = np.load(folder / "rows.npy")
-        return cls(rows, queries, passages, facts["examples"], facts["digest"], scores)
+        return cls(rows, queries, passages, facts.examples, facts.digest, scores)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -74,7 +74,7 @@ def submit(
         entry = submit_system(runs, system, out, data)
     print(f"{entry.description.place}: {', '.join(entry.scores)}")
     print(f"training queries: {entry.training_class} ({CLASSES[entry.training_class]})")
-    for doubt in entry.doubts:
+    for doubt in entry.head["doubts"]:
         print(f"  {doubt}")
     for row in entry.training:
         if row.test_queries:

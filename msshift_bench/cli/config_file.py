@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msshift_bench.cli.output import note
 from msshift_bench.errors import Finding, NotFoundError, UsageError
 from msshift_bench.plumbing import is_first
-from msshift_bench.shifts import DATASET_NAME, LISTED_SHIFTS, SHIFTS
+from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
     from msshift_bench.checked import Checked
@@ -96,16 +96,15 @@ def settings_model() -> type[Checked]:
     """Return the model of the file; pydantic is imported only where there is a file."""
     from pydantic import Field
 
-    from msshift_bench.checked import Checked, Listed, Text, valid_name
+    from msshift_bench.checked import Checked, Listed, ShiftName, Text
 
     place = Annotated[Text, Field(min_length=1)]
-    shift = Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)]
 
     class Settings(Checked):
         data: place | None = None
         collection: place | None = None
         cache: place | None = None
-        shifts: Annotated[tuple[shift, ...], Listed, Field(min_length=1)] | None = None
+        shifts: Annotated[tuple[ShiftName, ...], Listed, Field(min_length=1)] | None = None
 
     return Settings
 

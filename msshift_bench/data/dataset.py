@@ -13,7 +13,7 @@ from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import DataInfo, Manifest, SplitEntry, TrainingSets, read_manifest
 from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError, require
-from msshift_bench.plumbing import cache_folder, settle
+from msshift_bench.plumbing import cache_root, settle
 from msshift_bench.records import Row
 from msshift_bench.shifts import DATASET_NAME, Shift, holds_triples
 
@@ -296,7 +296,7 @@ class Dataset:
 
 def installed_folder() -> Path:
     """Return where ``msshift install`` keeps the data set, whether or not it is there."""
-    return cache_folder("data") / DATASET_NAME
+    return cache_root() / "data" / DATASET_NAME
 
 
 def locate(path: str | Path = DATASET_NAME) -> Path:

@@ -13,7 +13,6 @@ from msshift_bench.evaluation.claims import (
     LeftOut,
     estimates_of,
     loss_claims,
-    matrix_claims,
 )
 from msshift_bench.evaluation.evaluating import (
     by_shift,
@@ -23,6 +22,7 @@ from msshift_bench.evaluation.evaluating import (
     losses_of,
     read_scores,
     score_run_sets,
+    system_claims,
 )
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.named_measures import parse_measure
@@ -77,7 +77,6 @@ __all__ = [
     "loss_claims",
     "loss_table",
     "losses_of",
-    "matrix_claims",
     "matrix_table",
     "open_test_set",
     "parse_measure",
@@ -87,6 +86,7 @@ __all__ = [
     "read_scores",
     "score_files",
     "score_run_sets",
+    "system_claims",
     "score_runs",
     "scores_table",
     "show_delta",

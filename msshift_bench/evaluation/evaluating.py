@@ -66,6 +66,7 @@ __all__ = [
     "losses_of",
     "read_scores",
     "score_run_sets",
+    "system_claims",
 ]
 
 
@@ -241,9 +242,7 @@ def losses_of(
     notes: list[Note] = []
     for of_shift in by_shift(scores).values():
         averaged = averaged_by(of_shift[0], settings)
-        of_losses = [
-            claim for part in of_shift for claim in _system_claims(part, settings, averaged, labels)
-        ]
+        of_losses = [claim for part in of_shift for claim in system_claims(part, settings, labels)]
         notes += loss_notes(
             data, settings, of_shift, of_losses, averaged, has_slices=labels is not None
         )
@@ -271,10 +270,15 @@ def averaged_by(scores: Scores, settings: Settings) -> str:
     return settings.average or scores.shift.average
 
 
-def _system_claims(
-    scores: Scores, settings: Settings, averaged: str, labels: Mapping[str, str] | None
+def system_claims(
+    scores: Scores, settings: Settings, labels: Mapping[str, str] | None = None
 ) -> Iterator[Claim]:
-    """Yield the claims of one system: of all queries, then of those with each label."""
+    """Yield the claims of one system: of all queries, then of those with each label.
+
+    Raises:
+        DataError: if no query of a group is left to count.
+    """
+    averaged = averaged_by(scores, settings)
     for measure in settings.measures:
         counted = scores.check_counted(settings.missing)
         yield from loss_claims(scores, measure, counted, averaged)

@@ -31,7 +31,7 @@ from ir_datasets.util import MetadataComponent, use_docstore
 from msshift_bench._version import __version__
 from msshift_bench.data import COLLECTION_VARIABLE, Collection, Dataset, cited, open_collection
 from msshift_bench.errors import NotFoundError, UsageError
-from msshift_bench.plumbing import cache_folder, replace_folder
+from msshift_bench.plumbing import cache_root, replace_folder
 from msshift_bench.records import Row
 from msshift_bench.shifts import DATASET_NAME, TRIPLES, Shift, holds_triples, parse_config
 
@@ -384,7 +384,7 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
             UsageError: if they are another collection's.
         """
         return _PassageStore(
-            str(cache_folder("passages") / _identity(self._collection)),
+            str(cache_root() / "passages" / _identity(self._collection)),
             init_iter_fn=self._passages,
             data_cls=GenericDoc,
             lookup_field=field,

@@ -96,10 +96,8 @@ def slices(total: int, size: int) -> Iterator[slice]:
 def in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
     """Do some work for each item, in threads; no two items may write to the same place."""
     # Matrix products with threads of their own would compete with these for the processors.
-    limited = _libraries().limit(limits=1, user_api="blas")
-    with limited, ThreadPoolExecutor(thread_count()) as pool:
-        for _ in pool.map(work, items):
-            pass
+    with _libraries().limit(limits=1, user_api="blas"):
+        deque(map_in_threads(work, items), maxlen=0)
 
 
 @cache

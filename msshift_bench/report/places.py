@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from textwrap import shorten as cut
-from textwrap import wrap
+from textwrap import shorten as cut, wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np

@@ -33,7 +33,7 @@ def test_facts_of_training_data(tmp_path: Path) -> None:
     for problem in (
         "facts.json: exmples: there is no such field; did you mean 'examples'? [unknown-field]",
         "facts.json: examples: is missing [missing-field]",
-        "facts.json: digest: 'abc' is not a SHA-256 (64 hex digits) [wrong-digest-form]",
+        "facts.json: digest: 'abc' is not of the form ^[0-9a-f]{64}$ [wrong-form]",
         "facts.json: files: is missing [missing-field]",
     ):
         assert problem in said

@@ -4,8 +4,7 @@ import io
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.console import Console
 
 from msshift_bench.cli import output

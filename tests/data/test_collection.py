@@ -11,8 +11,7 @@ from pathlib import Path
 
 import ir_datasets
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from msshift_bench.data import Collection, is_double_encoded, open_collection
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError

@@ -30,6 +30,7 @@ from msshift_bench.mini import generator as mini
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
+from tests.support.mini_rows import domains
 from tests.support.tsv_files import qrel_lines
 
 MINI = open_collection("mini")
@@ -44,12 +45,13 @@ def built(build_once: Build) -> Path:
 @pytest.mark.slow
 def test_the_five_topics_of_mini_are_its_five_domains() -> None:
     grouping = topics.group_by_topic(ids_and_texts(queries_table(MINI)), collection=MINI)
-    domains = {
-        group: Counter(mini.domain_of(q) for q, label in grouping.labels.items() if label == group)
+    domain_of = domains()
+    by_group = {
+        group: Counter(domain_of[q] for q, label in grouping.labels.items() if label == group)
         for group in ("C0", "C1", "C2", "C3", "C4")
     }
-    assert {counts.most_common(1)[0][0] for counts in domains.values()} == set(mini.DOMAINS)
-    for counts in domains.values():
+    assert {counts.most_common(1)[0][0] for counts in by_group.values()} == set(mini.DOMAINS)
+    for counts in by_group.values():
         assert counts.most_common(1)[0][1] > 0.95 * counts.total()
         assert counts.total() >= 3000 // 8
     assert OTHERS in grouping.labels.values()

@@ -15,8 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from msshift_bench.cli import app
-from msshift_bench.data import Triple, TripleStream
-from msshift_bench.data import triples as data_triples
+from msshift_bench.data import Triple, TripleStream, triples as data_triples
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, load_triples
 from msshift_bench.data.manifest import Manifest, read_manifest

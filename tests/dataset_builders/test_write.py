@@ -18,8 +18,7 @@ from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import Dataset, load_dataset
 from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import triples as builder
-from msshift_bench.dataset_builders import write
+from msshift_bench.dataset_builders import triples as builder, write
 from msshift_bench.dataset_builders.audit import add_split_leakage
 from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.triples import add_triples

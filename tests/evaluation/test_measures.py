@@ -15,8 +15,7 @@ from typing import Any, BinaryIO
 import ir_measures
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Result, Settings, parse_measure, score_runs

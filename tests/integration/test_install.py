@@ -7,17 +7,14 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset
-from msshift_bench.data.manifest import read_manifest
 from msshift_bench.dataset_builders.triples import add_triples
 from tests.support.forking import run_msshift
 from tests.support.hub_server import LoopbackHub, Repository
-from tests.support.hub_server.client import client_environment, load_rows, python
+from tests.support.hub_server.client import client_environment, load_rows, python, rows_of
 
 pytestmark = pytest.mark.slow
 
@@ -42,15 +39,6 @@ def install(tmp_path: Path, elsewhere: Path, hub: LoopbackHub) -> Install:
         return done
 
     return run
-
-
-def rows_of(folder: Path, *configs: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    return {
-        config: {
-            split: rows.table.to_pylist() for split, rows in load_dataset(folder, config).items()
-        }
-        for config in configs or read_manifest(folder).configs
-    }
 
 
 def state(*folders: Path) -> dict[str, tuple[int, int, int]]:

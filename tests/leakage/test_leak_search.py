@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from benchmarks.leakage_tiers import tables
 from benchmarks.support.planted_leaks import KINDS

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import scipy.integrate
 import scipy.stats
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from msshift_bench.errors import UsageError
 from msshift_bench.stats import (

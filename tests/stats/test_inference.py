@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from msshift_bench.arrays import Floats
