@@ -14,7 +14,8 @@ from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.data import Dataset, Manifest, SplitRows, open_dataset, sha256_of
+from msshift_bench.data import Dataset, Manifest, open_dataset, sha256_of
+from msshift_bench.dataset_builders.cut import ids_and_texts
 from msshift_bench.dataset_builders.groups import matching_groups, word_count
 from msshift_bench.dataset_builders.release import (
     LENGTH_CUT,
@@ -340,7 +341,7 @@ def add_split_leakage(
             if "train" not in dataset.manifest.configs[config]:
                 continue
             found = find_leakage(
-                *(_texts(dataset.rows(config, split)) for split in ("train", "test")),
+                *(ids_and_texts(dataset.table(config, split)) for split in ("train", "test")),
                 encoder=encoder,
                 pooling=pooling,
                 threshold=threshold,
@@ -368,8 +369,3 @@ def add_split_leakage(
         }
         amendment.manifest = replace(amendment.manifest, shifts=shifts)
     return amendment.manifest
-
-
-def _texts(rows: SplitRows) -> dict[str, str]:
-    columns = (rows.table[name].to_pylist() for name in ("query_id", "text"))
-    return dict(zip(*columns, strict=True))

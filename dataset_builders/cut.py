@@ -17,9 +17,9 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from msshift_bench.data import Collection
+from msshift_bench.data import Collection, count_rows
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.records import OTHERS, PLACES, SPLITS, UNUSED, Grouping, Row
+from msshift_bench.records import OTHERS, SPLITS, UNUSED, Grouping, Row
 from msshift_bench.search import sorted_words
 from msshift_bench.shifts import SHIFTS, Shift, get_shift
 
@@ -111,18 +111,8 @@ class Cut:
                 yield config, split, rows_of[split] & (pc.field("split") == split)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Return the number of rows: group -> place -> rows.
-
-        The test set and the validation queries of a shift that comes in sizes count for each of its
-        training sets.
-        """
-        rows = Counter(self.values("group", "split"))
-        if self.shift.by_size:
-            for name, place in ((*self.shift.tested, "test"), (OTHERS, "validation")):
-                rows.update({(group, place): rows[name, place] for group in self.shift.groups})
-        return {
-            group: {place: rows[group, place] for place in PLACES} for group in self.shift.groups
-        }
+        """Return the number of rows: group -> place -> rows; see `count_rows`."""
+        return count_rows(self.shift, self.table)
 
     def same_words(self) -> dict[str, int]:
         """Count the test queries of the words of a training query, spelling and order aside.

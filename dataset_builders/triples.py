@@ -144,7 +144,7 @@ def add_triples(
         shards: dict[str, list[Path]] = {}
         pairs: dict[str, dict[str, int]] = {}
         for config, trained in training.items():
-            query_ids = trained.table["query_id"].to_pylist()
+            query_ids = (row.query_id for row in trained)
             chosen = sorted(places[i] for i in query_ids if i in places)
             if not chosen:
                 raise DataError(
@@ -312,10 +312,12 @@ def _add(
 def _link(folder: Path, name: str, paths: Sequence[Path]) -> SplitEntry:
     (folder / name).mkdir()
     files = []
+    arrow_bytes = 0
     for number, path in enumerate(paths):
         target = folder / name / f"train-{number:05}-of-{len(paths):05}.parquet"
         link_file(path, target)
         rows = pq.read_metadata(target).num_rows
+        arrow_bytes += sum(batch.nbytes for batch in pq.ParquetFile(target).iter_batches())
         relative = target.relative_to(folder).as_posix()
         files.append(FileEntry(relative, rows, target.stat().st_size, sha256_of(target)))
     triples = TripleStream(
@@ -327,5 +329,5 @@ def _link(folder: Path, name: str, paths: Sequence[Path]) -> SplitEntry:
         rows=len(triples),
         digest=digest,
         ids_digest=digest,
-        arrow_bytes=sum(batch.nbytes for batch in triples.batches()),
+        arrow_bytes=arrow_bytes,
     )

@@ -6,7 +6,6 @@ built data set and seals it again; `hydrate_dataset` puts the queries' texts int
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection as Sized
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,15 +28,15 @@ from msshift_bench.data import (
     FileEntry,
     Manifest,
     SplitEntry,
-    SplitRows,
-    canonical_rows,
     check_collection_name,
     content_digest,
+    digest_of_lines,
     holds_manifest,
     is_balanced,
     open_collection,
     open_dataset,
     read_manifest,
+    row_lines,
     rows_digest,
     sha256_of,
     write_manifest,
@@ -213,10 +212,9 @@ def _with_lines(table: pa.Table) -> pa.Table:
 
     A row is in several configs; this function converts it once.
     """
-    rows = SplitRows(table)
-    return table.append_column(_LINE, pa.array(canonical_rows(rows), pa.string())).append_column(
-        _LINE_WITHOUT_TEXT, pa.array(canonical_rows(rows, texts=False), pa.string())
-    )
+    lines, without_texts = row_lines(table), row_lines(table, texts=False)
+    table = table.append_column(_LINE, lines)
+    return table.append_column(_LINE_WITHOUT_TEXT, without_texts)
 
 
 def _write_split(
@@ -248,22 +246,10 @@ def _write_split(
             FileEntry(f"{config}/{path.name}", len(table), path.stat().st_size, sha256_of(path)),
         ),
         rows=len(table),
-        digest=_digest(table[_LINE], splits),
-        ids_digest=_digest(table[_LINE_WITHOUT_TEXT], splits),
+        digest=digest_of_lines(table[_LINE], splits),
+        ids_digest=digest_of_lines(table[_LINE_WITHOUT_TEXT], splits),
         arrow_bytes=pq.read_table(path).nbytes,
     )
-
-
-def _digest(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None) -> str:
-    """Return `rows_digest` of the rows whose canonical forms are given."""
-    if splits is not None:
-        lines = pc.binary_join_element_wise(lines, ',"', splits, '"', "")
-    ended = pc.binary_join_element_wise(lines, "]\n", "")
-    digest = hashlib.sha256()
-    for chunk in ended.chunks:
-        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(chunk)], chunk), "")
-        digest.update(joined[0].as_buffer())
-    return digest.hexdigest()
 
 
 def seal(folder: Path, manifest: Manifest, *, beside: Sized[str] = ()) -> Manifest:
@@ -391,10 +377,10 @@ def hydrate_dataset(
             return manifest
         unfinished = Dataset(amendment.folder, manifest)
         tables = {
-            (config, split): rows.table
-            for config in manifest.configs
+            (config, split): unfinished.table(config, split)
+            for config, splits in manifest.configs.items()
             if not holds_triples(config)
-            for split, rows in unfinished.splits(config).items()
+            for split in splits
         }
         query_ids = {i for table in tables.values() for i in table["query_id"].to_pylist()}
         if missing := sorted(query_ids - texts.keys()):
@@ -440,7 +426,6 @@ def _with_texts(table: pa.Table, texts: Mapping[str, str]) -> pa.Table:
 
 def _rewrite(folder: Path, table: pa.Table, entry: SplitEntry) -> SplitEntry:
     """Write the rows of a split into the files that held them."""
-    splits = table["split"].to_pylist() if "split" in table.column_names else None
     files = []
     start = 0
     for file in entry.files:
@@ -449,7 +434,7 @@ def _rewrite(folder: Path, table: pa.Table, entry: SplitEntry) -> SplitEntry:
         files.append(replace(file, bytes=path.stat().st_size, sha256=sha256_of(path)))
         start += file.rows
     read = sum(pq.read_table(folder / file.path).nbytes for file in files)
-    digest = rows_digest(SplitRows(table), splits)
+    digest = rows_digest(table)
     return replace(entry, files=tuple(files), digest=digest, arrow_bytes=read)
 
 

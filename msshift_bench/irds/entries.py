@@ -29,7 +29,14 @@ from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS, Docstore, PickleLz4Ful
 from ir_datasets.util import MetadataComponent, use_docstore
 
 from msshift_bench._version import __version__
-from msshift_bench.data import COLLECTION_VARIABLE, Collection, Dataset, cited, open_collection
+from msshift_bench.data import (
+    COLLECTION_VARIABLE,
+    Collection,
+    Dataset,
+    cited,
+    open_collection,
+    rows_of,
+)
 from msshift_bench.errors import NotFoundError, UsageError
 from msshift_bench.plumbing import cache_folder, replace_folder
 from msshift_bench.records import Row
@@ -124,11 +131,11 @@ class Split:
         In the official test sets a query may stand in two groups; in the whole shift it has the
         first of them.
         """
-        rows = self.dataset.rows(self.config, self.name)
+        table = self.dataset.table(self.config, self.name)
         is_whole = self.group is None
-        splits = rows.table["split"].to_pylist() if is_whole else repeat(self.name, len(rows))
+        splits = table["split"].to_pylist() if is_whole else repeat(self.name, len(table))
         previous = None
-        for row, split in zip(rows, splits, strict=True):
+        for row, split in zip(rows_of(table), splits, strict=True):
             if row.query_id != previous:
                 yield row, split
             previous = row.query_id

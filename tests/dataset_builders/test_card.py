@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import DatasetCard, DatasetCardData
 
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import open_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.dataset_builders.describe import _topics_section
 from msshift_bench.records import PLACES
@@ -66,7 +66,7 @@ def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> N
     expected = {}
     for config, splits in manifest.configs.items():
         for split, entry in splits.items():
-            rows = list(load_dataset(built, config, split=split).table.to_pylist())
+            rows = open_dataset(built).table(config, split).to_pylist()
             digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
             columns = ["query_id", "text", "group", "split", "relevant_doc_ids", "relevances"]
             if not manifest.texts:

@@ -193,7 +193,7 @@ def bucketed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_five_buckets_hold_every_query_once(bucketed: Path) -> None:
-    rows = load_dataset(bucketed, "resttest", split="queries").table.to_pylist()
+    rows = open_dataset(bucketed).table("resttest", "queries").to_pylist()
     assert [row["query_id"] for row in rows] == sorted(QUERIES)
     assert {row["query_id"] for row in rows if row["split"] == "test"} == TESTS
     assert {row["split"] for row in rows} == {"train", "test"}

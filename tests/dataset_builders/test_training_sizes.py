@@ -436,7 +436,7 @@ def test_a_replay_tests_with_them_too(given: Path, listed: Path, tmp_path: Path)
 
 def test_topics_grow_to_their_size_without_them(given: Path) -> None:
     target = read_manifest(given).shifts["topics"]["parameters"]["clustering"]["target"]
-    table = load_dataset(given, "topics", split="queries").table.to_pylist()
+    table = open_dataset(given).table("topics", "queries").to_pylist()
     for group in SHIFTS["topics"].groups:
         rows = (row for row in table if row["group"] == group and row["split"] != "validation")
         assert len({row["query_id"] for row in rows} - GIVEN) >= target

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest
 from tests.conftest import REPOSITORY
 from tests.support.forking import run_msshift
@@ -69,7 +69,8 @@ def held(repository: Repository, revision: str = "main") -> dict[str, bytes]:
 def rows_of(folder: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
     return {
         config: {
-            split: rows.table.to_pylist() for split, rows in load_dataset(folder, config).items()
+            split: open_dataset(folder).table(config, split).to_pylist()
+            for split in load_dataset(folder, config)
         }
         for config in read_manifest(folder).configs
     }

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.data.manifest import read_manifest
 from msshift_bench.dataset_builders.triples import add_triples
 from tests.support.forking import run_msshift
@@ -47,7 +47,8 @@ def install(tmp_path: Path, elsewhere: Path, hub: LoopbackHub) -> Install:
 def rows_of(folder: Path, *configs: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
     return {
         config: {
-            split: rows.table.to_pylist() for split, rows in load_dataset(folder, config).items()
+            split: open_dataset(folder).table(config, split).to_pylist()
+            for split in load_dataset(folder, config)
         }
         for config in configs or read_manifest(folder).configs
     }

@@ -16,10 +16,10 @@ import pytest
 from msshift_bench import irds
 from msshift_bench.data import (
     Dataset,
-    SplitRows,
     load_dataset,
     load_triples,
     open_collection,
+    open_dataset,
     read_manifest,
 )
 from msshift_bench.dataset_builders.build import build_dataset
@@ -131,7 +131,7 @@ def test_a_whole_shift_names_group_and_split(built: Path, monkeypatch: pytest.Mo
     irds.register(built)
     dataset = load("length")
     rows = load_dataset(built, "length", split="queries")
-    splits = rows.table["split"].to_pylist()
+    splits = open_dataset(built).table("length", "queries")["split"].to_pylist()
     queries, qrels = list(dataset.queries_iter()), list(dataset.qrels_iter())
     assert [tuple(query) for query in queries] == [
         (*row[:3], split) for row, split in zip(rows, splits, strict=True)
@@ -141,14 +141,14 @@ def test_a_whole_shift_names_group_and_split(built: Path, monkeypatch: pytest.Mo
     assert len(dataset.queries) == len(rows)
 
     # A query of two groups stands in it once.
-    read = Dataset.rows
+    read = Dataset.table
 
-    def twice(of: Dataset, config: str, split: str) -> SplitRows:
-        table = read(of, config, split).table
+    def twice(of: Dataset, config: str, split: str) -> pa.Table:
+        table = read(of, config, split)
         again = table.set_column(2, "group", pa.array(["short"] * len(table)))
-        return SplitRows(pa.concat_tables([table, again]).sort_by("query_id"))
+        return pa.concat_tables([table, again]).sort_by("query_id")
 
-    monkeypatch.setattr(Dataset, "rows", twice)
+    monkeypatch.setattr(Dataset, "table", twice)
     assert [q.query_id for q in dataset.queries_iter()] == [q.query_id for q in queries]
     assert sorted(dataset.qrels_iter()) == sorted(qrels)
     assert dataset.queries_count() == len(queries)
