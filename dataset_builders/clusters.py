@@ -178,6 +178,7 @@ class Clustering:
         groups: the clusters of each group, the native first; see `grow`.
         parameters: the other inputs besides the vectors: ``k`` and ``target`` as scaled, at most
             how many ``iterations``, the ``seed`` and the number of ``groups``.
+        names: the names of the groups.
     """
 
     query_ids: tuple[str, ...]
@@ -186,6 +187,7 @@ class Clustering:
     centroids: Floats
     groups: Groups
     parameters: Mapping[str, int]
+    names: tuple[str, ...]
 
     @cached_property
     def sizes(self) -> Ints:
@@ -193,16 +195,15 @@ class Clustering:
         return np.bincount(self.labels, minlength=len(self.centroids))
 
     @cached_property
-    def _names(self) -> tuple[str, ...]:
-        names = [OTHERS] * len(self.centroids)
-        for number, clusters in enumerate(self.groups):
-            for cluster in clusters:
-                names[cluster] = f"C{number}"
-        return tuple(names)
+    def _group_of(self) -> list[str]:
+        """The group of each cluster, or `OTHERS`."""
+        members = zip(self.names, self.groups, strict=True)
+        groups = {cluster: name for name, clusters in members for cluster in clusters}
+        return [groups.get(cluster, OTHERS) for cluster in range(len(self.centroids))]
 
     def labels_by_query(self) -> dict[str, str]:
         """Return query_id -> group, or `OTHERS`."""
-        groups = (self._names[label] for label in self.labels.tolist())
+        groups = (self._group_of[label] for label in self.labels.tolist())
         return dict(zip(self.query_ids, groups, strict=True))
 
     def to_tables(self) -> tuple[pa.Table, pa.Table]:
@@ -223,7 +224,7 @@ class Clustering:
             [
                 np.arange(len(self.centroids), dtype=np.int32),
                 self.sizes,
-                list(self._names),
+                self._group_of,
                 joined == 0,
                 joined,
                 list(self.centroids),
@@ -250,13 +251,16 @@ class Clustering:
         findings.stop_if_any(IntegrityError, summary)
         _check_values(assignments, centroids, parameters, findings)
         findings.stop_if_any(IntegrityError, summary)
+        columns = (centroids[name].to_pylist() for name in ("joined", "cluster", "group"))
+        joined, names = sorted(zip(*columns, strict=True)), _names_of(parameters["groups"])
         clustering = cls(
             tuple(assignments["query_id"].to_pylist()),
             assignments["cluster"].to_numpy(),
             assignments["margin"].to_numpy(),
             np.array(centroids["vector"].to_pylist(), np.float64),
-            _read_groups(centroids, parameters["groups"]),
+            tuple(tuple(row[1] for row in joined if row[2] == name) for name in names),
             dict(parameters),
+            names,
         )
         again = clustering.to_tables()
         _check_same(again[0], assignments, "assignments", findings)
@@ -382,7 +386,13 @@ def cluster_queries(
     grown = grow(clusters.centroids, sizes, natives, target)
     parameters = dict(zip(_PARAMETERS, (k, iterations, seed, target, groups), strict=True))
     return Clustering(
-        tuple(query_ids), clusters.labels, clusters.margins, clusters.centroids, grown, parameters
+        tuple(query_ids),
+        clusters.labels,
+        clusters.margins,
+        clusters.centroids,
+        grown,
+        parameters,
+        _names_of(groups),
     )
 
 
@@ -393,14 +403,9 @@ def margins_summary(margins: Floats) -> dict[str, float]:
     return {"median": float(np.median(margins)), **shares}
 
 
-def _read_groups(centroids: pa.Table, groups: int) -> Groups:
-    members: list[list[tuple[int, int]]] = [[] for _ in range(groups)]
-    for cluster, group, joined in zip(
-        *(centroids[name].to_pylist() for name in ("cluster", "group", "joined")), strict=True
-    ):
-        if group != OTHERS:
-            members[int(group.removeprefix("C"))].append((joined, cluster))
-    return tuple(tuple(cluster for _, cluster in sorted(group)) for group in members)
+def _names_of(groups: int) -> tuple[str, ...]:
+    """Return the names of so many topics."""
+    return tuple(f"C{number}" for number in range(groups))
 
 
 def _check_schema(table: pa.Table, schema: pa.Schema, source: str, findings: FindingLog) -> None:
@@ -422,7 +427,7 @@ def _check_values(
     vectors = centroids["vector"].combine_chunks()
     finite = len(vectors.value_lengths().unique()) == 1 and np.isfinite(vectors.flatten()).all()
     named = set(centroids["group"].to_pylist()) - {OTHERS}
-    groups = [f"C{number}" for number in range(parameters["groups"])]
+    groups = _names_of(parameters["groups"])
     others = f"groups are {', '.join(sorted(named))}, not {', '.join(groups)}"
     for code, source, right, message in (
         (
