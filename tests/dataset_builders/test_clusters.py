@@ -28,6 +28,7 @@ from msshift_bench.dataset_builders.clusters import (
 )
 from msshift_bench.dataset_builders.kmeans import assign
 from msshift_bench.errors import DataError, IntegrityError, UsageError
+from msshift_bench.plumbing import reporting
 from msshift_bench.records import OTHERS
 from msshift_bench.search.query_words import STOP_WORDS
 from msshift_bench.shifts import SHIFTS
@@ -118,7 +119,8 @@ def test_corner_cases() -> None:
         with pytest.raises(UsageError, match=f"cannot choose {count} of 3 clusters"):
             select_farthest(line, count)
     told: list[tuple[str, int, int]] = []
-    select_farthest(np.eye(7), 5, lambda *stage: told.append(stage))
+    with reporting(lambda *stage: told.append(stage)):
+        select_farthest(np.eye(7), 5)
     assert told == [("selection", done, 3) for done in (1, 2, 3)]
 
 
