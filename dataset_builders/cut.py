@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from msshift_bench.shifts import SHIFTS, Shift, get_shift
 __all__ = [
     "NANO_SIZES",
     "SPLIT_SCALE_RULE",
+    "Samples",
     "VALIDATION_SIZE",
     "WHOLE_SPLIT",
     "Cut",
@@ -52,6 +54,50 @@ NANO_SIZES: Mapping[str, int] = {"train": 1500, "validation": 300, "test": 300}
 TrainSize = int | Literal["all"] | None
 """Training queries per group: a number, ``"all"`` that are left, or `None` for the default of
 `cut_shift`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """How many queries a build samples for each purpose.
+
+    Attributes:
+        train_size: training queries per group; by default the paper's numbers, or what the smallest
+            group has left; for `resttest`, as in its paper, ``"all"``. That takes whatever each
+            group has left: training sets then differ in size, and manifest, card and reports say
+            so.
+        test_size: test queries per group; the paper's numbers by default. Scaled down for small
+            collections by `SPLIT_SCALE_RULE`.
+        test_queries: test queries for the shifts that take them (`shifts.Shift.takes_tests`)
+            instead of a sample: their ids, or a file of ids, each on a line of its own. Each goes
+            to its group by the shift's rule. No shift trains or validates on them.
+        validation_size: validation queries, scaled down likewise.
+        seed: the seed of every sample.
+        nano: write a small part of every split; see `shrink`.
+
+    Raises:
+        UsageError: for a size below 1 (of `validation_size`, below 0), or a seed beyond 64 bits.
+    """
+
+    train_size: TrainSize = None
+    test_size: int | None = None
+    test_queries: str | Path | frozenset[str] | None = None
+    validation_size: int = VALIDATION_SIZE
+    seed: int = 0
+    nano: bool = False
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if self.test_size is not None and self.test_size < 1:
+            raise UsageError(f"{self.test_size} test queries of each group; ask for 1 or more")
+        if self.validation_size < 0:
+            raise UsageError(f"{self.validation_size} validation queries; ask for 0 or more")
+
+    @property
+    def resized(self) -> dict[str, object]:
+        """The sizes of groups that are not the default ones, by name."""
+        sizes = {"train_size": self.train_size, "test_size": self.test_size}
+        return {name: size for name, size in sizes.items() if size is not None}
+
 
 _TEST_SHARE = 4
 _VALIDATION_SHARE = 20

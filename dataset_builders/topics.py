@@ -47,7 +47,12 @@ from msshift_bench.dataset_builders.clusters import (
     most_central,
     top_terms,
 )
-from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table, sample_validation
+from msshift_bench.dataset_builders.cut import (
+    Samples,
+    ids_and_texts,
+    queries_table,
+    sample_validation,
+)
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import assign, kmeans
 from msshift_bench.encoders import Embeddings
@@ -340,14 +345,13 @@ def replay_topics(
     if BUCKETS in manifest.files:
         options["resttest"]["published"] = read_buckets(dataset)
     options["topics"]["published"] = read_topics(dataset)
-    sizes: dict[str, Any] = {name: manifest.parameters.get(name) for name in _SIZES}
+    sizes = {name: manifest.parameters[name] for name in _SIZES if name in manifest.parameters}
     rebuilt = build_dataset(
         collection,
         tuple(manifest.shifts),
         folder,
         options=options,
-        test_queries=_given_tests(dataset),
-        **sizes,
+        samples=Samples(test_queries=_given_tests(dataset), **sizes),
         texts=manifest.texts,
         licence=manifest.collection.get("licence"),
         overwrite=overwrite,

@@ -144,7 +144,7 @@ def build(
 
     from msshift_bench.data import COLLECTION_VARIABLE, open_collection
     from msshift_bench.dataset_builders.build import build_dataset, default_shifts
-    from msshift_bench.dataset_builders.cut import VALIDATION_SIZE
+    from msshift_bench.dataset_builders.cut import VALIDATION_SIZE, Samples
     from msshift_bench.engine import Engine, using_engine
 
     collection = collection or os.environ.get(COLLECTION_VARIABLE)
@@ -164,12 +164,14 @@ def build(
             chosen,
             out,
             options=builder_options,
-            train_size=_train_size(train_size),
-            test_size=test_size,
-            test_queries=test_queries,
-            validation_size=VALIDATION_SIZE if validation_size is None else validation_size,
-            seed=seed,
-            nano=nano,
+            samples=Samples(
+                train_size=_train_size(train_size),
+                test_size=test_size,
+                test_queries=test_queries,
+                validation_size=VALIDATION_SIZE if validation_size is None else validation_size,
+                seed=seed,
+                nano=nano,
+            ),
             texts=not ids_only,
             licence=licence,
             overwrite=overwrite,

@@ -24,7 +24,7 @@ from msshift_bench.data import (
     verify_dataset,
 )
 from msshift_bench.dataset_builders.build import build_dataset, import_official
-from msshift_bench.dataset_builders.cut import cut_table
+from msshift_bench.dataset_builders.cut import Samples, cut_table
 from msshift_bench.errors import (
     DataError,
     IntegrityError,
@@ -153,7 +153,12 @@ def test_where_the_data_set_is_looked_for(
 @pytest.mark.slow
 def test_the_datasets_library_sees_a_rebuild(tmp_path: Path) -> None:
     def first_query(seed: int) -> str:
-        build_dataset(open_collection("mini:500"), ["length"], tmp_path / "msshift", seed=seed)
+        build_dataset(
+            open_collection("mini:500"),
+            ["length"],
+            tmp_path / "msshift",
+            samples=Samples(seed=seed),
+        )
         loaded = datasets.load_dataset(
             str(tmp_path / "msshift"), "length-short", cache_dir=str(tmp_path / "cache")
         )

@@ -16,7 +16,7 @@ from msshift_bench.data.manifest import read_manifest, write_manifest
 from msshift_bench.dataset_builders import topics
 from msshift_bench.dataset_builders.build import build_dataset, default_shifts
 from msshift_bench.dataset_builders.clusters import Clustering
-from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table
+from msshift_bench.dataset_builders.cut import Samples, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.topics import group_by_bucket, read_buckets, replay_topics
 from msshift_bench.encoders.embeddings import Embeddings
 from msshift_bench.errors import (
@@ -188,7 +188,12 @@ TESTS = frozenset(list(QUERIES)[::3])
 @pytest.fixture(scope="module")
 def bucketed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bucketed") / "msshift"
-    build_dataset(SMALL, ["topics", "resttest"], folder, test_queries=TESTS, validation_size=0)
+    build_dataset(
+        SMALL,
+        ["topics", "resttest"],
+        folder,
+        samples=Samples(test_queries=TESTS, validation_size=0),
+    )
     return folder
 
 

@@ -22,6 +22,7 @@ from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders import write
 from msshift_bench.dataset_builders.audit import add_split_leakage
 from msshift_bench.dataset_builders.build import build_dataset, import_official
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.dataset_builders.write import Amendment, hydrate_dataset
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError, UsageError
@@ -247,7 +248,7 @@ def test_counts_of_an_earlier_build_are_not_put_into_a_later_one(build_copy: Bui
     def rebuild(stage: str, done: int, total: int) -> None:
         if "length-long" in stage and read_manifest(folder).parameters["seed"] == 0:
             with reporting(None):
-                build_dataset(SMALLER, ["length"], folder, seed=1)
+                build_dataset(SMALLER, ["length"], folder, samples=Samples(seed=1))
 
     changed = "was built anew while its test queries were compared"
     with reporting(rebuild), pytest.raises(UsageError, match=changed):

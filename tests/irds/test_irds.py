@@ -23,6 +23,7 @@ from msshift_bench.data import (
     read_manifest,
 )
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
@@ -287,7 +288,9 @@ def test_training_triples_are_docpairs(tmp_path: Path) -> None:
 
 
 def test_ids_alone_have_no_queries(toy: Path, tmp_path: Path) -> None:
-    build_dataset(toy, ["length"], tmp_path / "ids", validation_size=0, texts=False)
+    build_dataset(
+        toy, ["length"], tmp_path / "ids", samples=Samples(validation_size=0), texts=False
+    )
     irds.register(tmp_path / "ids", toy)
     dataset = load("length/short/test")
     assert len(dataset.queries) == len({qrel.query_id for qrel in dataset.qrels_iter()})
