@@ -76,6 +76,11 @@ class Samples:
 
     Raises:
         UsageError: for a size below 1 (of `validation_size`, below 0), or a seed beyond 64 bits.
+
+    Examples:
+        >>> samples = Samples(test_size=20, seed=1)
+        >>> build_dataset("mini:300", ["length"], "small", samples=samples).parameters["test_size"]
+        20
     """
 
     train_size: TrainSize = None

@@ -188,9 +188,14 @@ def check_dataset_target(
 
 def _other_files(folder: Path, manifest: Manifest) -> list[str]:
     """Return the files in a data set's folder that are no part of it, without hidden ones."""
-    files = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
-    names = {path.relative_to(folder).as_posix() for path in files} - manifest.paths()
+    names = _files_in(folder) - manifest.paths()
     return sorted(name for name in names if "/." not in f"/{name}")
+
+
+def _files_in(folder: Path) -> set[str]:
+    """Return the names of the files and links in a folder and its subfolders."""
+    paths = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+    return {path.relative_to(folder).as_posix() for path in paths}
 
 
 def _facts(cut: Cut) -> dict[str, object]:
@@ -237,18 +242,40 @@ def _write_split(
     left_out = [_LINE, _LINE_WITHOUT_TEXT]
     left_out += [] if split == WHOLE_SPLIT else ["split"]
     left_out += [] if texts else ["text"]
-    path = folder / config / f"{split}.parquet"
-    write_parquet(path, table.select([n for n in table.column_names if n not in left_out]))
+    columns = [name for name in table.column_names if name not in left_out]
+    sizes = {f"{config}/{split}.parquet": len(table)}
+    files, arrow_bytes = _write_files(folder, table.select(columns), sizes)
     splits = table["split"] if split == WHOLE_SPLIT else None
     return SplitEntry(
-        files=(
-            FileEntry(f"{config}/{path.name}", len(table), path.stat().st_size, sha256_of(path)),
-        ),
+        files=files,
         rows=len(table),
         digest=digest_of_lines(table[_LINE], splits),
         ids_digest=digest_of_lines(table[_LINE_WITHOUT_TEXT], splits),
-        arrow_bytes=pq.read_table(path).nbytes,
+        arrow_bytes=arrow_bytes,
     )
+
+
+def _write_files(
+    folder: Path, table: pa.Table, sizes: Mapping[str, int]
+) -> tuple[tuple[FileEntry, ...], int]:
+    """Write the rows of a split into files of some sizes.
+
+    Args:
+        folder: the data set.
+        table: the rows.
+        sizes: path in the folder -> how many of the rows the file takes.
+
+    Returns:
+        Their entries, and how many bytes the rows take in memory.
+    """
+    files, start, arrow_bytes = [], 0, 0
+    for name, rows in sizes.items():
+        path = folder / name
+        write_parquet(path, table.slice(start, rows))
+        files.append(FileEntry(name, rows, path.stat().st_size, sha256_of(path)))
+        start += rows
+        arrow_bytes += pq.read_table(path).nbytes
+    return tuple(files), arrow_bytes
 
 
 def seal(folder: Path, manifest: Manifest, *, beside: Sized[str] = ()) -> Manifest:
@@ -308,20 +335,15 @@ def amend_dataset(dataset: Dataset, *, work: str = "") -> Iterator[Amendment]:
         amendment = Amendment(partial, read_manifest(folder))
         if work and amendment.manifest.content_digest != dataset.manifest.content_digest:
             raise UsageError(f"{folder} was built anew while {work}; start again")
-        beside = set()
-        for file in sorted(folder.rglob("*")):
-            name = file.relative_to(folder)
-            target = partial / name
+        names = _files_in(folder)
+        for name in names:
+            file, target = folder / name, partial / name
+            target.parent.mkdir(parents=True, exist_ok=True)
             if file.is_file():
-                target.parent.mkdir(parents=True, exist_ok=True)
                 link_file(file, target)
-            elif file.is_symlink():  # To a folder, such as runs on another disk, or to nothing.
-                target.parent.mkdir(parents=True, exist_ok=True)
+            else:  # A link to a folder, such as runs on another disk, or to nothing.
                 target.symlink_to(file.readlink())
-            else:
-                continue
-            beside.add(name.as_posix())
-        beside -= amendment.manifest.paths()
+        beside = names - amendment.manifest.paths()
         yield amendment
         amendment.manifest = seal(partial, amendment.manifest, beside=beside)
 
@@ -388,12 +410,13 @@ def hydrate_dataset(
         configs = {config: dict(splits) for config, splits in manifest.configs.items()}
         findings = FindingLog()
         for number, ((config, split), table) in enumerate(tables.items(), 1):
-            table = _with_texts(table, texts)
-            entry = _rewrite(amendment.folder, table, configs[config][split])
-            if entry.digest != configs[config][split].digest:
+            table, entry = _with_texts(table, texts), configs[config][split]
+            sizes = {file.path: file.rows for file in entry.files}
+            files, arrow_bytes = _write_files(amendment.folder, table, sizes)
+            configs[config][split] = replace(entry, files=files, arrow_bytes=arrow_bytes)
+            if rows_digest(table) != entry.digest:
                 message = "the texts are not those that it was built from"
                 findings.add("changed-texts", message, f"{config}/{split}")
-            configs[config][split] = entry
             report_progress("splits", number, len(tables))
         findings.stop_if_any(DataError, _explain(dataset.folder, manifest, collection))
         amendment.manifest = replace(
@@ -420,26 +443,10 @@ def _with_texts(table: pa.Table, texts: Mapping[str, str]) -> pa.Table:
     return table.cast(pa.schema(fields, table.schema.metadata)).combine_chunks()
 
 
-def _rewrite(folder: Path, table: pa.Table, entry: SplitEntry) -> SplitEntry:
-    """Write the rows of a split into the files that held them."""
-    files = []
-    start = 0
-    for file in entry.files:
-        path = folder / file.path
-        write_parquet(path, table.slice(start, file.rows))
-        files.append(replace(file, bytes=path.stat().st_size, sha256=sha256_of(path)))
-        start += file.rows
-    read = sum(pq.read_table(folder / file.path).nbytes for file in files)
-    digest = rows_digest(table)
-    return replace(entry, files=tuple(files), digest=digest, arrow_bytes=read)
-
-
 def _explain(folder: Path, manifest: Manifest, collection: Collection) -> str:
     built, here = manifest.collection["text"], collection.text_variant
-    cause = f"it was built from {built} texts of {manifest.collection['name']}"
-    if built != here:
-        cause += f", and these are {here}"
     return (
-        f"{collection.name} holds the queries of {folder} with other texts ({cause}); "
-        "nothing was changed:"
+        f"{collection.name} holds the queries of {folder} with other texts (it was built from "
+        f"{built} texts of {manifest.collection['name']}"
+        f"{f', and these are {here}' if built != here else ''}); nothing was changed:"
     )
