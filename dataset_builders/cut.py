@@ -104,6 +104,14 @@ class Samples:
         return {name: size for name, size in sizes.items() if size is not None}
 
 
+_COLUMNS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("query_id", "text", "group", "split")),
+        ("relevant_doc_ids", pa.list_(pa.string())),
+        ("relevances", pa.list_(pa.int64())),
+    ]
+)
+
 _TEST_SHARE = 4
 _VALIDATION_SHARE = 20
 
@@ -227,27 +235,14 @@ def queries_table(collection: Collection) -> pa.Table:
         DataError: if there are none.
     """
     relevant = collection.relevant
-    queries = [query for query in collection.queries.items() if query[0] in relevant]
-    if not queries:
+    rows = [
+        Row.judged(query_id, text, "", relevant[query_id])
+        for query_id, text in collection.queries.items()
+        if query_id in relevant
+    ]
+    if not rows:
         raise DataError(f"no query of {collection.name} has a relevant passage")
-    judged = [sorted(relevant[query_id].items()) for query_id, _ in queries]
-    return pa.table(
-        {
-            "query_id": pa.array((query_id for query_id, _ in queries), pa.string()),
-            "text": pa.array((text for _, text in queries), pa.string()),
-            **_judgements(judged),
-        }
-    ).sort_by("query_id")
-
-
-def _judgements(judged: Sequence[Sequence[tuple[str, int]]]) -> dict[str, pa.Array]:
-    """Return the columns of the relevant passages from each row's doc_ids and relevances."""
-    doc_ids = ([doc_id for doc_id, _ in passages] for passages in judged)
-    relevances = ([relevance for _, relevance in passages] for passages in judged)
-    return {
-        "relevant_doc_ids": pa.array(doc_ids, pa.list_(pa.string())),
-        "relevances": pa.array(relevances, pa.list_(pa.int64())),
-    }
+    return cut_table({"": rows}).drop_columns(["group", "split"])
 
 
 def ids_and_texts(queries: pa.Table) -> dict[str, str]:
@@ -258,16 +253,11 @@ def ids_and_texts(queries: pa.Table) -> dict[str, str]:
 
 def cut_table(rows: Mapping[str, Sequence[Row]]) -> pa.Table:
     """Return the table of a `Cut` from split -> rows."""
-    placed = [(split, row) for split, in_split in rows.items() for row in in_split]
-    columns = {
-        "query_id": (row.query_id for _, row in placed),
-        "text": (row.text for _, row in placed),
-        "group": (row.group for _, row in placed),
-        "split": (split for split, _ in placed),
-    }
-    table = {name: pa.array(values, pa.string()) for name, values in columns.items()}
-    judged = [tuple(row.relevant.items()) for _, row in placed]
-    return pa.table({**table, **_judgements(judged)}).sort_by("query_id")
+    placed = [(*row, split) for split, in_split in rows.items() for row in in_split]
+    columns = zip(*placed, strict=True) if placed else [()] * len(_COLUMNS)
+    values = dict(zip((*Row._fields, "split"), columns, strict=True))
+    arrays = [pa.array(values[field.name], field.type) for field in _COLUMNS]
+    return pa.table(arrays, schema=_COLUMNS).sort_by("query_id")
 
 
 def sample_validation(
