@@ -310,26 +310,25 @@ def compare_edits(
         first: variants of these queries.
         second: others.
     """
-    sides = [[find_edit(texts[one.query_id], one.text) for one in side] for side in (first, second)]
-    tests = []
-    for statistic in ("kind", "place", "word", "letter"):
-        one, other = (Counter(_values(side, statistic)) for side in sides)
-        tests.append(_test(statistic, one, other))
-    return tests
+    sides = [
+        [_values(find_edit(texts[variant.query_id], variant.text)) for variant in side]
+        for side in (first, second)
+    ]
+    return [
+        _test(name, *(Counter(values[name] for values in side if name in values) for side in sides))
+        for name in ("kind", "place", "word", "letter")
+    ]
 
 
-def _values(edits: Iterable[Edit], statistic: str) -> Iterable[str]:
-    for edit in edits:
-        if statistic == "kind":
-            yield edit.kind
-        elif edit.place < 0:
-            continue
-        elif statistic == "place":
-            yield str(min(edit.place, _LAST_PLACE))
-        elif statistic == "word":
-            yield str(min(edit.word, _LAST_WORD))
-        elif edit.letter:
-            yield edit.letter
+def _values(edit: Edit) -> dict[str, str]:
+    """Return statistic -> value, of the statistics that an edit has."""
+    values = {"kind": edit.kind}
+    if edit.place >= 0:
+        values["place"] = str(min(edit.place, _LAST_PLACE))
+        values["word"] = str(min(edit.word, _LAST_WORD))
+    if edit.letter:
+        values["letter"] = edit.letter
+    return values
 
 
 def _test(statistic: str, first: Counter[str], second: Counter[str]) -> ComparedEdits:
