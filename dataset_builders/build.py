@@ -49,7 +49,7 @@ from msshift_bench.plumbing import check_folder, counted, numbered_lines
 from msshift_bench.records import OTHERS, Row
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, get_shift
 
-__all__ = ["build_dataset", "buildable_shifts", "default_shifts", "import_official"]
+__all__ = ["build_dataset", "default_shifts", "import_official"]
 
 Builder = Callable[..., Any]
 """The function that `Shift.builder` names.
@@ -68,14 +68,9 @@ _ENCODING = ("encoder", "pooling")
 """The options of builders that embed queries."""
 
 
-def buildable_shifts() -> tuple[str, ...]:
-    """Return the names of the shifts that have a builder, in the order of the table."""
-    return tuple(name for name, shift in (*SHIFTS.items(), *SIZED.items()) if shift.builder)
-
-
 def default_shifts() -> tuple[str, ...]:
     """Return the names of the shifts that are built if none is named: those of MS-Shift itself."""
-    return tuple(name for name, shift in SHIFTS.items() if shift.builder and shift.in_ms_shift)
+    return tuple(name for name, shift in SHIFTS.items() if shift.in_ms_shift)
 
 
 def build_dataset(
@@ -133,10 +128,10 @@ def build_dataset(
     """
     options = options or {}
     if not shifts:
-        raise UsageError(f"no shift is named; there are {', '.join(buildable_shifts())}")
+        raise UsageError(f"no shift is named; there are {', '.join([*SHIFTS, *SIZED])}")
     sizes = _sizes(shifts, options)
     chosen = [
-        _buildable(name)
+        get_shift(name)
         for name in dict.fromkeys(shifts)
         if name not in SIZED and not SHIFTS[name].by_size
     ]
@@ -328,15 +323,6 @@ def _check_sized(others: Sequence[Shift], samples: Samples, *, texts: bool) -> N
             "training sets near and far from given test queries have the size that --size says; "
             "leave --train-size, --test-size and --test-queries out"
         )
-
-
-def _buildable(name: str) -> Shift:
-    shift = get_shift(name)
-    if not shift.builder:
-        raise UsageError(
-            f"{name} cannot be built by this version; it builds {', '.join(buildable_shifts())}"
-        )
-    return shift
 
 
 def _group(

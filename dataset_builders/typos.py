@@ -36,6 +36,7 @@ from msshift_bench.errors import (
     NotFoundError,
     UnknownNameError,
     UsageError,
+    first_few,
 )
 from msshift_bench.shifts import get_test_only_shift
 
@@ -453,8 +454,8 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
             ("holds besides", changed.keys() - texts.keys()),
         ):
             if ids:
-                few = ", ".join(sorted(ids)[:5]) + (", ..." if len(ids) > 5 else "")
-                findings.add("other-queries", f"{what} {len(ids):,} queries: {few}", str(path))
+                message = f"{what} {len(ids):,} queries: {first_few(ids)}"
+                findings.add("other-queries", message, str(path))
         variants += [Variant(query_id, text, f"typo{number}") for query_id, text in changed.items()]
     findings.stop_if_any(
         CollectionError, f"the variants in {folder} are not all of queries.{queries}.tsv:"

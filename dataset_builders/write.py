@@ -43,7 +43,7 @@ from msshift_bench.data import (
 )
 from msshift_bench.dataset_builders.cut import WHOLE_SPLIT, Cut
 from msshift_bench.dataset_builders.describe import render_card, render_croissant
-from msshift_bench.errors import DataError, FindingLog, UsageError
+from msshift_bench.errors import DataError, FindingLog, UsageError, first_few
 from msshift_bench.plumbing import (
     link_file,
     replace_folder,
@@ -64,7 +64,6 @@ __all__ = [
 ]
 
 _LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
-_SHOWN = 5
 
 
 def write_dataset(
@@ -401,11 +400,10 @@ def hydrate_dataset(
             for split in splits
         }
         query_ids = {i for table in tables.values() for i in table["query_id"].to_pylist()}
-        if missing := sorted(query_ids - texts.keys()):
-            shown = ", ".join([*missing[:_SHOWN], *(["..."] if len(missing) > _SHOWN else [])])
+        if missing := query_ids - texts.keys():
             raise DataError(
                 f"{len(missing)} of the {len(query_ids)} queries of {dataset.folder} are not in "
-                f"{collection.name}: {shown}"
+                f"{collection.name}: {first_few(missing)}"
             )
         configs = {config: dict(splits) for config, splits in manifest.configs.items()}
         findings = FindingLog()

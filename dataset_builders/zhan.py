@@ -21,7 +21,7 @@ of larger sizes hold those of smaller ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from msshift_bench.dataset_builders.clusters import embed_for_groups
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import squared_distances
-from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError
+from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError, first_few
 from msshift_bench.plumbing import in_parallel, report_progress, slices
 from msshift_bench.records import OTHERS, Grouping, Qrel, Row
 from msshift_bench.runs import read_qrels
@@ -140,7 +140,7 @@ def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -
                 message = f"query {query_id!r} is in bucket {first} already"
                 findings.add("not-disjoint", message, held_out)
         if unjudged := sorted({qrel.query_id for qrel in qrels if qrel.relevance < 1}):
-            message = f"{_few(unjudged)} with a passage that is not relevant"
+            message = f"{first_few(unjudged)} with a passage that is not relevant"
             findings.add("not-relevant", message, held_out)
         rest = frozenset().union(*(q for other, q in extrapolated.items() if other != group))
         for code, differing, what in (
@@ -148,7 +148,7 @@ def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -
             ("extra-judgement", interpolated[group] - rest, "are of no other bucket"),
         ):
             if differing:
-                few = _few({qrel.query_id for qrel in differing})
+                few = first_few({qrel.query_id for qrel in differing})
                 message = f"{len(differing)} judgements, of {few}, {what}"
                 findings.add(code, message, others)
     findings.stop_if_any(DataError, f"the buckets in {folder} are no partition of the queries:")
@@ -161,15 +161,9 @@ def _texts(collection: Collection, query_ids: Mapping[str, str]) -> dict[str, st
     if lacking := query_ids.keys() - texts.keys():
         raise DataError(
             f"{collection.name} lacks {len(lacking)} of the {len(query_ids)} queries: "
-            f"{_few(lacking)}; give the collection that holds MS MARCO's development queries"
+            f"{first_few(lacking)}; give the collection that holds MS MARCO's development queries"
         )
     return texts
-
-
-def _few(query_ids: Iterable[str], count: int = 5) -> str:
-    """Return the first ids for a message."""
-    ids = sorted(query_ids)
-    return ", ".join(ids[:count]) + (", ..." if len(ids) > count else "")
 
 
 _BLOCK = 8192
@@ -351,7 +345,7 @@ def _check_apart(ids: Sequence[str], tests: Sequence[Row], collection: Collectio
     if shared:
         raise DataError(
             f"{len(shared)} of the {len(tests)} test queries are queries with a relevant passage "
-            f"of {collection.name}, which could be trained on: {_few(shared, 3)}; take their "
+            f"of {collection.name}, which could be trained on: {first_few(shared, 3)}; take their "
             "judgements out of the collection's qrels (--qrels FILE)"
         )
 

@@ -111,7 +111,7 @@ def _with_variants(
     extra: TestSet, variants: Sequence[Variant], judged: Mapping[str, dict[str, int]]
 ) -> TestSet:
     added = [
-        Row.judged(variant.run_id, variant.text, extra.name, _relevant(judged[variant.query_id]))
+        Row.judged(variant.run_id, variant.text, extra.name, judged[variant.query_id])
         for variant in variants
     ]
     of_variants = {variant.run_id: judged[variant.query_id] for variant in variants}
@@ -123,10 +123,6 @@ def _with_variants(
         groups={extra.name: tuple(with_variants)},
         variants=tuple(variants),
     )
-
-
-def _relevant(judged: Mapping[str, int]) -> dict[str, int]:
-    return {doc_id: grade for doc_id, grade in judged.items() if grade >= 1}
 
 
 def read_extra_tests(
@@ -223,7 +219,7 @@ def _read_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
     findings.stop_if_any(CollectionError, f"the test set in {folder} cannot be used:")
     judged = {query_id: judged[query_id] for query_id in sorted(judged)}
     rows = tuple(
-        Row.judged(query_id, texts[query_id], name, _relevant(of_query))
+        Row.judged(query_id, texts[query_id], name, of_query)
         for query_id, of_query in judged.items()
     )
     unjudged = len(texts) - len(rows)
