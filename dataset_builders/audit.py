@@ -360,10 +360,12 @@ def add_split_leakage(
             } | {"any": found.count(*TIERS[:-1]).topics}
     if not counted:
         raise UsageError(f"{dataset.folder} has no training queries, so that nothing can leak")
-    with amend_dataset(dataset, work="its test queries were compared") as amendment:
+
+    def with_counts(_: Path, manifest: Manifest) -> Manifest:
         shifts = {
             name: {**facts, **({"near_duplicates": counted[name]} if name in counted else {})}
-            for name, facts in amendment.manifest.shifts.items()
+            for name, facts in manifest.shifts.items()
         }
-        amendment.manifest = replace(amendment.manifest, shifts=shifts)
-    return amendment.manifest
+        return replace(manifest, shifts=shifts)
+
+    return amend_dataset(dataset, with_counts, work="its test queries were compared")

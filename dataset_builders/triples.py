@@ -278,14 +278,15 @@ def _add(
     pairs: Mapping[str, Mapping[str, int]],
 ) -> Manifest:
     """Put the files into the data set, and their entries into its manifest."""
-    with amend_dataset(dataset, work="its triples were made") as amendment:
-        configs = dict(amendment.manifest.configs)
-        shifts = dict(amendment.manifest.shifts)
+
+    def with_triples(folder: Path, manifest: Manifest) -> Manifest:
+        configs = dict(manifest.configs)
+        shifts = dict(manifest.shifts)
         for config, paths in shards.items():
             name = f"{config}{TRIPLES}"
-            if (amendment.folder / name).exists():
-                shutil.rmtree(amendment.folder / name)
-            configs[name] = {"train": _link(amendment.folder, name, paths)}
+            if (folder / name).exists():
+                shutil.rmtree(folder / name)
+            configs[name] = {"train": _link(folder, name, paths)}
             shift = parse_config(config)[0]
             of_shift = {config: pairs[config] for config in shift.configs if config in pairs}
             shifts[shift.name] = {**shifts[shift.name], "triples": {**facts, "pairs": of_shift}}
@@ -293,13 +294,14 @@ def _add(
         names = [name for name in configs if not holds_triples(name)]
         names += [f"{name}{TRIPLES}" for name in names if f"{name}{TRIPLES}" in configs]
         made_by = {name: version(name) for name in ("bm25s", "numba", "PyStemmer")}
-        amendment.manifest = replace(
-            amendment.manifest,
+        return replace(
+            manifest,
             configs={name: configs[name] for name in names},
             shifts=shifts,
-            written_with={**amendment.manifest.written_with, **made_by},
+            written_with={**manifest.written_with, **made_by},
         )
-    return amendment.manifest
+
+    return amend_dataset(dataset, with_triples, work="its triples were made")
 
 
 def _link(folder: Path, name: str, paths: Sequence[Path]) -> SplitEntry:

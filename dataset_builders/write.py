@@ -6,11 +6,10 @@ built data set and seals it again; `hydrate_dataset` puts the queries' texts int
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Collection as Sized
-from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -55,7 +54,6 @@ from msshift_bench.plumbing import (
 from msshift_bench.shifts import holds_triples
 
 __all__ = [
-    "Amendment",
     "amend_dataset",
     "check_dataset_target",
     "hydrate_dataset",
@@ -300,27 +298,17 @@ def seal(folder: Path, manifest: Manifest, *, beside: Sized[str] = ()) -> Manife
     return manifest
 
 
-@dataclass(slots=True)
-class Amendment:
-    """A built data set while it is being changed.
-
-    Attributes:
-        folder: a folder with all its files; add new files, and never write into an old one.
-        manifest: the data set's new manifest; assign it.
-    """
-
-    folder: Path
-    manifest: Manifest
-
-
-@contextmanager
-def amend_dataset(dataset: Dataset, *, work: str = "") -> Iterator[Amendment]:
-    """Change a built data set: it is replaced as a whole when the block ends without an error.
+def amend_dataset(
+    dataset: Dataset, change: Callable[[Path, Manifest], Manifest], *, work: str = ""
+) -> Manifest:
+    """Change a built data set: it is replaced as a whole when the change ends without an error.
 
     Unchanged files are linked, not copied. Files that are no part of it stay beside it.
 
     Args:
         dataset: the data set.
+        change: takes a folder with all files of the data set, and its manifest, and returns the
+            new one. It may add files, and never writes into an old one.
         work: what was done with its queries since it was opened, for the message if somebody built
             it anew meanwhile; "" if that does not matter.
 
@@ -331,8 +319,8 @@ def amend_dataset(dataset: Dataset, *, work: str = "") -> Iterator[Amendment]:
     folder = dataset.folder
     with replace_folder(folder) as partial:
         # Before the folder was held, another process may have changed the data set.
-        amendment = Amendment(partial, read_manifest(folder))
-        if work and amendment.manifest.content_digest != dataset.manifest.content_digest:
+        manifest = read_manifest(folder)
+        if work and manifest.content_digest != dataset.manifest.content_digest:
             raise UsageError(f"{folder} was built anew while {work}; start again")
         names = _files_in(folder)
         for name in names:
@@ -342,9 +330,7 @@ def amend_dataset(dataset: Dataset, *, work: str = "") -> Iterator[Amendment]:
                 link_file(file, target)
             else:  # A link to a folder, such as runs on another disk, or to nothing.
                 target.symlink_to(file.readlink())
-        beside = names - amendment.manifest.paths()
-        yield amendment
-        amendment.manifest = seal(partial, amendment.manifest, beside=beside)
+        return seal(partial, change(partial, manifest), beside=names - manifest.paths())
 
 
 def hydrate_dataset(
@@ -388,11 +374,11 @@ def hydrate_dataset(
         )
     collection = open_collection(collection)
     texts = collection.queries
-    with amend_dataset(dataset) as amendment:
-        manifest = amendment.manifest
+
+    def with_texts(folder: Path, manifest: Manifest) -> Manifest:
         if manifest.texts:  # Another process has put them back since the data set was opened.
             return manifest
-        unfinished = Dataset(amendment.folder, manifest)
+        unfinished = Dataset(folder, manifest)
         tables = {
             (config, split): unfinished.table(config, split)
             for config, splits in manifest.configs.items()
@@ -410,20 +396,21 @@ def hydrate_dataset(
         for number, ((config, split), table) in enumerate(tables.items(), 1):
             table, entry = _with_texts(table, texts), configs[config][split]
             sizes = {file.path: file.rows for file in entry.files}
-            files, arrow_bytes = _write_files(amendment.folder, table, sizes)
+            files, arrow_bytes = _write_files(folder, table, sizes)
             configs[config][split] = replace(entry, files=files, arrow_bytes=arrow_bytes)
             if rows_digest(table) != entry.digest:
                 message = "the texts are not those that it was built from"
                 findings.add("changed-texts", message, f"{config}/{split}")
             report_progress("splits", number, len(tables))
         findings.stop_if_any(DataError, _explain(dataset.folder, manifest, collection))
-        amendment.manifest = replace(
+        return replace(
             manifest,
             texts=True,
             configs=configs,
             written_with={**manifest.written_with, **_versions()},
         )
-    return amendment.manifest
+
+    return amend_dataset(dataset, with_texts)
 
 
 def _versions() -> dict[str, str]:
