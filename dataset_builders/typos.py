@@ -36,6 +36,7 @@ from msshift_bench.errors import (
     NotFoundError,
     UnknownNameError,
     UsageError,
+    first_few,
 )
 from msshift_bench.output import Table, plain, show_p
 from msshift_bench.shifts import get_test_only_shift
@@ -314,26 +315,25 @@ def compare_edits(
         first: variants of these queries.
         second: others.
     """
-    sides = [[find_edit(texts[one.query_id], one.text) for one in side] for side in (first, second)]
-    tests = []
-    for statistic in ("kind", "place", "word", "letter"):
-        one, other = (Counter(_values(side, statistic)) for side in sides)
-        tests.append(_test(statistic, one, other))
-    return tests
+    sides = [
+        [_values(find_edit(texts[variant.query_id], variant.text)) for variant in side]
+        for side in (first, second)
+    ]
+    return [
+        _test(name, *(Counter(values[name] for values in side if name in values) for side in sides))
+        for name in ("kind", "place", "word", "letter")
+    ]
 
 
-def _values(edits: Iterable[Edit], statistic: str) -> Iterable[str]:
-    for edit in edits:
-        if statistic == "kind":
-            yield edit.kind
-        elif edit.place < 0:
-            continue
-        elif statistic == "place":
-            yield str(min(edit.place, _LAST_PLACE))
-        elif statistic == "word":
-            yield str(min(edit.word, _LAST_WORD))
-        elif edit.letter:
-            yield edit.letter
+def _values(edit: Edit) -> dict[str, str]:
+    """Return statistic -> value, of the statistics that an edit has."""
+    values = {"kind": edit.kind}
+    if edit.place >= 0:
+        values["place"] = str(min(edit.place, _LAST_PLACE))
+        values["word"] = str(min(edit.word, _LAST_WORD))
+    if edit.letter:
+        values["letter"] = edit.letter
+    return values
 
 
 def _test(statistic: str, first: Counter[str], second: Counter[str]) -> ComparedEdits:
@@ -533,8 +533,8 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
             ("holds besides", changed.keys() - texts.keys()),
         ):
             if ids:
-                few = ", ".join(sorted(ids)[:5]) + (", ..." if len(ids) > 5 else "")
-                findings.add("other-queries", f"{what} {len(ids):,} queries: {few}", str(path))
+                message = f"{what} {len(ids):,} queries: {first_few(ids)}"
+                findings.add("other-queries", message, str(path))
         variants += [Variant(query_id, text, f"typo{number}") for query_id, text in changed.items()]
     findings.stop_if_any(
         CollectionError, f"the variants in {folder} are not all of queries.{queries}.tsv:"

@@ -324,7 +324,7 @@ def _answers(dataset: Dataset, scores: Scores) -> bool:
     """Say whether a data set has the test sets that scores are of."""
     is_held = scores.shift_name in dataset.manifest.shifts
     rows = dataset.test_sets(get_shift(scores.shift_name)).items() if is_held else ()
-    ids = {group: part.table["query_id"].to_pylist() for group, part in rows}
+    ids = {group: [row.query_id for row in part] for group, part in rows}
     return digest_of_test_sets(ids) == _test_set_digest(scores)
 
 

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         build_dataset as build_dataset,
         import_official as import_official,
     )
+    from msshift_bench.dataset_builders.cut import Samples as Samples
     from msshift_bench.dataset_builders.triples import add_triples as add_triples
     from msshift_bench.dataset_builders.typos import (
         import_variants as import_variants,
@@ -182,6 +183,7 @@ _HOME_OF = {
     "read_run": "runs",
     "Result": "evaluation",
     "review_leakage": "leakage",
+    "Samples": "dataset_builders.cut",
     "score_runs": "evaluation",
     "set_similarity": "similarity",
     "Settings": "evaluation",

@@ -166,16 +166,18 @@ def build(
             chosen,
             folder,
             options=builder_options,
-            train_size=_train_size(train_size),
-            test_size=test_size,
-            test_queries=test_queries,
-            seed=seed,
-            nano=nano,
+            samples=msshift_bench.Samples(
+                train_size=_train_size(train_size),
+                test_size=test_size,
+                test_queries=test_queries,
+                seed=seed,
+                nano=nano,
+                **options.chosen({"validation_size": validation_size}),
+            ),
             texts=not ids_only,
             licence=licence,
             overwrite=overwrite,
             workers=workers,
-            **options.chosen({"validation_size": validation_size}),
         )
     passages = manifest.collection.get("passages", {"relevant_absent": 0})
     if passages["relevant_absent"]:

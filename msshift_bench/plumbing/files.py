@@ -245,10 +245,9 @@ def unpacked_batches(
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    schema, size = pq.read_schema(path), 0
-    texts = [
-        name for name in columns if schema.field(name).type in (pa.string(), pa.large_string())
-    ]
+    size, parquet = 0, pq.read_metadata(path).schema
+    leaves = [parquet.column(number) for number in range(len(parquet))]
+    texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]
     with pq.ParquetFile(path, read_dictionary=texts) as file:
         for group in range(file.num_row_groups):
             if file.metadata.row_group(group).total_byte_size > MAX_UNPACKED:
@@ -256,6 +255,8 @@ def unpacked_batches(
             for batch in file.iter_batches(rows, [group], columns):
                 size *= in_all
                 for part in batch.columns:
+                    if pa.types.is_list(part.type):
+                        part = part.flatten()
                     if pa.types.is_dictionary(part.type):
                         lengths = pc.binary_length(part.dictionary.cast("string"))
                         size += pc.sum(lengths.take(part.indices)).as_py() or 0

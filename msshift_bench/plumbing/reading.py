@@ -12,10 +12,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import math
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
@@ -38,11 +40,14 @@ __all__ = [
     "jsonl_rows",
     "numbered_lines",
     "open_stream",
+    "judged_once",
     "qrels_rows",
     "rank_numbers",
     "tsv_rows",
     "whole_number",
 ]
+
+_logger = logging.getLogger(__name__)
 
 MAX_RANK = 10**18
 """The highest rank that is accepted."""
@@ -372,6 +377,37 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
             findings.add("relevance-not-integer", message, str(path), number)
         else:
             yield number, Qrel(fields[0].decode(), fields[-2].decode(), relevance)
+
+
+def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> Iterator[Qrel]:
+    """Yield judgements, each pair of a query and a document once.
+
+    A line that repeats a judgement says nothing new: it is left out, and a logged warning counts
+    it. One with another relevance is a finding.
+
+    Args:
+        rows: source, line (0 if there are none) and judgement of each row.
+        findings: the log for findings.
+    """
+    first: dict[tuple[str, str], tuple[int, int]] = {}
+    repeated: Counter[str] = Counter()
+    for source, line, qrel in rows:
+        pair = qrel.query_id, qrel.doc_id
+        if pair not in first:
+            first[pair] = line, qrel.relevance
+            yield qrel
+        elif first[pair][1] == qrel.relevance:
+            repeated[source] += 1
+        else:
+            where = f" in line {first[pair][0]}" if line else ""
+            message = (
+                f"document {qrel.doc_id!r} of query {qrel.query_id!r} "
+                f"is judged already{where}, with another relevance"
+            )
+            fix = "keep one judgement per query and document"
+            findings.add("duplicate-judgement", message, source, line, fix)
+    for source, count in repeated.items():
+        _logger.warning("%s: %d lines repeat a judgement; each counts once", source, count)
 
 
 def _why_no_qrels(number: int, line: bytes) -> str:

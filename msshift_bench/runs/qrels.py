@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -15,13 +14,11 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import CollectionError, FindingLog, UsageError, quoted
-from msshift_bench.plumbing import MAX_RELEVANCE, qrels_rows
+from msshift_bench.plumbing import MAX_RELEVANCE, judged_once, qrels_rows
 from msshift_bench.records import Qrel
 from msshift_bench.runs.ids import hashes_of, id_column
 
 __all__ = ["Judgements", "RelevantDocuments", "read_qrels"]
-
-_logger = logging.getLogger(__name__)
 
 
 class RelevantDocuments(NamedTuple):
@@ -201,25 +198,9 @@ def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
         Qrel(query_id='q1', doc_id='d1', relevance=1)
     """
     name, findings = str(path), FindingLog()
-    qrels: list[Qrel] = []
-    first_lines: dict[tuple[str, str], tuple[int, int]] = {}
-    repeated = 0
-    for number, qrel in qrels_rows(Path(path), findings):
-        first, relevance = first_lines.setdefault(qrel[:2], (number, qrel.relevance))
-        if first == number:
-            qrels.append(qrel)
-        elif relevance == qrel.relevance:
-            repeated += 1
-        else:
-            message = (
-                f"document {qrel.doc_id!r} of query {qrel.query_id!r} "
-                f"is judged already in line {first}, with another relevance"
-            )
-            fix = "keep one judgement per query and document"
-            findings.add("duplicate-judgement", message, name, number, fix)
+    rows = ((name, line, qrel) for line, qrel in qrels_rows(Path(path), findings))
+    qrels = list(judged_once(rows, findings))
     if not (qrels or len(findings)):
         findings.add("empty-file", "the file holds no judgement", name)
     findings.stop_if_any(CollectionError, f"{name}: these qrels cannot be used")
-    if repeated:
-        _logger.warning("%s: %d lines repeat a judgement; each counts once", name, repeated)
     return qrels

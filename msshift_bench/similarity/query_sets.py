@@ -113,7 +113,7 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
         )
     import pyarrow.compute as pc
 
-    table = dataset.rows(shift.name, "queries").table
+    table = dataset.table(shift.name, "queries")
     if split != "all":
         table = table.filter(pc.field("split") == split)
     queries_of = {}

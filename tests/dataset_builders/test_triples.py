@@ -22,6 +22,7 @@ from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import (
@@ -275,7 +276,7 @@ def test_a_data_set_that_is_replaced_meanwhile_is_left_alone(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build_another(*arguments: object) -> Manifest:
-        build_dataset(MINI, ["length", "wh-words"], copy, seed=9)
+        build_dataset(MINI, ["length", "wh-words"], copy, samples=Samples(seed=9))
         return add(*arguments)  # type: ignore[arg-type]
 
     add = builder._add

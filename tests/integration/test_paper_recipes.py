@@ -20,7 +20,7 @@ from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.write import write_dataset
 from msshift_bench.mini.generator import passages
-from msshift_bench.records import Grouping, Passage, Row
+from msshift_bench.records import Grouping, Passage, Qrel, Row
 from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
@@ -89,9 +89,11 @@ class Vast(Collection):
     def passages(self) -> Iterator[Passage]:
         return repeat(Passage("1", "text"), PASSAGES)
 
-    def _read(self, part: str, findings: object) -> Iterator[tuple[str, int, Any, Any]]:
-        count = ALL_QUERIES if part == "queries" else 0
-        return ((self.name, n, str(n), "text") for n in range(count))
+    def _query_rows(self, _: object) -> Iterator[tuple[str, int, str, str]]:
+        return ((self.name, n, str(n), "text") for n in range(ALL_QUERIES))
+
+    def _qrel_rows(self, _: object) -> Iterator[tuple[str, int, Qrel]]:
+        return iter(())
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.errors import RunError, SubmissionError, UsageError
 from msshift_bench.evaluation import figure_text
 from msshift_bench.leaderboard.description import BOARDS
@@ -194,7 +195,7 @@ def test_the_class_of_training_queries(here: Path, declared: str, one: bool, exp
 
 
 def test_unbalanced_training_sets_are_told(build_once: Build, tmp_path: Path) -> None:
-    data = build_once("mini", "length", train_size="all")
+    data = build_once("mini", "length", samples=Samples(train_size="all"))
     runs = write_runs(tmp_path / "made-up", data)
     system = write_system(tmp_path / "system.toml", length="msshift")
     assert submit_system(runs, system, tmp_path / "submission", data).unbalanced == {"length"}
