@@ -61,8 +61,7 @@ def open_system(
     else:
         raise UnknownNameError("system", what, systems)
     if issubclass(kind, TrainingSettings):
-        file = find_recipe(kind.name, "mini" if recipe is None else recipe)
-        system = parse_recipe(kind, file).from_file(file)
+        system = parse_recipe(kind, find_recipe(kind.name, "mini" if recipe is None else recipe))
     else:
         _refuse_recipe(what, recipe)
         where = f"the fields of {kind.name}"

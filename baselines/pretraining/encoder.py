@@ -93,7 +93,7 @@ def pretrain_encoder(
         MissingError: if libraries are missing, or the GPU that the precision needs.
         DataError: if no passage has a word, or the training ends in weights that are not finite.
     """
-    file = find_recipe("pretrain", recipe)
+    file = find_recipe(PretrainingRecipe.name, recipe)
     chosen = parse_recipe(PretrainingRecipe, file).with_changes(changes)
     source, folder = open_collection(collection), Path(out).expanduser()
     require_libraries("pre-training")

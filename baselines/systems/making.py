@@ -87,10 +87,9 @@ def make(plan: Plan, engine: Engine | None = None, progress: Progress = silent) 
 
 def _is_missing(run: Run) -> bool:
     """Return whether a run is to be made, and check that this machine can."""
-    state = run.state()
-    if state == "running":
+    if run.planned_state == "running":
         raise UsageError(f"another process is writing {run.work}; wait for it, or stop it")
-    if state == "complete":
+    if run.planned_state == "complete":
         return False
     run.system.check_installed()
     run.system.check(run)

@@ -103,8 +103,17 @@ class Plan:
         sources = [ShiftData.read(shift, dataset, collection) for shift in shifts]
         tests = [_tests_of(source, extra_tests) for source in sources]
         shared: dict[str, Any] = {}
+        trains = self.system.per_group and self.system.trains
+        known: dict[tuple[str, str | None, str], Any] = {
+            (source.shift.name, group, test.name): count_trained(
+                test, source.shift.name, group, dataset
+            )
+            for source, groups_of_shift, tests_of_shift in zip(sources, groups, tests, strict=True)
+            for test in tests_of_shift
+            for group in (groups_of_shift if trains else ())
+        }
         runs = [
-            self._run(system, seed, source, group, tests_of_shift, shared)
+            self._run(system, seed, source, group, tests_of_shift, known, shared)
             for seed, system in systems
             for source, groups_of_shift, tests_of_shift in zip(sources, groups, tests, strict=True)
             for group in (groups_of_shift if system.per_group else [None])
@@ -116,7 +125,8 @@ class Plan:
             )
         by_shift = {source.shift.name: source for source in sources}
         for run in runs:
-            if run.state() != "complete":
+            run.planned_state = run.state()
+            if run.planned_state != "complete":
                 _check_training(run, by_shift[run.shift.name])
         return runs
 
@@ -161,6 +171,7 @@ class Plan:
         data: ShiftData,
         group: str | None,
         tests: Sequence[TestSet],
+        known: Mapping[tuple[str, str | None, str], Any],
         shared: dict[str, Any],
     ) -> Run:
         shift, name = data.shift, self._name
@@ -213,8 +224,8 @@ class Plan:
             extra = extra_runs_path(self._folder / name, test.name)
             where = run_path(extra.parent, extra.name, shift, group, seed)
             also.append(run(where, f"{label} on {test.name}", test.rows, test))
-            counted = count_trained(test, shift.name, group, data.dataset) if group else None
-            if trained and counted is not None:
+            counted = known.get((shift.name, group, test.name))
+            if counted is not None:
                 also[-1].facts["trained_on"] = counted._asdict()
         return run(path, label, data.queries(), None, also=tuple(also), keep_model=self.keep_model)
 

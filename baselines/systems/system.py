@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import PrivateAttr
 
-from msshift_bench.baselines.systems.recipe import RecipeFile, Table
+from msshift_bench.baselines.systems.recipe import Table
 from msshift_bench.baselines.systems.shift_data import GivenTriples, ShiftData, Teacher
 from msshift_bench.baselines.systems.sidecars import check_same, is_complete, read_json
 from msshift_bench.data import Collection, ContentDigest, is_double_encoded
@@ -147,8 +146,6 @@ class System(Table, ABC):
     trains: ClassVar[bool] = True
     keeps_models: ClassVar[bool] = False
 
-    _file: RecipeFile | None = PrivateAttr(default=None)
-
     @abstractmethod
     def rank(self, run: Run) -> Iterable[tuple[str, Ranking]]:
         """Yield a ranking, doc_id -> score, for each of the run's queries.
@@ -161,17 +158,6 @@ class System(Table, ABC):
     def about(cls) -> str:
         """Return the first line of the docstring, without its full stop."""
         return (cls.__doc__ or cls.__name__).partition("\n")[0].rstrip(".")
-
-    @property
-    def file(self) -> RecipeFile | None:
-        """The recipe's file that the fields were read from, if any; some may be replaced since."""
-        return self._file
-
-    def from_file(self, file: RecipeFile | None) -> Self:
-        """Return the system as one that was read from a file."""
-        system = self.model_copy()
-        system._file = file
-        return system
 
     def run_set(self) -> str:
         """Return the name of its folder in a run set, unless a plan gives another."""
@@ -269,6 +255,7 @@ class Run(Facts):
         identity: the facts that decide it: two runs that agree in them are the same. JSON values.
         also: the runs for extra test sets, which the same model makes.
         keep_model: whether the model is to stay, in a folder beside the run.
+        planned_state: what there was of it when its plan was checked.
         elsewhere: what the caller changes to have it written elsewhere, for messages.
     """
 
@@ -290,6 +277,7 @@ class Run(Facts):
     identity: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[Run, ...] = ()
     keep_model: bool = False
+    planned_state: State = "new"
     elsewhere: str = "--out or --name"
 
     # ---- what a system is given --------------------------------------------------------------

@@ -68,14 +68,18 @@ def _show(name: str, as_json: bool) -> None:
     if name not in (*systems, "pretrain"):
         raise UnknownNameError("system or recipe", name, _names())
     own = {key: recipe for key, recipe in recipes.items() if key.startswith(f"{name}-")}
-    fields = list(systems[name].field_names()) if name in systems else []
+    fields = {
+        field: None if default is ... else default
+        for field, default in (systems[name].defaults() if name in systems else ())
+    }
     if as_json:
         facts = {key: {"about": one.about, "sha256": one.sha256} for key, one in own.items()}
         print_json({"fields": fields, "recipes": facts})
         return
     if fields:
         title = f"{name}: {systems[name].about()}"
-        print_table(Table.plain(title, ("field",), [(field,) for field in fields], names=1))
+        shown = [(field, "-" if value is None else value) for field, value in fields.items()]
+        print_table(Table.plain(title, ("field", "default"), shown, names=2))
     rows = [(key, one.sha256[:12], one.about) for key, one in own.items()]
     if rows:
         print_table(Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))

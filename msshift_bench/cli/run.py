@@ -128,23 +128,18 @@ def _show(plan: Plan, as_json: bool) -> None:
     """Print the runs of a plan, and what this machine lacks to make them."""
     plan.system.check_installed()
     runs = plan.runs()
-    states = [run.state() for run in runs]
+    to_make = [run for run in runs if run.planned_state != "complete"]
     if as_json:
-        rows = [
-            {"run": str(run.path), "state": state} for run, state in zip(runs, states, strict=True)
-        ]
-        print_json(rows)
+        print_json([{"run": str(run.path), "state": run.planned_state} for run in runs])
     else:
-        for run, state in zip(runs, states, strict=True):
-            print(f"{state:8}  {run.path}")
-        left = len(states) - states.count("complete")
-        note(f"{left} of {len(runs)} runs to make")
-    for run, state in zip(runs, states, strict=True):
-        if state != "complete":
-            try:
-                run.system.check(run)
-            except MissingError as error:
-                raise MissingError(f"this machine cannot make them: {error}") from error
+        for run in runs:
+            print(f"{run.planned_state:8}  {run.path}")
+        note(f"{len(to_make)} of {len(runs)} runs to make")
+    for run in to_make:
+        try:
+            run.system.check(run)
+        except MissingError as error:
+            raise MissingError(f"this machine cannot make them: {error}") from error
 
 
 def _tell(

@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.rerankers.monobert import MonoBert
-from msshift_bench.baselines.systems.recipe import EarlyStopping, RandomEncoder, load_recipe
+from msshift_bench.baselines.systems.recipe import EarlyStopping, RandomEncoder
 from msshift_bench.baselines.training import neural
 from msshift_bench.baselines.training.backbones import (
     make_random_encoder,
@@ -33,7 +34,7 @@ def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBe
     )
     texts = (passage.text for passage in passages(60))
     make_random_encoder(encoder, shape, texts, length=60, seed=1)
-    recipe = load_recipe(SYSTEM, SYSTEM.name, "mini").changed(encoder=str(encoder))
+    recipe = open_system(SYSTEM.name, "mini").changed(encoder=str(encoder))
     given: dict[str, Any] = {"query_length": 20, "passage_length": 40, "batch_size": 4, "steps": 4}
     return recipe.changed(**given, **changes)
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.in_memory import search_by
 from msshift_bench.baselines.retrievers.biencoder import (
     BiEncoder,
@@ -18,7 +19,7 @@ from msshift_bench.baselines.retrievers.biencoder import (
     search_vectors,
 )
 from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
-from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.systems.recipe import RandomEncoder
 from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini import generator as mini
@@ -109,7 +110,7 @@ def test_a_run_says_how_much_it_recalls(build_once: Build, tmp_path: Path) -> No
     texts = (passage.text for passage in mini.passages(100))
     make_random_encoder(tmp_path / "bert", shape, texts, length=124, seed=1)
     with quiet_libraries():
-        model = load_recipe(BiEncoder, BiEncoder.name, "mini").new_model(tmp_path / "bert")
+        model = open_system(BiEncoder.name, "mini").new_model(tmp_path / "bert")
         model.save_pretrained(str(tmp_path / "dense"), create_model_card=False)
     (run,) = make_runs(
         str(tmp_path / "dense"),
