@@ -41,6 +41,7 @@ from msshift_bench.baselines.training.backbones import (
 )
 from msshift_bench.checked import check_value
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError, require
+from msshift_bench.libraries import torch
 from msshift_bench.plumbing import batches, quieten
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, PassageIds, Ranking
@@ -360,7 +361,6 @@ class ModelSystem(System):
         device = getattr(self.model, "device", None)
         if not self._described or device is None:
             return {}
-        torch = require("torch", "neural", self.label)
         kind = torch.device(device).type
         return {
             "device": torch.cuda.get_device_name(device) if kind == "cuda" else kind,
@@ -555,7 +555,6 @@ def _load_whole(system: Any, search: Any, model: str) -> Any:
 
 def _load(system: Any, model: str, seed: int = 0) -> Any:
     """Load a model; weights that its files lack are the same each time, for one seed."""
-    torch = require("torch", "neural", system.name)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return system.load_model(model)

@@ -40,7 +40,8 @@ from msshift_bench.baselines.training.backbones import (
 from msshift_bench.baselines.training.processes import process_count
 from msshift_bench.baselines.training.trainer import check_precision, fit
 from msshift_bench.data import Collection, open_collection, sha256_of
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import UsageError
+from msshift_bench.libraries import transformers
 from msshift_bench.plumbing import (
     Progress,
     check_folder,
@@ -171,7 +172,6 @@ def _learn(
     progress: Progress,
 ) -> tuple[Any, Any]:
     """Train, and return the model and the trainer's state."""
-    transformers = require("transformers", "neural", "pre-training")
     begin = work / _BEGIN
     if not begin.exists():
         progress("vocabulary", 0, 0)

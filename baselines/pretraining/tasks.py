@@ -20,12 +20,11 @@ from msshift_bench.baselines.pretraining.recipe import (
     SpanContrast,
 )
 from msshift_bench.encoders import SAFETENSORS, only_safetensors
-from msshift_bench.errors import DataError, require
+from msshift_bench.errors import DataError
+from msshift_bench.libraries import torch, transformers
 from msshift_bench.plumbing import Progress, batches
 
 __all__ = ["MaskedPassages", "PassagePieces", "load_learner", "save_encoder"]
-
-_WHAT = "pre-training"
 
 Pieces = npt.NDArray[np.int32]
 """The word pieces of a text, without special tokens."""
@@ -146,7 +145,6 @@ class MaskedPassages:
         self, items: Sequence[tuple[Pieces, np.random.Generator]], task: MaskedWords
     ) -> dict[str, Any]:
         """Return masked texts, and what their masked word pieces were."""
-        torch = require("torch", "neural", _WHAT)
         batch: dict[str, Any] = {}
         texts = [pieces for pieces, _ in items]
         firsts = [0] * len(items)
@@ -222,7 +220,6 @@ class MaskedPassages:
 
     def _padded(self, kind: str, rows: Sequence[Pieces]) -> dict[str, Any]:
         """Return the ids and the attention mask of texts, with special tokens around each."""
-        torch = require("torch", "neural", _WHAT)
         longest = max(len(row) for row in rows) + 2
         ids = np.full((len(rows), longest), self._padding, dtype=np.int64)
         attention = np.zeros((len(rows), longest), dtype=np.int64)
@@ -249,11 +246,9 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
         folder: the encoder: a BERT with the head of a masked language model.
         recipe: the tasks, and the seed of Condenser's head.
     """
-    torch = require("torch", "neural", _WHAT)
-    base: Any = require("transformers", "neural", _WHAT).BertForMaskedLM
     functional = torch.nn.functional
 
-    class Learner(base):  # type: ignore[misc]
+    class Learner(transformers.BertForMaskedLM):  # type: ignore[misc]
         """The encoder while it learns."""
 
         # Otherwise the trainer would count the tokens of every part, and scale the loss by them.
@@ -349,7 +344,6 @@ def span_loss(
         long_attention: likewise.
         spans: the factors.
     """
-    torch = require("torch", "neural", _WHAT)
     functional = torch.nn.functional
     own = torch.arange(len(short), device=short.device)
 
@@ -382,7 +376,7 @@ def late_interaction(short: Any, short_attention: Any, long: Any, long_attention
 
     The shape is (short spans, long spans); the arguments are those of `span_loss`.
     """
-    functional = require("torch", "neural", _WHAT).nn.functional
+    functional = torch.nn.functional
     ours, theirs = functional.normalize(short, dim=-1), functional.normalize(long, dim=-1)
     every = ours.flatten(0, 1) @ theirs.flatten(0, 1).T
     every = every.view(*short.shape[:2], *long.shape[:2])
@@ -399,8 +393,7 @@ def save_encoder(learner: Any, folder: Path) -> Any:
         learner: the model, after the training.
         folder: an existing folder.
     """
-    base = require("transformers", "neural", _WHAT).BertForMaskedLM
-    encoder = base(learner.config)
+    encoder = transformers.BertForMaskedLM(learner.config)
     weights = learner.state_dict()
     encoder.load_state_dict({name: weights[name] for name in encoder.state_dict()})
     encoder.save_pretrained(folder)

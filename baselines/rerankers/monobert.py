@@ -10,7 +10,7 @@ from typing import Any
 
 from msshift_bench.baselines.rerankers.reranker import Reranker
 from msshift_bench.baselines.training.backbones import load_backbone
-from msshift_bench.errors import require
+from msshift_bench.libraries import sentence_transformers
 
 __all__ = ["MonoBert"]
 
@@ -22,7 +22,6 @@ class MonoBert(Reranker):
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with a head of one score."""
-        library = require("sentence_transformers", "neural", self.name)
         backbone = load_backbone(
             self,
             encoder,
@@ -30,4 +29,4 @@ class MonoBert(Reranker):
             config_kwargs={"num_labels": 1},
             processor_kwargs={"model_max_length": self.query_length + self.passage_length},
         )
-        return library.CrossEncoder(modules=[backbone])
+        return sentence_transformers.CrossEncoder(modules=[backbone])

@@ -19,7 +19,8 @@ from msshift_bench.baselines.systems.searcher import Candidates, Scorer, describ
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.engine import KeptArray
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import UsageError
+from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.plumbing import counted
 from msshift_bench.search import Ranking
 
@@ -120,7 +121,7 @@ class Reranker(Neural):
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the recipe's loss."""
-        functional = require("torch", "neural", self.name).nn.functional
+        functional = torch.nn.functional
 
         def softmax(scores: Any, labels: Any) -> Any:
             del labels
@@ -145,10 +146,9 @@ class Reranker(Neural):
         sentence-transformers has a margin-MSE for cross-encoders and no divergence. Here all read
         all pairs of a batch at once, as the cross-entropies do.
         """
-        stack = require("torch", "neural", self.name).stack
 
         def distance(scores: Any, labels: Any) -> Any:
-            taught = stack(labels).to(scores.device)
+            taught = torch.stack(labels).to(scores.device)
             return distance_to_teacher(scores.float(), taught, self.teacher_loss)
 
         return loss_of_scores(model, distance)
@@ -167,10 +167,8 @@ def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
         of_scores: given the scores, of shape (queries, passages) with the relevant passage first,
             and the labels, returns the loss.
     """
-    util = require("sentence_transformers.util", "neural", "a re-ranker")
-    module: Any = require("torch", "neural", "a re-ranker").nn.Module
 
-    class Loss(module):  # type: ignore[misc]
+    class Loss(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.model = model
@@ -179,7 +177,9 @@ def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
             del prompt, task
             queries, *passages = columns
             pairs = [pair for column in passages for pair in zip(queries, column, strict=True)]
-            features = util.batch_to_device(self.model.preprocess(pairs), self.model.device)
+            features = sentence_transformers.util.batch_to_device(
+                self.model.preprocess(pairs), self.model.device
+            )
             # Where several processes train, torch looks for tensors in plain dictionaries.
             scores = self.model(dict(features))["scores"].view(len(passages), len(queries)).T
             return of_scores(scores, labels)
@@ -195,7 +195,7 @@ def distance_to_teacher(scores: Any, taught: Any, kind: str) -> Any:
         taught: the teacher's, of the same shape.
         kind: ``margin-mse`` or ``kl``.
     """
-    functional = require("torch", "neural", "monoBERT").nn.functional
+    functional = torch.nn.functional
     if kind == MARGIN_MSE:
         return functional.mse_loss(scores[:, :1] - scores[:, 1:], taught[:, :1] - taught[:, 1:])
     return functional.kl_div(
@@ -209,9 +209,11 @@ def pair_scores(
     model: Any, pairs: Sequence[tuple[str, str]], batch_size: int
 ) -> npt.NDArray[np.float32]:
     """Return the score of each pair of a query and a passage: a logit, or a difference of two."""
-    identity = require("torch", "neural", "monoBERT").nn.Identity()
     scores: npt.NDArray[np.float32] = model.predict(
-        list(pairs), batch_size=batch_size, show_progress_bar=False, activation_fn=identity
+        list(pairs),
+        batch_size=batch_size,
+        show_progress_bar=False,
+        activation_fn=torch.nn.Identity(),
     )
     # The published monoBERT scores "irrelevant" and "relevant".
     return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]

@@ -30,10 +30,15 @@ from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, encode_texts, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.libraries import Library, sentence_transformers
 from msshift_bench.plumbing import Progress, silent, slices, write_atomically
 from msshift_bench.search import Best, Ranking
 
 __all__ = ["SIMILARITIES", "BiEncoder", "DenseSearch", "VectorIndex", "search_vectors"]
+
+_losses: Any = Library("sentence_transformers.sentence_transformer.losses")
+_modules: Any = Library("sentence_transformers.sentence_transformer.modules")
+_util: Any = Library("sentence_transformers.util")
 
 SIMILARITIES = ("dot", "cosine")
 """The similarities that a search by dot product can rank by."""
@@ -173,36 +178,30 @@ class BiEncoder(Neural):
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with the recipe's pooling."""
-        library = require("sentence_transformers", "neural", self.name)
-        modules = require("sentence_transformers.sentence_transformer.modules", "neural", self.name)
         backbone = load_backbone(
             self,
             encoder,
             query_length=self.query_length,
             document_length=self.passage_length,
         )
-        parts = [backbone, modules.Pooling(backbone.get_embedding_dimension(), self.pooling)]
+        parts = [backbone, _modules.Pooling(backbone.get_embedding_dimension(), self.pooling)]
         if self.normalize:
-            parts.append(modules.Normalize())
-        return library.SentenceTransformer(modules=parts, similarity_fn_name="dot")
+            parts.append(_modules.Normalize())
+        return sentence_transformers.SentenceTransformer(modules=parts, similarity_fn_name="dot")
 
     def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
-        losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
-        util = require("sentence_transformers.util", "neural", self.name)
-        kind = {MARGIN_MSE: losses.MarginMSELoss, KL: losses.DistillKLDivLoss}
-        compare = scaled(util.pairwise_dot_score, self.loss_scale)
+        kind = {MARGIN_MSE: _losses.MarginMSELoss, KL: _losses.DistillKLDivLoss}
+        compare = scaled(_util.pairwise_dot_score, self.loss_scale)
         return kind[self.teacher_loss](model, similarity_fct=compare)
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the batch (DPR, equation 2)."""
-        losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
-        util = require("sentence_transformers.util", "neural", self.name)
-        return losses.MultipleNegativesRankingLoss(
+        return _losses.MultipleNegativesRankingLoss(
             model,
             scale=self.loss_scale,
-            similarity_fct=util.dot_score,
-            gather_across_devices=util.distributed.is_dist_initialized(),
+            similarity_fct=_util.dot_score,
+            gather_across_devices=_util.distributed.is_dist_initialized(),
         )
 
 

@@ -35,11 +35,14 @@ from msshift_bench.baselines.systems.searcher import (
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
-from msshift_bench.errors import require
+from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import Progress, batches, silent
 from msshift_bench.search import Best, Ranking
 
 __all__ = ["ColBert", "ColBertSearch", "max_sim", "rerank", "search_tokens"]
+
+_losses: Any = Library("sentence_transformers.multi_vector_encoder.losses")
+_scoring: Any = Library("sentence_transformers.multi_vector_encoder.scoring")
 
 _MARKERS = {"query": "[unused0]", "document": "[unused1]"}
 """The tokens that tell queries and passages apart; BERT's vocabulary holds them."""
@@ -141,10 +144,6 @@ class ColBert(Neural):
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with a projection of its token states (ColBERT, section 3.2)."""
-        library = require("sentence_transformers", "neural", self.name)
-        modules = require("sentence_transformers.base.modules", "neural", self.name)
-        own = require("sentence_transformers.multi_vector_encoder.modules", "neural", self.name)
-        identity = require("torch", "neural", self.name).nn.Identity()
         filled = {"query_expansion": {"strategy": "fixed", "length": self.query_length}}
         backbone = load_backbone(
             self,
@@ -159,43 +158,41 @@ class ColBert(Neural):
         if len(backbone.tokenizer) > backbone.model.get_input_embeddings().num_embeddings:
             backbone.model.resize_token_embeddings(len(backbone.tokenizer), mean_resizing=False)
         vocabulary = backbone.tokenizer.get_vocab()
-        return library.MultiVectorEncoder(
+        return sentence_transformers.MultiVectorEncoder(
             modules=[
                 backbone,
-                modules.Dense(
+                sentence_transformers.base.modules.Dense(
                     backbone.get_embedding_dimension(),
                     self.dimensions,
                     bias=False,
-                    activation_function=identity,
+                    activation_function=torch.nn.Identity(),
                     module_input_name="token_embeddings",
                 ),
-                own.MultiVectorMask([mark for mark in string.punctuation if mark in vocabulary]),
-                modules.Normalize("token_embeddings"),
+                sentence_transformers.multi_vector_encoder.modules.MultiVectorMask(
+                    [mark for mark in string.punctuation if mark in vocabulary]
+                ),
+                sentence_transformers.base.modules.Normalize("token_embeddings"),
             ],
             prompts=_MARKERS,
         )
 
     def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
-        losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
-        scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
         if self.teacher_loss == MARGIN_MSE:
-            compare = scaled(scoring.colbert_scores_pairwise, self.loss_scale)
-            return losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
-        compare = scaled(scoring.colbert_kd_scores, self.loss_scale)
-        return losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
+            compare = scaled(_scoring.colbert_scores_pairwise, self.loss_scale)
+            return _losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
+        compare = scaled(_scoring.colbert_kd_scores, self.loss_scale)
+        return _losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the query's own passages, or those of the batch."""
-        losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
-        scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
-        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
         own = not self.in_batch_negatives
-        return losses.MultiVectorMultipleNegativesRankingLoss(
+        return _losses.MultiVectorMultipleNegativesRankingLoss(
             model,
             scale=self.loss_scale,
-            similarity_fct=own_passages if own else scoring.colbert_scores,
-            gather_across_devices=distributed.is_dist_initialized() and not own,
+            similarity_fct=own_passages if own else _scoring.colbert_scores,
+            gather_across_devices=sentence_transformers.util.distributed.is_dist_initialized()
+            and not own,
         )
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
@@ -281,7 +278,6 @@ def max_sim(
         tokens: the vectors of all passages' tokens, of shape (tokens, dimensions).
         lengths: the tokens of each passage, at least 1.
     """
-    torch = require("torch", "neural", "ColBERT")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     products, columns = _TILE[device]
     width, dimensions = queries.shape[1:]
@@ -319,9 +315,7 @@ def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask:
     Returns:
         A tensor of shape (queries, all passages), as sentence-transformers' in-batch loss takes it.
     """
-    torch = require("torch", "neural", "ColBERT")
-    scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", "ColBERT")
-    own = scoring.colbert_kd_scores(
+    own = _scoring.colbert_kd_scores(
         queries, passages, queries_mask=queries_mask, documents_mask=documents_mask
     )
     scores = own.new_full((len(own), *own.shape), -torch.inf)
@@ -335,7 +329,6 @@ def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDAr
 
     Rows of zeros fill up shorter queries: they add nothing to MaxSim.
     """
-    torch = require("torch", "neural", "ColBERT")
     encoded = model.encode_query(list(texts), batch_size=batch_size, show_progress_bar=False)
     padded = torch.nn.utils.rnn.pad_sequence(
         [tokens.float().cpu() for tokens in encoded], batch_first=True
@@ -346,7 +339,6 @@ def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDAr
 
 def passage_vectors(model: Any, texts: Sequence[str], batch_size: int) -> Arrays:
     """Return ``vectors``, 16-bit floats of shape (all tokens, dimensions), and ``lengths``."""
-    torch = require("torch", "neural", "ColBERT")
     encoded = model.encode_document(list(texts), batch_size=batch_size, show_progress_bar=False)
     return {
         "vectors": torch.cat([tokens.half().cpu() for tokens in encoded]).numpy(),

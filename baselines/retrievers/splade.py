@@ -29,7 +29,8 @@ from msshift_bench.baselines.systems.searcher import Candidates, Scorer
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
-from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import Progress, batches, in_parallel, silent, slices
 from msshift_bench.search import (
     BATCH,
@@ -40,6 +41,10 @@ from msshift_bench.search import (
 )
 
 __all__ = ["SparseSearch", "Splade", "search_inverted_index"]
+
+_sparse: Any = Library("sentence_transformers.sparse_encoder")
+_distributed: Any = Library("sentence_transformers.util.distributed")
+_scipy: Any = Library("scipy.sparse")
 
 _logger = logging.getLogger(__name__)
 
@@ -152,8 +157,6 @@ class Splade(Neural):
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with its masked language model's head and max pooling."""
-        library = require("sentence_transformers", "neural", self.name)
-        modules = require("sentence_transformers.sparse_encoder.modules", "neural", self.name)
         backbone = load_backbone(
             self,
             encoder,
@@ -161,8 +164,8 @@ class Splade(Neural):
             query_length=self.query_length,
             document_length=self.passage_length,
         )
-        pooling = modules.SpladePooling("max")
-        return pool_before_log(library.SparseEncoder(modules=[backbone, pooling]))
+        pooling = _sparse.modules.SpladePooling("max")
+        return pool_before_log(sentence_transformers.SparseEncoder(modules=[backbone, pooling]))
 
     @classmethod
     def load_model(cls, where: str | Path, **options: Any) -> Any:
@@ -171,11 +174,8 @@ class Splade(Neural):
 
     def training_loss(self, model: Any) -> Any:
         """Return the loss of judgements, teacher or both, with the regularisers."""
-        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
-        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
-        module: Any = require("torch", "neural", self.name).nn.Module
 
-        class Flops(module):  # type: ignore[misc]
+        class Flops(torch.nn.Module):  # type: ignore[misc]
             """FLOPS of the whole batch, over all its parts (SPLADE v2, equation 4).
 
             The mean over a part of a batch varies more than the mean over the whole, and its square
@@ -184,11 +184,11 @@ class Splade(Neural):
 
             def compute_loss_from_embeddings(self, vectors: Any) -> Any:
                 mean = vectors.mean(dim=0)
-                if distributed.is_dist_initialized():
-                    mean = distributed.all_gather_with_grad(mean[None]).mean(dim=0)
+                if _distributed.is_dist_initialized():
+                    mean = _distributed.all_gather_with_grad(mean[None]).mean(dim=0)
                 return mean.square().sum()
 
-        return losses.SpladeLoss(
+        return _sparse.losses.SpladeLoss(
             model,
             super().training_loss(model),
             document_regularizer=Flops(),
@@ -199,23 +199,17 @@ class Splade(Neural):
 
     def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
-        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
-        util = require("sentence_transformers.util", "neural", self.name)
-        compare = scaled(util.pairwise_dot_score, self.loss_scale)
+        compare = scaled(sentence_transformers.util.pairwise_dot_score, self.loss_scale)
         if self.teacher_loss == MARGIN_MSE:
-            return losses.SparseMarginMSELoss(model, compare)
+            return _sparse.losses.SparseMarginMSELoss(model, compare)
         # The library's default temperature of sparse models is not that of others.
-        return losses.SparseDistillKLDivLoss(model, compare, temperature=1.0)
+        return _sparse.losses.SparseDistillKLDivLoss(model, compare, temperature=1.0)
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the batch, or over its relevant passages."""
-        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
-        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
-        module: Any = require("torch", "neural", self.name).nn.Module
-
         scale = self.loss_scale
 
-        class OtherPositives(module):  # type: ignore[misc]
+        class OtherPositives(torch.nn.Module):  # type: ignore[misc]
             """Cross-entropy over the positives of a part of a batch and the query's negatives."""
 
             def compute_loss_from_embeddings(self, vectors: Any, labels: Any) -> Any:
@@ -224,16 +218,15 @@ class Splade(Neural):
 
         if self.in_batch_negatives == "positives":
             return OtherPositives()
-        return losses.SparseMultipleNegativesRankingLoss(
+        return _sparse.losses.SparseMultipleNegativesRankingLoss(
             model,
             scale=scale,
-            gather_across_devices=distributed.is_dist_initialized(),
+            gather_across_devices=_distributed.is_dist_initialized(),
         )
 
     def callbacks(self, loss: Any) -> list[Any]:
         """Return the callback that lets the regularisers' weights rise."""
-        library = require("sentence_transformers.sparse_encoder.callbacks", "neural", self.name)
-        base: Any = library.splade_callbacks.SpladeRegularizerWeightSchedulerCallback
+        base: Any = _sparse.callbacks.splade_callbacks.SpladeRegularizerWeightSchedulerCallback
         steps = self.flops_steps
 
         class Scheduler(base):  # type: ignore[misc]
@@ -256,7 +249,6 @@ def other_positives_loss(vectors: Sequence[Any], scale: float) -> Any:
             and one for each negative.
         scale: the factor of dot products.
     """
-    torch = require("torch", "neural", "SPLADE")
     queries, positives, *negatives = vectors
     own = [(queries * negative).sum(dim=1, keepdim=True) for negative in negatives]
     scores = torch.cat([queries @ positives.T, *own], dim=1) * scale
@@ -277,8 +269,6 @@ def pool_before_log(model: Any) -> Any:
     Returns:
         The same model.
     """
-    torch = require("torch", "neural", "SPLADE")
-    modules = require("sentence_transformers.sparse_encoder.modules", "neural", "SPLADE")
 
     def forward(features: dict[str, Any]) -> dict[str, Any]:
         logits, padding = features["token_embeddings"], features["attention_mask"] == 0
@@ -294,7 +284,7 @@ def pool_before_log(model: Any) -> Any:
         return features
 
     for module in model:
-        if isinstance(module, modules.SpladePooling) and (
+        if isinstance(module, _sparse.modules.SpladePooling) and (
             (module.pooling_strategy, module.activation_function) == ("max", "relu")
         ):
             module.forward = forward
@@ -309,10 +299,9 @@ def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
         texts: the texts to encode.
         batch_size: texts encoded together.
     """
-    sparse = require("scipy.sparse", "neural", "SPLADE")
-    return sparse.vstack(
+    return _scipy.vstack(
         [
-            sparse.csr_array(
+            _scipy.csr_array(
                 method(
                     part,
                     batch_size=batch_size,

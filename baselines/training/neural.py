@@ -47,7 +47,8 @@ from msshift_bench.baselines.training.trainer import (
 )
 from msshift_bench.baselines.training.training_data import TrainingData, check_batches
 from msshift_bench.encoders import SAFETENSORS
-from msshift_bench.errors import DataError, NotFoundError, UsageError, require
+from msshift_bench.errors import DataError, NotFoundError, UsageError
+from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Ranking
@@ -115,7 +116,6 @@ class Neural(Recipe, System):
 
     def hardware(self) -> Mapping[str, object]:
         """Return the device, the threads that torch uses, and the processes that train."""
-        torch = require("torch", "neural", self.name)
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
         return {
             "device": device,
@@ -369,8 +369,7 @@ class Neural(Recipe, System):
         Raises:
             UsageError: if a part of a batch cannot be split evenly over the processes.
         """
-        library = require("sentence_transformers", "neural", self.name)
-        base: Any = getattr(library, f"{self.model_type}Trainer")
+        base: Any = getattr(sentence_transformers, f"{self.model_type}Trainer")
 
         class Trainer(base):  # type: ignore[misc]
             def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
@@ -390,7 +389,7 @@ class Neural(Recipe, System):
             progress,
             trainer=Trainer,
             arguments=partial(
-                getattr(library, f"{self.model_type}TrainingArguments"),
+                getattr(sentence_transformers, f"{self.model_type}TrainingArguments"),
                 **self.training_arguments(model, triples.columns),
             ),
             name=name,
@@ -467,10 +466,9 @@ class Neural(Recipe, System):
             NotFoundError: if there is no such model, or it cannot be loaded.
             DataError: if its weights are pickles.
         """
-        model_class = getattr(require("sentence_transformers", "neural", cls.name), cls.model_type)
         local = Path(where).is_dir()
         with loading("model", where):
-            return model_class(
+            return getattr(sentence_transformers, cls.model_type)(
                 str(where), local_files_only=local, model_kwargs=SAFETENSORS, **options
             )
 
@@ -517,18 +515,18 @@ def weighted_sum(first: Any, second: Any, weight: float) -> Any:
         second: another one of the same model.
         weight: its weight.
     """
-    module: Any = require("torch", "neural", "a neural system").nn.Module
-    merged = require("sentence_transformers.base.losses.merged_forward", "neural", "a loss")
     takes_vectors = all(hasattr(loss, "compute_loss_from_embeddings") for loss in (first, second))
 
-    class Sum(module):  # type: ignore[misc]
+    class Sum(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.model, self.first, self.second = first.model, first, second
 
         def forward(self, columns: Any, labels: Any, **options: Any) -> Any:
             if takes_vectors:
-                vectors = merged.embed_columns(self.first.model, columns)
+                vectors = sentence_transformers.base.losses.merged_forward.embed_columns(
+                    self.first.model, columns
+                )
                 return self.compute_loss_from_embeddings(vectors, labels)
             judged = self.second(columns, labels, **options)
             return self.first(columns, labels, **options) + weight * judged

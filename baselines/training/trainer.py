@@ -20,7 +20,8 @@ from typing import Any, Protocol
 from msshift_bench.baselines.systems.recipe import TrainingSettings
 from msshift_bench.baselines.training.early_stopping import METRIC, Validation
 from msshift_bench.baselines.training.processes import is_one_of_several
-from msshift_bench.errors import MissingError, UsageError, require
+from msshift_bench.errors import MissingError, UsageError
+from msshift_bench.libraries import torch, transformers
 from msshift_bench.plumbing import Progress, is_first
 
 __all__ = [
@@ -33,8 +34,6 @@ __all__ = [
 ]
 
 _logger = logging.getLogger(__name__)
-
-_WHAT = "a neural system"
 
 _STATE = "trainer_state.json"
 """The last file that the trainer writes into a checkpoint."""
@@ -126,17 +125,16 @@ def check_precision(precision: str) -> None:
     Raises:
         MissingError: if it needs a GPU that is not there.
     """
-    cuda = require("torch", "neural", "a neural system").cuda
-    if not cuda.is_available():
+    if not torch.cuda.is_available():
         if precision != "fp16":
             return
         raise MissingError(
             f"the recipe trains in {precision}, which needs a GPU, and torch finds none here; "
             "run it where there is one, or take --set precision=bf16 or fp32"
         )
-    if precision == "bf16" and not cuda.is_bf16_supported(including_emulation=False):
+    if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         raise MissingError(
-            f"the recipe trains in bf16, which {cuda.get_device_name()} does not know; take "
+            f"the recipe trains in bf16, which {torch.cuda.get_device_name()} does not know; take "
             "--set precision=fp16 or fp32"
         )
 
@@ -181,17 +179,13 @@ def fit(
     Raises:
         UsageError: if a part of a batch cannot be split evenly over the processes.
     """
-    torch = require("torch", "neural", _WHAT)
-    transformers = require("transformers", "neural", _WHAT)
     part = recipe.batch_size // recipe.accumulate
     # A checkpoint does not hold the losses since the last log entry, so both come at one step.
     saved_every = validation.settings.every if validation else recipe.checkpoint_every
     every = math.gcd(saved_every, _LOG_EVERY)
     parts = _Parts(len(examples), part)
 
-    base_callback: Any = transformers.TrainerCallback
-
-    class Callback(base_callback):  # type: ignore[misc]
+    class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
             progress("train", state.global_step, state.max_steps)
             if state.global_step == until:

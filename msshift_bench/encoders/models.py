@@ -33,6 +33,7 @@ from msshift_bench.errors import (
     UsageError,
     require,
 )
+from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
 from msshift_bench.plumbing import quieten
 
 __all__ = [
@@ -46,6 +47,8 @@ __all__ = [
     "find_encoder",
     "load_encoder",
 ]
+
+_safetensors: Any = Library("safetensors")
 
 TERMS = "terms"
 """The encoder that needs no model; see `msshift_bench.encoders.term_vectors`."""
@@ -219,19 +222,17 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
             tokens than `spec` says, or does not give one dense vector per text.
         DataError: if the files do not hold all weights.
     """
-    torch = require("torch", "neural", _WHAT)
-    library = require("sentence_transformers", "neural", _WHAT)
-    with quieten(require("transformers", "neural", _WHAT)), _in_one_sentence(spec.name):
+    with quieten(transformers), _in_one_sentence(spec.name):
         options: dict[str, Any] = {"device": "cpu", "local_files_only": True}
         if spec.pooling == OWN:
             _check_kind(spec, source)
             with only_safetensors(str(source.folder), _WHAT):
-                model = library.SentenceTransformer(
+                model = sentence_transformers.SentenceTransformer(
                     str(source.folder), model_kwargs=SAFETENSORS, **options
                 )
         else:
             parts = _parts(spec, source)
-            model = library.SentenceTransformer(modules=parts, **options)
+            model = sentence_transformers.SentenceTransformer(modules=parts, **options)
             model.max_seq_length = spec.max_length
     normalised = spec.pooling == OWN and model.similarity_fn_name == "cosine"
     prompt = model.prompts.get("query") or None
@@ -263,10 +264,6 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
 
 def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
     """Return an encoder of transformers and its pooling, as modules of sentence-transformers."""
-    torch = require("torch", "neural", _WHAT)
-    transformers = require("transformers", "neural", _WHAT)
-    modules = require("sentence_transformers.base.modules", "neural", _WHAT)
-    dense = require("sentence_transformers.sentence_transformer.modules", "neural", _WHAT)
     # Without its weights: sentence-transformers would fill in those that are missing in silence.
     bare, loading = transformers.AutoModel.from_pretrained(
         source.folder, device_map="meta", output_loading_info=True, **SAFETENSORS
@@ -277,7 +274,7 @@ def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise DataError(f"{spec.name} lacks weights of its own model, {missing[0]} for one")
-    transformer = modules.Transformer(
+    transformer = sentence_transformers.base.modules.Transformer(
         str(source.folder), model_kwargs={"dtype": torch.float32, **SAFETENSORS}
     )
     tokenizer, config = transformer.tokenizer, bare.config
@@ -289,7 +286,12 @@ def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
             f"{spec.name} reads at most {most} tokens, not {spec.max_length}: give a smaller "
             f"max_length"
         )
-    return [transformer, dense.Pooling(transformer.get_embedding_dimension(), spec.pooling)]
+    return [
+        transformer,
+        sentence_transformers.sentence_transformer.modules.Pooling(
+            transformer.get_embedding_dimension(), spec.pooling
+        ),
+    ]
 
 
 def _check_kind(spec: EncoderSpec, source: EncoderSource) -> None:
@@ -313,9 +315,8 @@ def _in_one_sentence(name: str) -> Iterator[None]:
     Raises:
         UsageError: if the model cannot be loaded.
     """
-    broken = require("safetensors", "neural", _WHAT).SafetensorError
     try:
         yield
-    except (OSError, ValueError, TypeError, RuntimeError, broken) as error:
+    except (OSError, ValueError, TypeError, RuntimeError, _safetensors.SafetensorError) as error:
         first = str(error).strip().partition("\n")[0]
         raise UsageError(f"{name} cannot be loaded: {first}") from error
