@@ -37,8 +37,7 @@ from msshift_bench.baselines.training.backbones import (
     require_libraries,
     weights_digest,
 )
-from msshift_bench.baselines.training.processes import process_count
-from msshift_bench.baselines.training.trainer import check_precision, fit
+from msshift_bench.baselines.training.trainer import check_precision, fit, process_count
 from msshift_bench.data import Collection, open_collection, sha256_of
 from msshift_bench.errors import UsageError
 from msshift_bench.libraries import transformers

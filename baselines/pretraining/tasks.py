@@ -19,6 +19,7 @@ from msshift_bench.baselines.pretraining.recipe import (
     PretrainingRecipe,
     SpanContrast,
 )
+from msshift_bench.baselines.training.trainer import TrainingItems
 from msshift_bench.encoders import SAFETENSORS, only_safetensors
 from msshift_bench.errors import DataError
 from msshift_bench.libraries import torch, transformers
@@ -76,7 +77,7 @@ class PassagePieces:
         return self._pieces[int(self._ends[row - 1]) if row else 0 : end]
 
 
-class MaskedPassages:
+class MaskedPassages(TrainingItems):
     """The items of a pre-training, in its order: every passage once per round.
 
     Args:

@@ -442,6 +442,15 @@ class Recipe(TrainingSettings):
         """The parts of a training that differ in where their negatives come from."""
         return 1 + self.negatives_refreshes if self.negatives == MINED else 1
 
+    def part(self, number: int, steps: int) -> tuple[int, int]:
+        """Return how many steps are done before a part of a training, and after it.
+
+        Args:
+            number: the part, from 0 on; all have as many steps, but for one more or less.
+            steps: those of the whole training.
+        """
+        return steps * number // self.parts, steps * (number + 1) // self.parts
+
     def changed(self, **values: Any) -> Self:
         """Return the recipe with other values; another encoder has no need of ``[random]``."""
         if values.get("encoder", self.encoder) != self.encoder:

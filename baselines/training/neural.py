@@ -35,17 +35,22 @@ from msshift_bench.baselines.training.early_stopping import (
     make_validation_set,
     mean_reciprocal_rank,
 )
-from msshift_bench.baselines.training.mining import TriplesInParts, training_material
-from msshift_bench.baselines.training.processes import is_one_of_several, process_count, wait_for
 from msshift_bench.baselines.training.teachers import find_teacher
 from msshift_bench.baselines.training.trainer import (
     Checkpoint,
-    TripleItems,
     check_precision,
     fit,
+    is_one_of_several,
     last_checkpoint,
+    process_count,
+    wait_for,
 )
-from msshift_bench.baselines.training.training_data import TrainingData, check_batches
+from msshift_bench.baselines.training.training_data import (
+    TrainingData,
+    TriplesInParts,
+    check_batches,
+    training_material,
+)
 from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.libraries import sentence_transformers, torch
@@ -212,23 +217,18 @@ class Neural(Recipe, System):
         work = run.work
         if not wait_for(work / _TOGETHER, run.is_complete):
             return
-        validation = self.validation
-        if (work / _WITHOUT_VALIDATION).exists():
-            validation = None
-        # Only the first process measures.
-        validated = Validation(validation, lambda _: math.nan) if validation else None
-        done = last_checkpoint(work / _CHECKPOINTS)
+        validation = None
+        if self.validation and not (work / _WITHOUT_VALIDATION).exists():
+            # Only the first process measures.
+            validation = Validation(self.validation, lambda _: math.nan)
+        checkpoints = work / _CHECKPOINTS
+        done = last_checkpoint(checkpoints)
         if done is not None and done.ended_early:
             return
         triples = TrainingData.load(work / _TOGETHER)
         with reporting(None), quiet_libraries():
-            self.fit(
-                self._new_model(work),
-                triples,
-                work / _CHECKPOINTS,
-                name=self.name,
-                validation=validated,
-            )
+            model = self._new_model(work)
+            self.fit(model, triples, checkpoints, name=self.name, validation=validation)
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""
@@ -249,7 +249,7 @@ class Neural(Recipe, System):
             initial = weights_digest(model)
             done = last_checkpoint(run.work / _CHECKPOINTS)
             if is_one_of_several() and not (done and done.ended_early):
-                parts.first.save(run.work / _TOGETHER)
+                parts.parts[0].save(run.work / _TOGETHER)
             model, last = self._fit_parts(run, model, parts, validation)
             shutil.rmtree(run.work / _TOGETHER, ignore_errors=True)
         if validation:
@@ -274,31 +274,23 @@ class Neural(Recipe, System):
         self, run: Run, model: Any, parts: TriplesInParts, validation: Validation | None
     ) -> tuple[Any, Checkpoint]:
         """Train part by part; return the model and its last checkpoint."""
-        checkpoints, ends = run.work / _CHECKPOINTS, parts.ends()
-        for number, end in enumerate(ends):
-            done = last_checkpoint(checkpoints)
+        checkpoints, begin = run.work / _CHECKPOINTS, 0
+        for number in range(self.parts):
+            done, end = last_checkpoint(checkpoints), self.part(number, parts.steps)[1]
+            if done is not None and done.ended_early and done.step <= begin:
+                break
             if number:
                 assert done is not None
                 parts.find_next(self._loaded, done.folder)
-            if done is not None and done.step <= end and done.ended_early:
-                break
-            is_last = end == ends[-1]
-            if not is_last and done is not None and done.step >= end:
-                continue
-            if number:
-                # A part begins with the checkpoint at the end of the one before, as after a kill.
-                model = self._new_model(run.work)
-            self.fit(
-                model,
-                parts.known(),
-                checkpoints,
-                name=run.name,
-                until=None if is_last else end,
-                validation=validation,
+            is_made = done is not None and (
+                done.ended_early or (done.step >= end and end < parts.steps)
             )
-            done = last_checkpoint(checkpoints)
-            if done is not None and done.ended_early:
-                break
+            if not is_made:
+                if number:
+                    # It begins with the checkpoint at the end of the one before, as after a kill.
+                    model = self._new_model(run.work)
+                self.fit(model, parts, checkpoints, name=run.name, validation=validation)
+            begin = end
         last = last_checkpoint(checkpoints)
         assert last is not None
         return model, last
@@ -342,11 +334,10 @@ class Neural(Recipe, System):
     def fit(
         self,
         model: Any,
-        triples: TripleItems,
+        triples: TrainingData | TriplesInParts,
         folder: Path,
         *,
         name: str,
-        until: int | None = None,
         validation: Validation | None = None,
     ) -> int:
         """Train a model in place, continuing from a checkpoint if there is one.
@@ -356,7 +347,6 @@ class Neural(Recipe, System):
             triples: the triples, in the order of training.
             folder: the folder of checkpoints.
             name: what the log calls the model.
-            until: the step to stop after, with a checkpoint; by default the last one.
             validation: how it is validated; `None` for no early stopping.
 
         Returns:
@@ -388,7 +378,6 @@ class Neural(Recipe, System):
                 **self.training_arguments(model, triples.columns),
             ),
             name=name,
-            until=until,
             validation=validation,
             loss=loss,
         )

@@ -98,7 +98,7 @@ def test_losses_are_logged_and_kept(
 @pytest.mark.neural
 @pytest.mark.slow
 def test_the_best_weights_are_kept_and_training_ends_in_time(
-    triples: TrainingData, tmp_path: Path
+    triples: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = small_recipe(tmp_path / "bert", initial=0.2, warmup_steps=0)
     settings = EarlyStopping(every=1, queries=2, depth=3, patience=1)
@@ -110,11 +110,11 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(
         return worths[len(digests)]
 
     def trained(until: int | None = None) -> Checkpoint:
+        monkeypatch.setattr(TrainingData, "until", until)
         with quiet_libraries():
             recipe.changed(steps=4).fit(
                 *(recipe.new_model(tmp_path / "bert"), triples, tmp_path / "checkpoints"),
                 name="a model",
-                until=until,
                 validation=Validation(settings, measure),
             )
         last = last_checkpoint(tmp_path / "checkpoints")
