@@ -1,6 +1,8 @@
-"""What re-rankers share: a score per pair of a query and a passage, and BM25's first passages.
+"""Re-rankers, which score pairs of a query and a passage, BM25's first; monoBERT is the plain one.
 
-Their training tells the relevant passage of a triple from the others; their search reorders BM25's
+monoBERT (Nogueira et al., 2019; MS-Shift, section 4) is an encoder that reads query and passage
+together and gives one score. Other re-rankers have other models and the rest from here: their
+training tells the relevant passage of a triple from the others; their search reorders BM25's
 first passages. A model is a sentence-transformers ``CrossEncoder``, whatever its modules are.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +20,7 @@ from msshift_bench.baselines.retrievers.block_search import best_of
 from msshift_bench.baselines.systems.recipe import MARGIN_MSE
 from msshift_bench.baselines.systems.searcher import Candidates, Scorer, describe_candidates
 from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training.backbones import load_backbone
 from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.engine import KeptArray
 from msshift_bench.errors import UsageError
@@ -24,7 +28,7 @@ from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.plumbing import counted
 from msshift_bench.search import Ranking
 
-__all__ = ["RerankSearch", "Reranker", "distance_to_teacher", "pair_scores"]
+__all__ = ["MonoBert", "RerankSearch", "Reranker", "distance_to_teacher", "pair_scores"]
 
 _PAIRS = 32_768
 """Pairs of a query and a passage to score before scores are saved, as whole queries."""
@@ -157,6 +161,23 @@ class Reranker(Neural):
         """Return nothing: the texts go through the encoder together."""
         del model, columns
         return {}
+
+
+class MonoBert(Reranker):
+    """monoBERT: a cross-encoder that reranks BM25."""
+
+    name = "monobert"
+
+    def new_model(self, encoder: str | Path) -> Any:
+        """Return an encoder with a head of one score."""
+        backbone = load_backbone(
+            self,
+            encoder,
+            transformer_task="sequence-classification",
+            config_kwargs={"num_labels": 1},
+            processor_kwargs={"model_max_length": self.query_length + self.passage_length},
+        )
+        return sentence_transformers.CrossEncoder(modules=[backbone])
 
 
 def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:

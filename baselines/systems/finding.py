@@ -49,7 +49,7 @@ _NEURAL = (
     "retrievers.biencoder:BiEncoder",
     "retrievers.splade:Splade",
     "retrievers.colbert:ColBert",
-    "rerankers.monobert:MonoBert",
+    "rerankers.reranker:MonoBert",
     "rerankers.monot5:MonoT5",
     "rerankers.knrm:Knrm",
     "rerankers.duet:Duet",

@@ -271,8 +271,7 @@ def experiment(
 
     Example: `msshift leakage experiment --collection mini:300 --sizes 20 --leaked 8 --seeds 1`
     """
-    from msshift_bench.baselines.leakage.experiment import run_leakage_experiment
-    from msshift_bench.baselines.leakage.material import Experiment
+    from msshift_bench.baselines.leakage import Experiment, run_leakage_experiment
     from msshift_bench.plumbing import progress_bars, shown_log
 
     printing.check()

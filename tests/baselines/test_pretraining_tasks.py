@@ -11,15 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msshift_bench.baselines.pretraining.recipe import (
+from msshift_bench.baselines.pretraining_tasks import (
     LateHead,
+    MaskedPassages,
     MaskedWords,
+    PassagePieces,
     PretrainingRecipe,
     SpanContrast,
-)
-from msshift_bench.baselines.pretraining.tasks import (
-    MaskedPassages,
-    PassagePieces,
     late_interaction,
     load_learner,
     span_loss,

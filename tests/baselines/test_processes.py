@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import Run, System, open_system
-from msshift_bench.baselines.pretraining.encoder import pretrain_encoder
+from msshift_bench.baselines.pretraining import pretrain_encoder
 from msshift_bench.baselines.training import trainer
 from msshift_bench.baselines.training.trainer import last_checkpoint, wait_for
 from msshift_bench.data import open_collection

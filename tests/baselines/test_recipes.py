@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.rerankers.monobert import MonoBert
+from msshift_bench.baselines.rerankers.reranker import MonoBert
 from msshift_bench.baselines.retrievers.biencoder import BiEncoder
 from msshift_bench.baselines.retrievers.colbert import ColBert, ColBertSearch
 from msshift_bench.baselines.retrievers.splade import Splade

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.rerankers.monobert import MonoBert
+from msshift_bench.baselines.rerankers.reranker import MonoBert
 from msshift_bench.baselines.systems.recipe import EarlyStopping, RandomEncoder
 from msshift_bench.baselines.training import neural
 from msshift_bench.baselines.training.backbones import (

@@ -51,7 +51,7 @@ def pickled(model: Path, folder: Path) -> Path:
 def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     """Return what loads a model -> the model that it takes, and the function."""
     from msshift_bench.baselines import open_system
-    from msshift_bench.baselines.pretraining.tasks import load_learner
+    from msshift_bench.baselines.pretraining_tasks import load_learner
     from msshift_bench.baselines.systems.finding import neural_systems
     from msshift_bench.baselines.training.backbones import load_backbone
     from msshift_bench.encoders import OWN, EncoderSpec, embed_queries

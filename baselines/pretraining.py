@@ -12,10 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from msshift_bench.baselines.pretraining.recipe import PretrainingRecipe
-from msshift_bench.baselines.pretraining.tasks import (
+from msshift_bench.baselines.pretraining_tasks import (
     MaskedPassages,
     PassagePieces,
+    PretrainingRecipe,
     load_learner,
     save_encoder,
 )
