@@ -6,7 +6,7 @@ step. The model is an encoder whose output is the sum of its tasks' losses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -401,52 +401,45 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
                 enable_nested_tensor=False,
             )
 
-        def forward(
-            self,
-            masked_ids: Any = None,
-            masked_attention: Any = None,
-            masked_types: Any = None,
-            same: Any = None,
-            places: Any = None,
-            targets: Any = None,
-            short_ids: Any = None,
-            short_attention: Any = None,
-            long_ids: Any = None,
-            long_attention: Any = None,
-        ) -> dict[str, Any]:
+        def forward(self, **batch: Any) -> dict[str, Any]:
+            """Return the loss of what `MaskedPassages.collate` returned."""
             loss = 0.0
             if recipe.masked_words is not None:
                 output = self.bert(
-                    masked_ids,
-                    masked_attention,
-                    masked_types,
+                    batch["masked_ids"],
+                    batch["masked_attention"],
+                    batch.get("masked_types"),
                     output_hidden_states=recipe.late_head is not None,
                 )
-                loss += self.naming_loss(output, masked_attention, places, targets)
-                if same is not None:
+                loss += self.naming_loss(output, batch)
+                if "same" in batch:
                     told = self.pair(output.last_hidden_state[:, 0])[:, 0]
                     loss += recipe.masked_words.pairs * (
-                        functional.binary_cross_entropy_with_logits(told, same)
+                        functional.binary_cross_entropy_with_logits(told, batch["same"])
                     )
             if recipe.spans is not None:
-                short = self.bert(short_ids, short_attention).last_hidden_state
-                long = self.bert(long_ids, long_attention).last_hidden_state
-                loss += span_loss(short, short_attention, long, long_attention, recipe.spans)
+                short, long = (
+                    self.bert(batch[f"{kind}_ids"], batch[f"{kind}_attention"]).last_hidden_state
+                    for kind in ("short", "long")
+                )
+                loss += span_loss(
+                    short, batch["short_attention"], long, batch["long_attention"], recipe.spans
+                )
             return {"loss": loss}
 
-        def naming_loss(self, output: Any, attention: Any, places: Any, targets: Any) -> Any:
+        def naming_loss(self, output: Any, batch: Mapping[str, Any]) -> Any:
             """Return the cross-entropy of the masked word pieces; no other is given logits."""
-            rows, columns = places.unbind(1)
+            rows, columns = batch["places"].unbind(1)
 
             def name(states: Any) -> Any:
-                return functional.cross_entropy(self.cls(states[rows, columns]), targets)
+                return functional.cross_entropy(self.cls(states[rows, columns]), batch["targets"])
 
             assert recipe.masked_words is not None
             loss = recipe.masked_words.weight * name(output.last_hidden_state)
             if recipe.late_head is not None:
                 middle = output.hidden_states[self.config.num_hidden_layers // 2]
                 states = torch.cat([output.last_hidden_state[:, :1], middle[:, 1:]], dim=1)
-                late = self.late(states, src_key_padding_mask=attention == 0)
+                late = self.late(states, src_key_padding_mask=batch["masked_attention"] == 0)
                 loss = loss + recipe.late_head.weight * name(late)
             return loss
 
