@@ -21,8 +21,7 @@ from msshift_bench.baselines.in_memory import (
     unused_prompts,
 )
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.systems.making import make
-from msshift_bench.baselines.systems.plan import Plan
+from msshift_bench.baselines.systems.plan import Plan, make
 from msshift_bench.baselines.systems.searcher import Searcher
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.baselines.systems.system import Run, System

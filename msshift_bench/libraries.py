@@ -30,6 +30,8 @@ class Library:
         '[1]'
     """
 
+    __slots__ = ("_required",)  # So that nobody sets what only the library itself would see.
+
     def __init__(self, module: str, extra: str = "neural", what: str = "a neural system") -> None:
         self._required = (module, extra, what)
 

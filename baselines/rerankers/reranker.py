@@ -16,9 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.retrievers.block_search import best_of
 from msshift_bench.baselines.systems.recipe import MARGIN_MSE
-from msshift_bench.baselines.systems.searcher import Candidates, Scorer, describe_candidates
+from msshift_bench.baselines.systems.searcher import Candidates, Scorer, best_of
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import load_backbone
 from msshift_bench.baselines.training.neural import Neural
@@ -68,7 +67,7 @@ class RerankSearch(Scorer):
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Rerank BM25's first passages, using saved scores."""
         bm25 = run.bm25()
-        run.facts["candidates"] = describe_candidates(f"bm25:{self.depth}")
+        run.facts["candidates"] = self.described_candidates
         with run.stage("candidates"):
             texts = [row.text for row in run.queries]
             found = bm25.search(texts, depth=self.depth)

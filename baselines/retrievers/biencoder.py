@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat
 
-from msshift_bench.baselines.retrievers.block_search import (
+from msshift_bench.baselines.systems.recipe import KL, MARGIN_MSE, later
+from msshift_bench.baselines.systems.searcher import (
     Arrays,
+    BlockSearch,
+    Candidates,
     EncodedPassages,
     best_of,
-    encode_passages,
     search_blocks,
 )
-from msshift_bench.baselines.systems.recipe import KL, MARGIN_MSE, later
-from msshift_bench.baselines.systems.searcher import Candidates, Scorer
 from msshift_bench.baselines.systems.system import Run
-from msshift_bench.baselines.training.backbones import check_finite, encode_texts, load_backbone
+from msshift_bench.baselines.training.backbones import check_finite, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.libraries import Library, sentence_transformers
@@ -59,7 +58,7 @@ _TOGETHER = 1_024
 """Queries that an index is asked together."""
 
 
-class DenseSearch(Scorer):
+class DenseSearch(BlockSearch):
     """How a bi-encoder searches the passages, beyond the fields of `SearchSettings`.
 
     Attributes:
@@ -106,32 +105,23 @@ class DenseSearch(Scorer):
                 "similarity_fn_name to it"
             )
 
+    def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
+        """Return vectors of queries, or the array ``vectors`` of passages."""
+        method = model.encode_query if query else model.encode_document
+        options = {"normalize_embeddings": True} if model.similarity_fn_name == "cosine" else {}
+        vectors = encode_texts(method, texts, self.batch_size, **options)
+        finite: Any = np.isfinite(vectors).all(axis=1)
+        check_finite(finite, texts)
+        if query:
+            return vectors
+        return {"vectors": _rounded(vectors) if self.storage == _HALF else vectors}
+
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
-        options = {"normalize_embeddings": True} if model.similarity_fn_name == "cosine" else {}
-        encode_query = partial(model.encode_query, **options)
-        encode_document = partial(model.encode_document, **options)
-
-        half = self.storage == _HALF
         if self.index is not None:
             index_of_all = VectorIndex(self, model.get_embedding_dimension())
-
-        def encode_block(texts: list[str]) -> Arrays:
-            vectors = encode_texts(encode_document, texts, self.batch_size)
-            check_finite(np.isfinite(vectors).all(axis=1), texts)
-            return {"vectors": _rounded(vectors) if half else vectors}
-
-        with run.stage("encode"):
-            passages = encode_passages(
-                encode_block,
-                run.passages(""),
-                run.work / ("passages-16" if half else "passages"),
-                run.passage_count,
-            )
-            texts = [row.text for row in run.queries]
-            queries = encode_texts(encode_query, texts, self.batch_size)
-            check_finite(np.isfinite(queries).all(axis=1), texts)
-        run.facts["index"] = {"bytes": passages.bytes}
+        folder = "passages-16" if self.storage == _HALF else "passages"
+        queries, passages = self.encoded(model, run, folder)
         if self.index is None:
             rankings = search_vectors(queries, passages, self.depth)
         else:
@@ -202,6 +192,21 @@ class BiEncoder(Neural):
             similarity_fct=_util.dot_score,
             gather_across_devices=_util.distributed.is_dist_initialized(),
         )
+
+
+def encode_texts(
+    method: Any, texts: Sequence[str], batch_size: int, **options: Any
+) -> npt.NDArray[np.float32]:
+    """Return vectors of texts, 32-bit floats of shape (texts, dimensions).
+
+    Args:
+        method: ``encode_query`` or ``encode_document`` of a model.
+        texts: the texts to encode.
+        batch_size: texts encoded together; they are sorted by length first.
+        **options: options of the method.
+    """
+    vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False, **options)
+    return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 def search_vectors(

@@ -17,20 +17,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.retrievers.block_search import (
-    Arrays,
-    EncodedPassages,
-    encode_passages,
-    search_blocks,
-)
 from msshift_bench.baselines.systems.recipe import MARGIN_MSE, later
 from msshift_bench.baselines.systems.searcher import (
     ALL_PASSAGES,
+    Arrays,
+    BlockSearch,
     Candidates,
     CandidatesName,
-    Scorer,
-    describe_candidates,
-    first_of_bm25,
+    EncodedPassages,
+    search_blocks,
 )
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone
@@ -56,7 +51,7 @@ _TOGETHER = 16_384
 """Queries whose candidates are ranked in one pass over the blocks: 130 MB with 1,000 each."""
 
 
-class ColBertSearch(Scorer):
+class ColBertSearch(BlockSearch):
     """How passages are searched with ColBERT, beyond what `SearchSettings` says.
 
     Attributes:
@@ -70,7 +65,7 @@ class ColBertSearch(Scorer):
     @property
     def reranks(self) -> int:
         """How many of BM25's first passages are the candidates, if they are."""
-        return first_of_bm25(self.candidates)
+        return int(self.candidates.partition(":")[2] or 0)
 
     def score(
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
@@ -84,33 +79,27 @@ class ColBertSearch(Scorer):
             chosen = np.concatenate([tokens[place] for place in places])
             yield max_sim(query[None], chosen, right["lengths"][places])[0]
 
+    def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
+        """Return the vectors of queries' tokens, or the arrays of `passage_vectors`."""
+        if query:
+            vectors = query_vectors(model, texts, self.batch_size)
+            finite: Any = np.isfinite(vectors).all(axis=(1, 2))
+            check_finite(finite, texts)
+            return vectors
+        encoded = passage_vectors(model, texts, self.batch_size)
+        starts = np.cumsum(encoded["lengths"]) - encoded["lengths"]
+        tokens: Any = np.isfinite(encoded["vectors"]).all(axis=1)
+        check_finite(np.logical_and.reduceat(tokens, starts), texts)
+        return encoded
+
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and rank the candidates."""
-
-        def encode_block(texts: list[str]) -> Arrays:
-            encoded = passage_vectors(model, texts, self.batch_size)
-            starts = np.cumsum(encoded["lengths"]) - encoded["lengths"]
-            tokens: Any = np.isfinite(encoded["vectors"]).all(axis=1)
-            check_finite(np.logical_and.reduceat(tokens, starts), texts)
-            return encoded
-
-        with run.stage("encode"):
-            passages = encode_passages(
-                encode_block,
-                run.passages(""),
-                run.work / "passages",
-                run.passage_count,
-            )
-            texts = [row.text for row in run.queries]
-            queries = query_vectors(model, texts, self.batch_size)
-            finite: Any = np.isfinite(queries).all(axis=(1, 2))
-            check_finite(finite, texts)
-        run.facts["index"] = {"bytes": passages.bytes}
-        run.facts["candidates"] = describe_candidates(self.candidates)
+        queries, passages = self.encoded(model, run)
+        run.facts["candidates"] = self.described_candidates
         if depth := self.reranks:
             rows = (
                 np.array(passages.ids.rows(list(ranking)), np.int64)
-                for ranking in run.bm25().search(texts, depth=depth)
+                for ranking in run.bm25().search((row.text for row in run.queries), depth=depth)
             )
             rankings = rerank(queries, passages, rows, self.depth)
         else:

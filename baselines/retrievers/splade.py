@@ -18,14 +18,14 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.retrievers.block_search import (
+from msshift_bench.baselines.systems.recipe import MARGIN_MSE
+from msshift_bench.baselines.systems.searcher import (
     Arrays,
+    BlockSearch,
+    Candidates,
     EncodedPassages,
-    encode_passages,
     search_blocks,
 )
-from msshift_bench.baselines.systems.recipe import MARGIN_MSE
-from msshift_bench.baselines.systems.searcher import Candidates, Scorer
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
@@ -56,7 +56,7 @@ _QUERY_TERMS, _TERMS = 24, 130
 """Terms per query and passage that MS-Shift reports (ECIR 2023, section 5.1)."""
 
 
-class SparseSearch(Scorer):
+class SparseSearch(BlockSearch):
     """How SPLADE searches the passages: exactly, on an inverted index."""
 
     libraries = ("scipy.sparse",)
@@ -82,6 +82,16 @@ class SparseSearch(Scorer):
                 "knows dot; if that will do, set the model's similarity_fn_name to it"
             )
 
+    def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
+        """Return the sparse matrix of queries, or the inverted index of passages."""
+        method = model.encode_query if query else model.encode_document
+        vectors = sparse_vectors(method, texts, self.batch_size)
+        owners = np.repeat(np.arange(len(texts)), np.diff(vectors.indptr))
+        finite = np.ones(len(texts), np.bool_)
+        finite[owners[~np.isfinite(vectors.data)]] = False
+        check_finite(finite, texts)
+        return vectors if query else inverted_index(vectors)
+
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search an inverted index.
 
@@ -89,17 +99,7 @@ class SparseSearch(Scorer):
             DataError: if a vector is not finite, or no passage or no query has a term.
         """
         check_compiler(run.passage_count)
-        with run.stage("encode"):
-            passages = encode_passages(
-                lambda texts: inverted_index(
-                    _finite_vectors(model.encode_document, texts, self.batch_size)
-                ),
-                run.passages(""),
-                run.work / "passages",
-                run.passage_count,
-            )
-            texts = [row.text for row in run.queries]
-            queries = _finite_vectors(model.encode_query, texts, self.batch_size)
+        queries, passages = self.encoded(model, run)
         for what, terms in (("passages", _terms(passages)), ("queries", queries.nnz)):
             if not terms:
                 raise DataError(
@@ -107,9 +107,8 @@ class SparseSearch(Scorer):
                     "regularisers have won; train it again with smaller query_flops and "
                     "passage_flops, or a lower learning_rate"
                 )
-        run.facts["index"] = {
-            "bytes": passages.bytes,
-            "terms_per_query": queries.nnz / len(texts),
+        run.facts["index"] |= {
+            "terms_per_query": queries.nnz / len(run.queries),
             "terms_per_passage": _terms(passages) / len(passages.ids),
         }
         rankings = search_inverted_index(queries, passages, self.depth)
@@ -315,16 +314,6 @@ def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
         ],
         format="csr",
     )
-
-
-def _finite_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
-    """Return what `sparse_vectors` does, once it is known to be finite."""
-    vectors = sparse_vectors(method, texts, batch_size)
-    owners = np.repeat(np.arange(len(texts)), np.diff(vectors.indptr))
-    finite = np.ones(len(texts), np.bool_)
-    finite[owners[~np.isfinite(vectors.data)]] = False
-    check_finite(finite, texts)
-    return vectors
 
 
 def inverted_index(vectors: Any) -> Arrays:

@@ -21,7 +21,7 @@ from typing import Any
 
 from msshift_bench.baselines.systems.system import System
 from msshift_bench.data import ask_only_if_it_answers
-from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, require
+from msshift_bench.errors import NotFoundError, UsageError, require
 
 __all__ = [
     "ENTRY_POINTS",
@@ -33,7 +33,6 @@ __all__ = [
     "neural_systems",
     "not_loaded",
     "our_systems",
-    "system_class",
 ]
 
 _logger = logging.getLogger(__name__)
@@ -103,18 +102,6 @@ def find_systems() -> Mapping[str, type[System]]:
                 *(point.name, point.name, point.value, ENTRY_POINTS, reason),
             )
     return MappingProxyType(systems)
-
-
-def system_class(name: str) -> type[System]:
-    """Return the class of a system.
-
-    Raises:
-        UnknownNameError: if there is none of that name.
-    """
-    systems = find_systems()
-    if name not in systems:
-        raise UnknownNameError("system", name, systems)
-    return systems[name]
 
 
 def load_class(place: str) -> type[System]:

@@ -29,7 +29,6 @@ __all__ = [
     "describe_encoder",
     "check_finite",
     "check_finite_weights",
-    "encode_texts",
     "learn_word_pieces",
     "load_backbone",
     "load_config",
@@ -226,20 +225,6 @@ def weights_digest(model: Any) -> str:
         # numpy knows no bfloat16, but its bytes.
         digest.update(values.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def encode_texts(
-    method: Any, texts: Sequence[str], batch_size: int
-) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Return vectors of texts, 32-bit floats of shape (texts, dimensions).
-
-    Args:
-        method: ``encode_query`` or ``encode_document`` of a model.
-        texts: the texts to encode.
-        batch_size: texts encoded together; they are sorted by length first.
-    """
-    vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False)
-    return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 def check_finite_weights(model: Any, name: str) -> None:

@@ -7,8 +7,14 @@ Hub, a folder, or term vectors, which need no model; `sign_vectors` are the rand
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries
-from msshift_bench.encoders.models import OWN, TERMS, EncoderSpec, choose_encoder
-from msshift_bench.encoders.safe_weights import SAFETENSORS, only_safetensors
+from msshift_bench.encoders.models import (
+    OWN,
+    SAFETENSORS,
+    TERMS,
+    EncoderSpec,
+    choose_encoder,
+    only_safetensors,
+)
 from msshift_bench.encoders.term_vectors import DIMENSIONS, sign_vectors
 
 __all__ = [

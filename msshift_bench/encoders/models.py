@@ -5,6 +5,8 @@ transformer with a pooling behind it. An encoder always gets `ROWS` texts at onc
 number of tokens. Matrix products of one shape add in one order, so a text's vector depends neither
 on the texts beside it nor on the number of threads: `msshift_bench.encoders.embeddings` forms such
 batches.
+
+Weights are read as safetensors, and in no other form: other files can be pickles, which run code.
 """
 
 from __future__ import annotations
@@ -12,18 +14,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import ask_only_if_it_answers, sha256_of
-from msshift_bench.encoders.safe_weights import SAFETENSORS, check_weights, only_safetensors
 from msshift_bench.encoders.term_vectors import PARAMETERS
 from msshift_bench.errors import (
     DataError,
@@ -39,6 +41,7 @@ from msshift_bench.plumbing import quieten
 __all__ = [
     "OWN",
     "ROWS",
+    "SAFETENSORS",
     "TERMS",
     "Encoder",
     "EncoderSource",
@@ -46,9 +49,23 @@ __all__ = [
     "choose_encoder",
     "find_encoder",
     "load_encoder",
+    "only_safetensors",
 ]
 
 _safetensors: Any = Library("safetensors")
+
+SAFETENSORS = {"use_safetensors": True}
+"""The option with which transformers loads safetensors and nothing else."""
+
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+
+_UNCONVERTED = "DISABLE_SAFETENSORS_CONVERSION"
+
+_CONVERSION = (
+    "where you trust its author, convert it once: python -c 'import sys, torch, safetensors.torch "
+    "as s; s.save_file({{k: v.clone() for k, v in torch.load(sys.argv[1], weights_only=True)"
+    '.items()}}, sys.argv[2], {{"format": "pt"}})\' {0} {1}'
+)
 
 TERMS = "terms"
 """The encoder that needs no model; see `msshift_bench.encoders.term_vectors`."""
@@ -306,6 +323,67 @@ def _check_kind(spec: EncoderSpec, source: EncoderSource) -> None:
             f"{spec.name} is a {kind}, which does not give a query one dense vector; take the "
             f"model of a bi-encoder ({_DENSE})"
         )
+
+
+def check_weights(folder: Path) -> None:
+    """Check that each part of a model holds its weights as safetensors; no file is opened.
+
+    Args:
+        folder: the model; its parts may have folders of their own.
+
+    Raises:
+        DataError: if there are weights in another form only.
+    """
+    for path in sorted(folder.rglob("*")):
+        # transformers reads these names only; ``training_args.bin`` and the like are no weights.
+        is_weights = path.suffix in _PICKLED and path.name.startswith(("pytorch_model", "model"))
+        if is_weights and not any(path.parent.glob("*.safetensors")):
+            raise DataError(
+                f"{path} is a pickle, which can run what its author wrote; only safetensors are "
+                f"read: {_CONVERSION.format(path, path.with_name('model.safetensors'))}"
+            )
+
+
+@contextmanager
+def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterator[None]:
+    """Refuse pickles while libraries load a model, from the cache if the Hub does not answer.
+
+    Args:
+        where: the model: a folder, or an id of the Hugging Face Hub.
+        what: what needs the libraries.
+
+    Raises:
+        DataError: if the model has weights in another form only.
+    """
+    if Path(where).is_dir():
+        check_weights(Path(where))
+    ask_only_if_it_answers(where, what)
+    library: Any = require("torch", "neural", what)
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise DataError(
+            f"{where} has weights that are no safetensors, but a pickle, which can run what its "
+            f"author wrote; download it ('hf download {where} --local-dir FOLDER') and, "
+            + _CONVERSION.format("FOLDER/pytorch_model.bin", "FOLDER/model.safetensors")
+        )
+
+    # Parts of models of sentence-transformers have no option that forbids pickles. transformers
+    # would ask the Hub to convert them, in public and in the user's name.
+    loads, converts = library.load, os.environ.get(_UNCONVERTED)
+    library.load = refuse
+    os.environ[_UNCONVERTED] = "1"
+    try:
+        yield
+    except OSError as error:
+        if not Path(where).is_dir() and "`safetensors`" in str(error):
+            refuse()
+        raise
+    finally:
+        library.load = loads
+        if converts is None:
+            del os.environ[_UNCONVERTED]
+        else:
+            os.environ[_UNCONVERTED] = converts
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from msshift_bench.baselines.retrievers.biencoder import (
     _rounded,
     search_vectors,
 )
-from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
 from msshift_bench.baselines.systems.recipe import RandomEncoder
+from msshift_bench.baselines.systems.searcher import EncodedPassages, PassageBlock
 from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini import generator as mini

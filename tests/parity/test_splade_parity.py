@@ -12,7 +12,6 @@ import pytest
 from scipy import sparse
 
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
 from msshift_bench.baselines.retrievers.splade import (
     SparseSearch,
     Splade,
@@ -21,6 +20,7 @@ from msshift_bench.baselines.retrievers.splade import (
     search_inverted_index,
     sparse_vectors,
 )
+from msshift_bench.baselines.systems.searcher import EncodedPassages, PassageBlock
 from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds
