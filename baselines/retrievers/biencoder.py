@@ -26,7 +26,7 @@ from msshift_bench.baselines.systems.searcher import (
     search_blocks,
 )
 from msshift_bench.baselines.systems.system import Run
-from msshift_bench.baselines.training.backbones import check_finite, load_backbone
+from msshift_bench.baselines.training.backbones import check_finite, load_backbone, load_config
 from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.libraries import Library, sentence_transformers
@@ -163,7 +163,8 @@ class BiEncoder(Neural):
         """
         super().check_encoder()
         if self.search.index is not None:
-            VectorIndex(self.search, self.hidden_size())
+            size = self.random.hidden if self.random else load_config(self.encoder).hidden_size
+            VectorIndex(self.search, size)
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with the recipe's pooling."""

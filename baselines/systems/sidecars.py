@@ -10,12 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.data import sha256_of
-from msshift_bench.errors import UsageError, spell_out
-from msshift_bench.plumbing import is_as_written
-from msshift_bench.schema import Place, Schema
+from msshift_bench.errors import UsageError
 
-__all__ = ["check_same", "hardware", "installed_versions", "is_complete", "read_json"]
+__all__ = ["check_same", "hardware", "installed_versions", "read_json"]
 
 _PACKAGES = (
     "msshift-bench",
@@ -50,39 +47,6 @@ def hardware() -> dict[str, object]:
     return {"machine": platform.machine(), "cpus": os.cpu_count() or 1}
 
 
-def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object], elsewhere: str) -> bool:
-    """Return whether a run is there, whole, and the requested one.
-
-    Args:
-        run: the run file.
-        sidecar: the file that says what made it.
-        identity: what decides the requested run.
-        elsewhere: what the caller changes to have it written elsewhere.
-
-    Raises:
-        UsageError: if the sidecar differs from `identity`, was changed, or describes another run.
-    """
-    if not sidecar.is_file():
-        return False
-    made_again = f"remove it and {run.name}, and the run is made again"
-    recorded = read_json(sidecar, made_again)
-    if not is_as_written(recorded):
-        raise UsageError(f"{sidecar} was changed after it was written; {made_again}")
-    check_same(
-        recorded,
-        identity,
-        sidecar,
-        f"Choose another {elsewhere}, or remove {sidecar} and {run.name}",
-    )
-    if not run.is_file():
-        return False
-    if sha256_of(run) != recorded.get("run_sha256"):
-        raise UsageError(
-            f"{run} is not the run that {sidecar.name} describes; remove both to make it again"
-        )
-    return True
-
-
 def check_same(
     recorded: Mapping[str, object], identity: Mapping[str, object], source: Path, way_out: str
 ) -> None:
@@ -112,24 +76,6 @@ def read_json(path: Path, cure: str = "it is in the way, move it") -> dict[str, 
         value = None
     if not isinstance(value, dict):
         raise UsageError(f"{path} is not a JSON object; {cure}")
-    return value
-
-
-def read_own_json(path: Path, schema: Schema) -> dict[str, Any]:
-    """Return the JSON object in a file that an unfinished training wrote for itself.
-
-    Raises:
-        UsageError: naming every key that is not as it was written, and what is expected there.
-    """
-    value = read_json(path)
-    place = Place(str(path))
-    schema(value, place)
-    if place.findings:
-        summary = (
-            f"{path} is not as it was written; remove the folder {path.parent}, and run the "
-            "command again:"
-        )
-        raise UsageError("\n".join([summary, *spell_out(place.findings)]))
     return value
 
 

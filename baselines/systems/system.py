@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from msshift_bench.baselines.systems.recipe import Table
 from msshift_bench.baselines.systems.shift_data import GivenTriples, ShiftData, Teacher
-from msshift_bench.baselines.systems.sidecars import check_same, is_complete, read_json
-from msshift_bench.data import Collection, ContentDigest, is_double_encoded
+from msshift_bench.baselines.systems.sidecars import check_same, read_json
+from msshift_bench.data import Collection, ContentDigest, is_double_encoded, sha256_of
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import counted, is_held, report_progress
+from msshift_bench.plumbing import counted, is_as_written, is_held, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.runs import model_path, sidecar_path
 from msshift_bench.search import Bm25, Bm25Parameters, PassageIds, Ranking, kept_index
@@ -399,9 +399,25 @@ class Run(Facts):
         """Return whether the run is there, whole, and the requested one.
 
         Raises:
-            UsageError: if what is there was made differently.
+            UsageError: if what is there was made differently, the sidecar was changed, or describes
+                another run.
         """
-        return is_complete(self.path, self.sidecar, self.identity, self.elsewhere)
+        run, sidecar = self.path, self.sidecar
+        if not sidecar.is_file():
+            return False
+        made_again = f"remove it and {run.name}, and the run is made again"
+        recorded = read_json(sidecar, made_again)
+        if not is_as_written(recorded):
+            raise UsageError(f"{sidecar} was changed after it was written; {made_again}")
+        cure = f"Choose another {self.elsewhere}, or remove {sidecar} and {run.name}"
+        check_same(recorded, self.identity, sidecar, cure)
+        if not run.is_file():
+            return False
+        if sha256_of(run) != recorded.get("run_sha256"):
+            raise UsageError(
+                f"{run} is not the run that {sidecar.name} describes; remove both to make it again"
+            )
+        return True
 
     def lacking(self) -> list[Run]:
         """Return the runs for extra test sets that are to be made.

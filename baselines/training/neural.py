@@ -478,14 +478,6 @@ class Neural(Recipe, System):
         kind: Any = cls.model_fields["search"].annotation
         return cast("type[Scorer]", kind)
 
-    def hidden_size(self) -> int:
-        """Return the size of the encoder's hidden states.
-
-        Raises:
-            NotFoundError: if there is no such encoder, or the Hub cannot be reached.
-        """
-        return int(self.random.hidden if self.random else load_config(self.encoder).hidden_size)
-
 
 def weighted_sum(first: Any, second: Any, weight: float) -> Any:
     """Return the sum of a loss and another times a weight, as a loss.

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from msshift_bench.baselines.systems.recipe import MINED, RANDOM, Recipe
 from msshift_bench.baselines.systems.shift_data import GivenTriples, Lesson, Teacher
-from msshift_bench.baselines.systems.sidecars import read_own_json
+from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.baselines.systems.system import Run, no_rows
 from msshift_bench.baselines.training.trainer import TrainingItems
 from msshift_bench.data import sha256_of
@@ -38,14 +38,15 @@ from msshift_bench.dataset_builders.negatives import (
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
     in_line,
+    is_as_written,
     replace_folder,
     report_progress,
     reporting,
+    with_checksum,
     write_array,
     write_json,
     write_parquet,
 )
-from msshift_bench.schema import digest, integer, mapping_of, object_of, text
 from msshift_bench.search import PassageIds
 
 __all__ = [
@@ -159,16 +160,6 @@ def _order(examples: Sequence[Example], seed: int, rounds: int) -> list[int]:
 _CERTAIN = 100
 """Times as many training queries as a batch holds can fill every batch."""
 
-_FACTS = object_of(
-    {
-        "examples": integer(),
-        "digest": digest,
-        "scores": digest,
-        "files": mapping_of(text(40), digest, 8),
-    },
-    may_lack=("scores",),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingData(TrainingItems):
@@ -214,7 +205,7 @@ class TrainingData(TrainingItems):
                 write_array(partial / "scores.npy", self.scores)
                 facts["scores"] = self.scores_digest
             files = {path.name: sha256_of(path) for path in sorted(partial.iterdir())}
-            write_json(partial / "facts.json", {**facts, "files": files})
+            write_json(partial / "facts.json", with_checksum({**facts, "files": files}))
 
     @classmethod
     def load(cls, folder: Path) -> TrainingData:
@@ -224,7 +215,12 @@ class TrainingData(TrainingItems):
             UsageError: if its facts are not as they were written.
             IntegrityError: if another file is not.
         """
-        facts = read_own_json(folder / "facts.json", _FACTS)
+        facts = read_json(folder / "facts.json")
+        if not is_as_written(facts):
+            raise UsageError(
+                f"{folder / 'facts.json'} is not as it was written; remove the folder {folder}, "
+                "and run the command again"
+            )
         for name, expected in facts["files"].items():
             if not (folder / name).is_file() or sha256_of(folder / name) != expected:
                 raise IntegrityError(
