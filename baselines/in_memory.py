@@ -145,38 +145,18 @@ def describe_model(model: Any) -> dict[str, object]:
 class EncoderSearch(DenseSearch):
     """How an object that encodes texts is searched: by dot product."""
 
+    _dimensions: tuple[str, int] | None = PrivateAttr(default=None)
+
     def check_model(self, model: Any) -> None:
         """Check nothing: what it gives is checked when it encodes."""
         del model
 
-    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and search them."""
-        return super().rank(_CheckedEncoder(model), run)
-
-
-class _CheckedEncoder:
-    """Gives a model some texts at a time, and checks the vectors that come back."""
-
-    similarity_fn_name = "dot"
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._dimensions: tuple[str, int] | None = None
-
-    def encode_query(self, texts: Sequence[str], **options: Any) -> npt.NDArray[np.float32]:
-        return self._encode("encode_query", texts, **options)
-
-    def encode_document(self, texts: Sequence[str], **options: Any) -> npt.NDArray[np.float32]:
-        return self._encode("encode_document", texts, **options)
-
-    def _encode(
-        self, method: str, texts: Sequence[str], *, batch_size: int, show_progress_bar: bool
-    ) -> npt.NDArray[np.float32]:
-        del show_progress_bar
-        encode = getattr(self._model, method)
-        return np.concatenate(
-            [self._checked(method, encode(part), part) for part in batches(texts, batch_size)]
-        )
+    def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
+        """Give the model some texts at a time, and check the vectors that come back."""
+        method = "encode_query" if query else "encode_document"
+        given = ((getattr(model, method)(part), part) for part in batches(texts, self.batch_size))
+        vectors = np.concatenate([self._checked(method, *each) for each in given])
+        return vectors if query else self.stored(vectors)
 
     def _checked(self, method: str, given: Any, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         vectors = _as_array(given)

@@ -381,26 +381,6 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
         # Otherwise the trainer would count the tokens of every part, and scale the loss by them.
         accepts_loss_kwargs = False
 
-        def add_pair_head(self) -> None:
-            torch.manual_seed(recipe.seed)
-            self.pair = torch.nn.Linear(self.config.hidden_size, 1)
-
-        def add_late_head(self, layers: int) -> None:
-            config = self.config
-            torch.manual_seed(recipe.seed)
-            self.late = torch.nn.TransformerEncoder(
-                torch.nn.TransformerEncoderLayer(
-                    config.hidden_size,
-                    config.num_attention_heads,
-                    config.intermediate_size,
-                    config.hidden_dropout_prob,
-                    activation="gelu",
-                    batch_first=True,
-                ),
-                layers,
-                enable_nested_tensor=False,
-            )
-
         def forward(self, **batch: Any) -> dict[str, Any]:
             """Return the loss of what `MaskedPassages.collate` returned."""
             loss = 0.0
@@ -445,10 +425,23 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
 
     with only_safetensors(folder):
         learner = Learner.from_pretrained(folder, **SAFETENSORS)
+    config = learner.config
     if recipe.masked_words is not None and recipe.masked_words.pairs:
-        learner.add_pair_head()
+        torch.manual_seed(recipe.seed)
+        learner.pair = torch.nn.Linear(config.hidden_size, 1)
     if recipe.late_head is not None:
-        learner.add_late_head(recipe.late_head.layers)
+        torch.manual_seed(recipe.seed)
+        layer = torch.nn.TransformerEncoderLayer(
+            config.hidden_size,
+            config.num_attention_heads,
+            config.intermediate_size,
+            config.hidden_dropout_prob,
+            activation="gelu",
+            batch_first=True,
+        )
+        learner.late = torch.nn.TransformerEncoder(
+            layer, recipe.late_head.layers, enable_nested_tensor=False
+        )
     return learner
 
 

@@ -112,9 +112,23 @@ class DenseSearch(BlockSearch):
         vectors = encode_texts(method, texts, self.batch_size, **options)
         finite: Any = np.isfinite(vectors).all(axis=1)
         check_finite(finite, texts)
-        if query:
-            return vectors
-        return {"vectors": _rounded(vectors) if self.storage == _HALF else vectors}
+        return vectors if query else self.stored(vectors)
+
+    def stored(self, vectors: npt.NDArray[np.float32]) -> Arrays:
+        """Return the arrays of a block of passages.
+
+        Raises:
+            DataError: if a number is too large for 16 bits.
+        """
+        if self.storage != _HALF:
+            return {"vectors": vectors}
+        largest = float(np.abs(vectors).max(initial=0))
+        if largest > float(np.finfo(np.float16).max):
+            raise DataError(
+                f"a passage's vector holds {largest:.6g}, and 16 bits end at 65,504; leave out "
+                'storage = "float16", or normalize the vectors'
+            )
+        return {"vectors": vectors.astype(np.float16)}
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
@@ -329,18 +343,3 @@ class VectorIndex:
             for all_of_them, ranking in zip(exact, self.search(some, passages), strict=True)
         ]
         return {"recall": sum(shares) / count, "recall_queries": count}
-
-
-def _rounded(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
-    """Return vectors in 16 bits.
-
-    Raises:
-        DataError: if a number is too large for them.
-    """
-    largest = float(np.abs(vectors).max(initial=0))
-    if largest > float(np.finfo(np.float16).max):
-        raise DataError(
-            f"a passage's vector holds {largest:.6g}, and 16 bits end at 65,504; leave out "
-            'storage = "float16", or normalize the vectors'
-        )
-    return vectors.astype(np.float16)

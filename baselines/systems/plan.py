@@ -370,10 +370,7 @@ def _make_run(run: Run) -> bool:
         elif run.kept_model.is_dir():
             _copy_folder(run.kept_model, run.work / MODEL)
         for extra in run.lacking():
-            # With the model and the passages of the run before.
-            searched = replace(extra, rows=run.rows)
-            _rank(searched)
-            _write_sidecar(searched)
+            _search_extra(replace(extra, rows=run.rows))
         if not searched_before:
             # The last file of all, since a run that has one passes for complete.
             _write_sidecar(run)
@@ -383,6 +380,12 @@ def _make_run(run: Run) -> bool:
 def _copy_folder(folder: Path, target: Path) -> None:
     with replace_folder(target) as partial:
         shutil.copytree(folder, partial, dirs_exist_ok=True)
+
+
+def _search_extra(run: Run) -> None:
+    """Make the run for an extra test set, with the model and the passages of the run before."""
+    _rank(run)
+    _write_sidecar(run)
 
 
 def _rank(run: Run) -> None:

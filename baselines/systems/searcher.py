@@ -47,7 +47,7 @@ __all__ = [
 
 ALL_PASSAGES = "all"
 
-CandidatesName = Annotated[str, Field(pattern=f"^({ALL_PASSAGES}|bm25:[1-9][0-9]*)$")]
+CandidatesName = Annotated[str, Field(pattern=f"^({ALL_PASSAGES}|bm25:([1-9][0-9]*))$")]
 """A recipe's ``candidates``: ``all`` or ``bm25:<number>``."""
 
 Candidates = Sequence[npt.NDArray[np.int64]]

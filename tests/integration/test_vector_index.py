@@ -15,7 +15,6 @@ from msshift_bench.baselines.retrievers.biencoder import (
     BiEncoder,
     DenseSearch,
     VectorIndex,
-    _rounded,
     search_vectors,
 )
 from msshift_bench.baselines.systems.recipe import RandomEncoder
@@ -171,7 +170,8 @@ def test_an_unknown_index_is_refused_before_anything_is_trained(
 
 
 def test_vectors_that_16_bits_cannot_hold_are_refused() -> None:
-    kept = _rounded(np.array([[0.5, -65_504.0]], np.float32))
+    search = DenseSearch(storage="float16")
+    kept = search.stored(np.array([[0.5, -65_504.0]], np.float32))["vectors"]
     assert (kept.dtype, kept.tolist()) == (np.float16, [[0.5, -65_504.0]])
     with pytest.raises(DataError, match=r"holds 70000, and 16 bits end at 65,504; leave out"):
-        _rounded(np.array([[1.0], [-70_000.0]], np.float32))
+        search.stored(np.array([[1.0], [-70_000.0]], np.float32))
