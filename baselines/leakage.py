@@ -24,8 +24,8 @@ from msshift_bench.arrays import Floats
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.systems.recipe import BM25, find_recipe, parse_recipe
 from msshift_bench.baselines.systems.shift_data import GivenTriples
-from msshift_bench.baselines.systems.sidecars import check_same, read_json
-from msshift_bench.baselines.systems.system import Run, stream_passages
+from msshift_bench.baselines.systems.sidecars import check_same, read_json, stream_passages
+from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import quiet_libraries
 from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.data import (

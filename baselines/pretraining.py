@@ -21,12 +21,13 @@ from msshift_bench.baselines.pretraining_tasks import (
 )
 from msshift_bench.baselines.systems.recipe import find_recipe, parse_recipe
 from msshift_bench.baselines.systems.sidecars import (
+    Facts,
     check_same,
     hardware,
     installed_versions,
     read_json,
+    stream_passages,
 )
-from msshift_bench.baselines.systems.system import Facts, stream_passages
 from msshift_bench.baselines.training.backbones import (
     PRETRAINING,
     WEIGHTS,

@@ -1,18 +1,32 @@
-"""Sidecars: the JSON file beside a run that records what made it."""
+"""Sidecars: what is recorded while something is made, and the JSON file that says what made it."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.data import Collection, ContentDigest, is_double_encoded
 from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import counted
+from msshift_bench.records import Passage
 
-__all__ = ["check_same", "hardware", "installed_versions", "read_json"]
+__all__ = [
+    "Facts",
+    "check_same",
+    "hardware",
+    "installed_versions",
+    "read_json",
+    "rows_of",
+    "stream_passages",
+]
 
 _PACKAGES = (
     "msshift-bench",
@@ -29,6 +43,58 @@ _PACKAGES = (
     "torch",
     "transformers",
 )
+
+
+@dataclass
+class Facts:
+    """Facts recorded while something is made, for the file that says what made it.
+
+    Attributes:
+        facts: subject -> facts that are the same whenever it is made again; JSON values, most of
+            them objects.
+        seconds: stage -> seconds in this process, which differ each time.
+    """
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time that the block takes to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def stream_passages(
+    collection: Collection, facts: dict[str, Any], stage: str = "passages"
+) -> Iterator[Passage]:
+    """Yield a collection's passages, and record their number and digest at the end.
+
+    Args:
+        collection: the collection.
+        facts: gets ``passages``.
+        stage: what progress calls it.
+    """
+    digest = ContentDigest()
+    double_encoded = 0
+    for passage in counted(collection.passages(), stage, rows_of(facts)):
+        digest.add(passage)
+        double_encoded += is_double_encoded(passage.text)
+        yield passage
+    facts["passages"] = {
+        "rows": digest.rows,
+        "sha256": digest.hexdigest(),
+        "double_encoded": double_encoded,
+    }
+
+
+def rows_of(facts: Mapping[str, Any]) -> int:
+    """Return the number of passages; 0 until they were streamed once."""
+    known: dict[str, int] = facts.get("passages", {})
+    return known.get("rows", 0)
 
 
 def installed_versions() -> dict[str, str]:

@@ -7,10 +7,8 @@ what there is of the file.
 from __future__ import annotations
 
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,10 +18,16 @@ import pyarrow as pa
 
 from msshift_bench.baselines.systems.recipe import Table
 from msshift_bench.baselines.systems.shift_data import GivenTriples, ShiftData, Teacher
-from msshift_bench.baselines.systems.sidecars import check_same, read_json
-from msshift_bench.data import Collection, ContentDigest, is_double_encoded, sha256_of
+from msshift_bench.baselines.systems.sidecars import (
+    Facts,
+    check_same,
+    read_json,
+    rows_of,
+    stream_passages,
+)
+from msshift_bench.data import Collection, sha256_of
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import counted, is_as_written, is_held, report_progress
+from msshift_bench.plumbing import is_as_written, is_held, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.runs import model_path, sidecar_path
 from msshift_bench.search import Bm25, Bm25Parameters, PassageIds, Ranking, kept_index
@@ -32,12 +36,10 @@ from msshift_bench.shifts import Shift
 __all__ = [
     "MODEL",
     "TRAINING_FACTS",
-    "Facts",
     "Run",
     "State",
     "System",
     "no_rows",
-    "stream_passages",
 ]
 
 _logger = logging.getLogger(__name__)
@@ -55,58 +57,6 @@ _WEIGHTS = "weights_sha256"
 
 State = Literal["complete", "running", "begun", "new"]
 """What there is of a run: all of it, or a part; ``running`` if another process makes it now."""
-
-
-@dataclass
-class Facts:
-    """Facts recorded while something is made, for the file that says what made it.
-
-    Attributes:
-        facts: subject -> facts that are the same whenever it is made again; JSON values, most of
-            them objects.
-        seconds: stage -> seconds in this process, which differ each time.
-    """
-
-    facts: dict[str, Any] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time that the block takes to a stage."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-
-def stream_passages(
-    collection: Collection, facts: dict[str, Any], stage: str = "passages"
-) -> Iterator[Passage]:
-    """Yield a collection's passages, and record their number and digest at the end.
-
-    Args:
-        collection: the collection.
-        facts: gets ``passages``.
-        stage: what progress calls it.
-    """
-    digest = ContentDigest()
-    double_encoded = 0
-    for passage in counted(collection.passages(), stage, _rows_of(facts)):
-        digest.add(passage)
-        double_encoded += is_double_encoded(passage.text)
-        yield passage
-    facts["passages"] = {
-        "rows": digest.rows,
-        "sha256": digest.hexdigest(),
-        "double_encoded": double_encoded,
-    }
-
-
-def _rows_of(facts: Mapping[str, Any]) -> int:
-    """Return the number of passages; 0 until they were streamed once."""
-    known: dict[str, int] = facts.get("passages", {})
-    return known.get("rows", 0)
 
 
 def no_rows(_split: str) -> tuple[Row, ...]:
@@ -292,7 +242,7 @@ class Run(Facts):
     @property
     def passage_count(self) -> int:
         """The number of passages; 0 until they were streamed once."""
-        return _rows_of(self.facts)
+        return rows_of(self.facts)
 
     def passages(self, stage: str = "passages") -> Iterator[Passage]:
         """Stream the passages, and record their number and digest at the end.

@@ -3,7 +3,7 @@
 `embed_queries` returns the vectors of queries under an `EncoderSpec`: a model of the Hugging Face
 Hub, a folder, or term vectors, which need no model; `sign_vectors` are the random vectors of words.
 `only_safetensors` keeps libraries from loading weights in any other form. The room may use
-`data`, `engine`, `plumbing`, `arrays` and `errors`.
+`data`, `engine`, `libraries`, `plumbing`, `arrays` and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries
