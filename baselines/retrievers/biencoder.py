@@ -28,7 +28,7 @@ from msshift_bench.baselines.systems.searcher import (
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone, load_config
 from msshift_bench.baselines.training.neural import Neural, scaled
-from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.libraries import Library, sentence_transformers
 from msshift_bench.plumbing import report_progress, slices, write_atomically
 from msshift_bench.search import Best, Ranking
@@ -38,6 +38,7 @@ __all__ = ["SIMILARITIES", "BiEncoder", "DenseSearch", "VectorIndex", "search_ve
 _losses: Any = Library("sentence_transformers.sentence_transformer.losses")
 _modules: Any = Library("sentence_transformers.sentence_transformer.modules")
 _util: Any = Library("sentence_transformers.util")
+_faiss: Any = Library("faiss", "neural", "search by an index")
 
 SIMILARITIES = ("dot", "cosine")
 """The similarities that a search by dot product can rank by."""
@@ -255,11 +256,10 @@ class VectorIndex:
     """
 
     def __init__(self, settings: DenseSearch, dimensions: int) -> None:
-        faiss = self._faiss = require("faiss", "neural", "search by an index")
         self._settings = settings
         try:
-            self._index = faiss.index_factory(
-                dimensions, settings.index, faiss.METRIC_INNER_PRODUCT
+            self._index = _faiss.index_factory(
+                dimensions, settings.index, _faiss.METRIC_INNER_PRODUCT
             )
             self._set_parameters()
         except RuntimeError as error:
@@ -267,7 +267,7 @@ class VectorIndex:
 
     def _set_parameters(self) -> None:
         parameters = self._settings.index_parameters or ""
-        self._faiss.ParameterSpace().set_index_parameters(self._index, parameters)
+        _faiss.ParameterSpace().set_index_parameters(self._index, parameters)
 
     def _refusal(self, error: RuntimeError) -> UsageError:
         index, parameters = self._settings.index, self._settings.index_parameters
@@ -288,22 +288,22 @@ class VectorIndex:
         Raises:
             UsageError: if there are too few passages to learn from.
         """
-        faiss, names = self._faiss, [block.path.name for block in passages.blocks]
+        names = [block.path.name for block in passages.blocks]
         digest = hashlib.sha256(repr([self._settings.index, names]).encode()).hexdigest()
         path = folder / f"{digest[:32]}.faiss"
         if not path.exists():
             self._learn(passages)
-            before = faiss.omp_get_max_threads()
+            before = _faiss.omp_get_max_threads()
             if "HNSW" in (self._settings.index or ""):
-                faiss.omp_set_num_threads(1)  # Several would make another graph each time.
+                _faiss.omp_set_num_threads(1)  # Several would make another graph each time.
             try:
                 for block in passages.blocks:
                     self._index.add(block.load()["vectors"].astype(np.float32))
             finally:
-                faiss.omp_set_num_threads(before)
+                _faiss.omp_set_num_threads(before)
             with write_atomically(path) as file:
-                faiss.write_index(self._index, faiss.PyCallbackIOWriter(file.write))
-        self._index = faiss.read_index(str(path))
+                _faiss.write_index(self._index, _faiss.PyCallbackIOWriter(file.write))
+        self._index = _faiss.read_index(str(path))
         self._set_parameters()
         return path.stat().st_size
 

@@ -21,7 +21,8 @@ from typing import Any
 
 from msshift_bench.baselines.systems.system import System
 from msshift_bench.data import ask_only_if_it_answers
-from msshift_bench.errors import NotFoundError, UsageError, require
+from msshift_bench.errors import NotFoundError, UsageError
+from msshift_bench.libraries import Library
 
 __all__ = [
     "ENTRY_POINTS",
@@ -36,6 +37,9 @@ __all__ = [
 ]
 
 _logger = logging.getLogger(__name__)
+
+_hub: Any = Library("huggingface_hub", "neural", "a published model")
+_hub_errors: Any = Library("huggingface_hub.errors", "neural", "a published model")
 
 ENTRY_POINTS = "msshift_bench.baselines"
 """The group of entry points through which other packages add systems."""
@@ -205,12 +209,10 @@ def _settings(model: str) -> Path | None:
     if Path(model).is_dir():
         file = Path(model) / _SETTINGS
         return file if file.is_file() else None
-    hub = require("huggingface_hub", "neural", "a published model")
-    errors = require("huggingface_hub.errors", "neural", "a published model")
     ask_only_if_it_answers(model, "a published model")
     try:
-        return Path(hub.hf_hub_download(model, _SETTINGS))
-    except errors.RemoteEntryNotFoundError:
+        return Path(_hub.hf_hub_download(model, _SETTINGS))
+    except _hub_errors.RemoteEntryNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise not_loaded("model", model, error) from error
