@@ -216,7 +216,7 @@ class TrainingData(TrainingItems):
             IntegrityError: if another file is not.
         """
         facts = read_json(folder / "facts.json")
-        if not is_as_written(facts):
+        if "files" not in facts or not is_as_written(facts):
             raise UsageError(
                 f"{folder / 'facts.json'} is not as it was written; remove the folder {folder}, "
                 "and run the command again"
