@@ -200,8 +200,6 @@ def _learn(
             recipe,
             work / "checkpoints",
             name="encoder",
-            trainer=transformers.Trainer,
-            arguments=transformers.TrainingArguments,
             data_collator=items.collate,
         )
     return learner, state

@@ -8,7 +8,6 @@ import shutil
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -355,13 +354,6 @@ class Neural(Recipe, System):
         Raises:
             UsageError: if a part of a batch cannot be split evenly over the processes.
         """
-        base: Any = getattr(sentence_transformers, f"{self.model_type}Trainer")
-
-        class Trainer(base):  # type: ignore[misc]
-            def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-                """Save no model card: of a small model's checkpoint, it takes most of the time."""
-                del state_dict
-                self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
 
         def loss() -> tuple[Any, Sequence[Any]]:
             loss_of_model = self.training_loss(model)
@@ -372,12 +364,9 @@ class Neural(Recipe, System):
             triples,
             self,
             folder,
-            trainer=Trainer,
-            arguments=partial(
-                getattr(sentence_transformers, f"{self.model_type}TrainingArguments"),
-                **self.training_arguments(model, triples.columns),
-            ),
             name=name,
+            kind=self.model_type,
+            arguments=self.training_arguments(model, triples.columns),
             validation=validation,
             loss=loss,
         )

@@ -22,12 +22,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msshift_bench.baselines.systems.recipe import TrainingSettings
 from msshift_bench.baselines.training.early_stopping import METRIC, Validation
 from msshift_bench.errors import MissingError, UsageError
-from msshift_bench.libraries import torch, transformers
+from msshift_bench.libraries import sentence_transformers, torch, transformers
 from msshift_bench.plumbing import is_first, report_progress
 
 __all__ = [
@@ -140,9 +141,9 @@ def fit(
     recipe: TrainingSettings,
     folder: Path,
     *,
-    trainer: Any,
-    arguments: Callable[..., Any],
     name: str,
+    kind: str = "",
+    arguments: Mapping[str, Any] = MappingProxyType({}),
     validation: Validation | None = None,
     loss: Callable[[], tuple[Any, Sequence[Any]]] | None = None,
     **options: Any,
@@ -154,9 +155,10 @@ def fit(
         examples: what the model meets, in the order of training.
         recipe: how the training goes.
         folder: the folder of checkpoints.
-        trainer: the class of the trainer.
-        arguments: takes the arguments of the training by keyword, and returns the trainer's.
         name: what the log calls the model.
+        kind: the name of the model's class in sentence-transformers, with which those of its
+            trainer and arguments begin; "" for a model of transformers.
+        arguments: the trainer's arguments that the recipe does not hold.
         validation: how it is validated, and ended early; `None` for neither.
         loss: makes the loss and the callbacks that go with it, once the processes have found each
             other: a loss that shares negatives between them asks for that when it is made.
@@ -187,7 +189,17 @@ def fit(
                 if _is_told(step, steps, every):
                     _logger.info("%s: step %d of %d: loss %.4f", name, step, steps, logs["loss"])
 
-    class Trainer(trainer):  # type: ignore[misc]
+    library = sentence_transformers if kind else transformers
+    base: Any = getattr(library, f"{kind}Trainer")
+
+    class Trainer(base):  # type: ignore[misc]
+        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+            if not kind:
+                super()._save(output_dir, state_dict)
+                return
+            # No model card: of a small model's checkpoint, it takes most of the time.
+            self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
+
         def get_train_dataloader(self) -> Any:
             data = torch.utils.data
             parts = data.BatchSampler(range(len(examples)), part, drop_last=True)
@@ -215,7 +227,7 @@ def fit(
         saving = validation.arguments()
         options["evaluator"] = validation.evaluator()
         callbacks = [*validation.callbacks(), *callbacks]
-    chosen = arguments(
+    chosen = getattr(library, f"{kind}TrainingArguments")(
         output_dir=str(folder),
         max_steps=len(examples) // recipe.batch_size,
         per_device_train_batch_size=part,
@@ -245,6 +257,7 @@ def fit(
         disable_tqdm=True,
         dataloader_pin_memory=False,
         **saving,
+        **arguments,
     )
     if part % chosen.world_size:
         raise UsageError(
