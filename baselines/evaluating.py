@@ -145,8 +145,8 @@ def evaluate(
     else:
         call = _checked_factory(model, name, seeds, shifts)
         make_system = partial(_system_by, call, name, system_of)
-        said = {key: value for key, value in search.items() if value is not None}
-        system = FactorySystem(make=make_system, label=name, search=said, given=given)
+        fields = {key: value for key, value in search.items() if value is not None}
+        system = FactorySystem(make=make_system, label=name, search=fields, given=given)
     place = tempfile.TemporaryDirectory(prefix="msshift-") if runs is None else nullcontext(runs)
     with place as folder, _shown(shown):
         out = Path(folder).expanduser()
@@ -161,12 +161,13 @@ def evaluate(
             elsewhere="runs= or name=",
         )
         files = make(plan)
-        _check_different(name, files)
+        sidecars = [read_json(sidecar_path(file)) for file in files]
+        _check_different(name, sidecars)
         with in_line("evaluating"):
             result = evaluate_run_sets([out / name], dataset, shifts, chosen)
         if runs is None:
             result = _without_folder(result, f"{out}/")
-        doubts = list(_doubts(name, files, known is not None))
+        doubts = list(_doubts(name, sidecars, known is not None))
         of_library = known is not None and known[0] in neural_systems()
         if of_library and (idle := unused_prompts(model)):
             doubts.append(f"{name}: its prompts {', '.join(idle)} stand before no text")
@@ -305,16 +306,15 @@ def _shown(progress: bool) -> Iterator[None]:
         yield
 
 
-def _check_different(name: str, files: Sequence[Path]) -> None:
+def _check_different(name: str, sidecars: Sequence[Mapping[str, Any]]) -> None:
     """Check that no two models of a factory gave the same run.
 
     Raises:
         UsageError: naming the groups that they hold out.
     """
     made: dict[str, str] = {}
-    for file in files:
-        said = read_json(sidecar_path(file))
-        digest, group = said["run_sha256"], said["held_out"]
+    for sidecar in sidecars:
+        digest, group = sidecar["run_sha256"], sidecar["held_out"]
         if group is not None and made.setdefault(digest, group) != group:
             raise UsageError(
                 f"the models that {name} made for {made[digest]!r} and {group!r} rank alike, to "
@@ -322,12 +322,11 @@ def _check_different(name: str, files: Sequence[Path]) -> None:
             )
 
 
-def _doubts(name: str, files: Sequence[Path], is_one: bool) -> Iterator[str]:
+def _doubts(name: str, sidecars: Sequence[Mapping[str, Any]], is_one: bool) -> Iterator[str]:
     """Yield what readers of the figures must know of the model."""
     if is_one:
         yield f"{name}: one model ranked for all groups: a score on each, and no Rel Loss"
-    said = [read_json(sidecar_path(file)).get("candidates", "") for file in files]
-    for candidates in dict.fromkeys(said):
+    for candidates in dict.fromkeys(sidecar.get("candidates", "") for sidecar in sidecars):
         if candidates.startswith("reranks"):
             yield f"{name}: {candidates} passages, so that its recall is BM25's and cannot shift"
 
