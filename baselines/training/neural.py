@@ -139,7 +139,7 @@ class Neural(Recipe, System):
         if released is None and self.triples == "released":
             raise NotFoundError(
                 f"{data.dataset.folder} holds no triples of {data.shift.name}-{held_out}; 'msshift "
-                f"triples build {data.dataset.folder} --shift {data.shift.name}' adds them"
+                f"triples {data.dataset.folder} --shift {data.shift.name}' adds them"
             )
         return released
 
