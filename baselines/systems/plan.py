@@ -203,53 +203,50 @@ class Plan:
         place /= group or "all"
         triples = system.choose_triples(data, group)
         teacher = system.choose_teacher(data, group)
-        manifest = data.dataset.manifest
         identity = {
             "system": name,
             "shift": shift.name,
             "held_out": group,
-            "edition": manifest.edition,
-            "data_version": manifest.data_version,
-            "data_digest": manifest.content_digest,
-            "text_variant": data.collection.text_variant,
+            **data.identity,
             "parameters": system.parameters(),
             "encoder": system.starts_from(),
             "released_triples": triples and {"config": triples.config, "sha256": triples.sha256},
             "teacher": teacher and dict(teacher.facts),
         }
-        trained = group is not None and system.trains
-        label = _label(name, shift, group, seed)
-
-        def run(path: Path, label: str, queries: Any, test: TestSet | None, **more: Any) -> Run:
-            return Run(
-                name=label,
-                system=system,
-                shift=shift,
-                held_out=group,
-                collection=data.collection,
-                queries=queries,
-                rows=partial(data.split, group) if trained else no_rows,
-                triples=triples,
-                teacher=teacher,
-                work=self._folder / _WORK / place,
-                test_set=test.name if test else "",
-                shared=shared,
-                path=path,
-                tag=tag if tag.startswith(name) else f"{name}-{tag}",
-                identity={**identity, "test_set": test.facts} if test else identity,
-                elsewhere=self.elsewhere,
-                **more,
-            )
-
-        also = []
+        run = Run(
+            name=_label(name, shift, group, seed),
+            system=system,
+            shift=shift,
+            held_out=group,
+            collection=data.collection,
+            queries=data.queries(),
+            rows=partial(data.split, group) if group and system.trains else no_rows,
+            triples=triples,
+            teacher=teacher,
+            work=self._folder / _WORK / place,
+            shared=shared,
+            path=path,
+            tag=tag if tag.startswith(name) else f"{name}-{tag}",
+            identity=identity,
+            elsewhere=self.elsewhere,
+        )
         for test in tests:
             extra = extra_runs_path(self._folder / name, test.name)
-            where = run_path(extra.parent, extra.name, shift, group, seed)
-            also.append(run(where, f"{label} on {test.name}", test.rows, test))
             counted = known.get((shift.name, group, test.name))
-            if counted is not None:
-                also[-1].facts["trained_on"] = counted._asdict()
-        return run(path, label, data.queries(), None, also=tuple(also), keep_model=self.keep_model)
+            of_test = replace(
+                run,
+                name=f"{run.name} on {test.name}",
+                path=run_path(extra.parent, extra.name, shift, group, seed),
+                queries=test.rows,
+                test_set=test.name,
+                identity={**identity, "test_set": test.facts},
+                facts={"trained_on": counted._asdict()} if counted is not None else {},
+                seconds={},
+                also=(),
+            )
+            run.also = (*run.also, of_test)
+        run.keep_model = self.keep_model
+        return run
 
 
 def _label(name: str, shift: Shift, group: str | None, seed: int | None) -> str:

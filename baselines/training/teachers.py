@@ -148,16 +148,11 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
         )
     run, recorded = _run_of(folder, data, held_out, seed)
     sidecar = sidecar_path(run)
-    manifest = data.dataset.manifest
-    of_data = {
-        "shift": data.shift.name,
-        "edition": manifest.edition,
-        "data_version": manifest.data_version,
-        "data_digest": manifest.content_digest,
-        "text_variant": data.collection.text_variant,
-    }
     check_same(
-        recorded, of_data, sidecar, "A teacher is trained on the same data set; train it there"
+        recorded,
+        data.identity,
+        sidecar,
+        "A teacher is trained on the same data set; train it there",
     )
     holds_out = recorded.get("held_out")
     untrained = holds_out is None and recorded.get("baseline") == BM25
