@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from msshift_bench.baselines.evaluating import evaluate
-from msshift_bench.baselines.leakage.experiment import run_leakage_experiment
-from msshift_bench.baselines.leakage.material import Experiment
+from msshift_bench.baselines.leakage import Experiment, run_leakage_experiment
 from msshift_bench.baselines.opening import open_system
-from msshift_bench.baselines.pretraining.encoder import pretrain_encoder
+from msshift_bench.baselines.pretraining import pretrain_encoder
 from msshift_bench.baselines.systems.finding import find_systems
-from msshift_bench.baselines.systems.making import make
-from msshift_bench.baselines.systems.plan import Plan
+from msshift_bench.baselines.systems.plan import Plan, make
 from msshift_bench.baselines.systems.recipe import RecipeFile, recipe_files
 from msshift_bench.baselines.systems.system import Run, System
 

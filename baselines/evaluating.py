@@ -6,10 +6,11 @@ import inspect
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from msshift_bench.baselines.in_memory import (
     FactorySystem,
@@ -20,8 +21,7 @@ from msshift_bench.baselines.in_memory import (
     unused_prompts,
 )
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.systems.making import make
-from msshift_bench.baselines.systems.plan import Plan
+from msshift_bench.baselines.systems.plan import Plan, make
 from msshift_bench.baselines.systems.searcher import Searcher
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.baselines.systems.system import Run, System
@@ -32,7 +32,34 @@ from msshift_bench.plumbing import in_line, progress_bars, shown_log
 from msshift_bench.runs import sidecar_path
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
-__all__ = ["evaluate"]
+__all__ = ["Options", "evaluate"]
+
+
+class Options(TypedDict, total=False):
+    """How a model is searched, and whether that is shown.
+
+    Beside these there are the fields of the table ``[search]`` for its kind, as for `open_model`.
+
+    Attributes:
+        depth: passages per ranking; by default 1000.
+        batch_size: texts encoded together, or queries per call of ``search``; by default 64.
+        device: where to move a model of sentence-transformers first, e.g. ``"cuda"``; by default,
+            it stays where it is.
+        candidates: of a MultiVectorEncoder: ``all``, or ``bm25:1000`` to rerank BM25's first.
+        index: of vectors: an index of faiss; search is exact without it.
+        index_parameters: what the index is set to.
+        storage: of vectors: ``float16`` for half the bytes.
+        progress: whether to show on stderr how far it is; by default it is shown.
+    """
+
+    depth: int
+    batch_size: int
+    device: str | None
+    candidates: str | None
+    index: str | None
+    index_parameters: str | None
+    storage: Literal["float16"] | None
+    progress: bool
 
 
 def evaluate(
@@ -45,13 +72,8 @@ def evaluate(
     seeds: Sequence[int] = (),
     runs: str | Path | None = None,
     parameters: Mapping[str, object] | None = None,
-    measures: str | Sequence[str] | None = None,
-    settings: Settings | None = None,
-    depth: int = 1000,
-    batch_size: int = 64,
-    device: str | None = None,
-    progress: bool = True,
-    **search: int | str | None,
+    measures: str | Sequence[str] | Settings = "RR@10",
+    **options: Unpack[Options],
 ) -> Result:
     """Search with a model, or with one per held-out group, and evaluate its rankings.
 
@@ -79,15 +101,9 @@ def evaluate(
             is not made again, what was interrupted goes on. Without it, they are not kept.
         parameters: what decides the model, as JSON values, for the sidecars; what `runs` holds of
             other parameters is refused.
-        measures: names as ir_measures spells them, in a sequence or in one text; by default RR@10.
-        settings: measures, policies and statistics, in place of `measures`.
-        depth: passages per ranking.
-        batch_size: texts encoded together, or queries per call of ``search``.
-        device: where to move a model of sentence-transformers first, e.g. ``"cuda"``; by default,
-            it stays where it is.
-        progress: whether to show on stderr how far it is.
-        **search: further options of the search, as for `open_model`: ``candidates`` for a
-            MultiVectorEncoder, ``index`` and ``index_parameters`` for vectors.
+        measures: names as ir_measures spells them, in a sequence or in one text; or `Settings`,
+            which hold measures, policies and statistics.
+        **options: how the model is searched, and ``progress=False`` to show nothing; see `Options`.
 
     Returns:
         What `evaluate_run_sets` returns for the run files.
@@ -108,27 +124,32 @@ def evaluate(
         >>> [row.group for row in result.figures.where(figure="score")]
         ['short', 'long', 'mean']
     """
-    if settings is not None and measures is not None:
-        raise UsageError("give measures or settings, not both: settings hold measures")
-    chosen = settings or Settings(("RR@10",) if measures is None else measures)
+    chosen = measures if isinstance(measures, Settings) else Settings(measures)
     dataset = open_dataset(data)
     source = open_source(dataset, collection)
     shifts = [shift] if isinstance(shift, str) else list(shift) or list(dataset.manifest.shifts)
     shifts = [get_shift(one).name for one in shifts]
-    options = {"depth": depth, "batch_size": batch_size, **search}
+    search: dict[str, Any] = {"depth": 1000, "batch_size": 64, **options}
+    shown, device = search.pop("progress", True), search.pop("device", None)
     given = _as_json(parameters or {})
     known = find_searcher(model)
     if not all(type(seed) is int and seed >= 0 for seed in seeds):
         raise UsageError(f"seeds are {seeds!r}; give whole numbers, 0 or more, e.g. (1, 2, 3)")
     name = name or _name_of(model)
+    system_of = partial(_system_of, name=name, search=search, given=given, device=device)
     system: System
     if known is not None:
         if seeds:
             raise UsageError("seeds are for a factory that makes a model for each; this is a model")
-        system = _system_of(known, model, name, options, given, device, keeps=True)
+        system = system_of(known, model, keeps=True)
     else:
-        system = _of_factory(model, name, options, given, device, seeds, shifts)
-    with _folder(runs) as out, _shown(progress):
+        call = _checked_factory(model, name, seeds, shifts)
+        make_system = partial(_system_by, call, name, system_of)
+        fields = {key: value for key, value in search.items() if value is not None}
+        system = FactorySystem(make=make_system, label=name, search=fields, given=given)
+    place = tempfile.TemporaryDirectory(prefix="msshift-") if runs is None else nullcontext(runs)
+    with place as folder, _shown(shown):
+        out = Path(folder).expanduser()
         before = {path: path.stat().st_mtime_ns for path in (out / name).rglob("*.run.gz")}
         plan = Plan(
             system=system,
@@ -140,12 +161,13 @@ def evaluate(
             elsewhere="runs= or name=",
         )
         files = make(plan)
-        _check_different(name, files)
+        sidecars = [read_json(sidecar_path(file)) for file in files]
+        _check_different(name, sidecars)
         with in_line("evaluating"):
             result = evaluate_run_sets([out / name], dataset, shifts, chosen)
         if runs is None:
             result = _without_folder(result, f"{out}/")
-        doubts = list(_doubts(name, files, known is not None))
+        doubts = list(_doubts(name, sidecars, known is not None))
         of_library = known is not None and known[0] in neural_systems()
         if of_library and (idle := unused_prompts(model)):
             doubts.append(f"{name}: its prompts {', '.join(idle)} stand before no text")
@@ -176,43 +198,59 @@ def _name_of(model: object) -> str:
 def _system_of(
     known: tuple[str, type[Searcher]],
     model: Any,
-    name: str,
-    options: Mapping[str, object],
-    given: Mapping[str, object],
-    device: str | None,
     *,
+    name: str,
+    search: Mapping[str, object],
+    given: dict[str, object],
+    device: str | None,
     keeps: bool = False,
 ) -> ModelSystem:
+    """Return the system of a model, once it is on its device."""
     kind, searcher = known
-    search = search_by(searcher, kind, options)
+    chosen = search_by(searcher, kind, search)
     if device is not None:
         if kind not in neural_systems():
             raise UsageError(
                 "device is for models of sentence-transformers; move this model yourself"
             )
         model.to(device)
-    origin = type(model).__name__
     return ModelSystem(
         kind=kind,
         model=model,
-        search=search,
+        search=chosen,
         label=name,
-        origin=origin,
-        given=dict(given),
+        origin=type(model).__name__,
+        given=given,
         keeps=keeps,
     )
 
 
-def _of_factory(
-    factory: object,
+def _system_by(
+    factory: Callable[[Run, int | None], object],
     name: str,
-    options: Mapping[str, object],
-    given: Mapping[str, object],
-    device: str | None,
-    seeds: Sequence[int],
-    shifts: Sequence[str],
-) -> FactorySystem:
-    """Return the system of a factory."""
+    system_of: Callable[..., ModelSystem],
+    run: Run,
+    seed: int | None,
+) -> ModelSystem:
+    """Return the system of the model that a factory makes for a run."""
+    model = factory(run, seed)
+    known = find_searcher(model)
+    if known is None:
+        raise UsageError(
+            f"{name} gave {model!r} for {run.held_out!r}, no model; {model_needs(model)}"
+        )
+    return system_of(known, model)
+
+
+def _checked_factory(
+    factory: object, name: str, seeds: Sequence[int], shifts: Sequence[str]
+) -> Callable[[Run, int | None], object]:
+    """Return a function that calls a factory with what it takes.
+
+    Raises:
+        UsageError: if it is none, cannot be called with a held-out group, or takes no seed or shift
+            where it must.
+    """
     if isinstance(factory, str | Path):
         raise UsageError(
             f"{str(factory)!r} is a model's name, and evaluate takes the model: load it, e.g. by "
@@ -223,30 +261,6 @@ def _of_factory(
             f"{factory!r} is neither a model nor a factory that takes a held-out group; "
             + model_needs(factory)
         )
-    call = _checked_factory(factory, name, seeds, shifts)
-
-    def made(run: Run, seed: int | None) -> ModelSystem:
-        model = call(run, seed)
-        known = find_searcher(model)
-        if known is None:
-            raise UsageError(
-                f"{name} gave {model!r} for {run.held_out!r}, no model; {model_needs(model)}"
-            )
-        return _system_of(known, model, name, options, given, device)
-
-    search = {key: value for key, value in options.items() if value is not None}
-    return FactorySystem(make=made, label=name, search=search, given=dict(given))
-
-
-def _checked_factory(
-    factory: Callable[..., object], name: str, seeds: Sequence[int], shifts: Sequence[str]
-) -> Callable[[Run, int | None], object]:
-    """Return a function that calls a factory with what it takes.
-
-    Raises:
-        UsageError: if it cannot be called with a held-out group, or takes no seed or shift where it
-            must.
-    """
     signature = inspect.signature(factory)
     takes = {
         key
@@ -283,16 +297,6 @@ def _checked_factory(
 
 
 @contextmanager
-def _folder(runs: str | Path | None) -> Iterator[Path]:
-    """Yield the folder of the run files: the given one, or one that is removed at the end."""
-    if runs is not None:
-        yield Path(runs).expanduser()
-        return
-    with tempfile.TemporaryDirectory(prefix="msshift-") as folder:
-        yield Path(folder)
-
-
-@contextmanager
 def _shown(progress: bool) -> Iterator[None]:
     """Show the progress of what is done inside on stderr, if it is to be shown."""
     if progress:
@@ -302,16 +306,15 @@ def _shown(progress: bool) -> Iterator[None]:
         yield
 
 
-def _check_different(name: str, files: Sequence[Path]) -> None:
+def _check_different(name: str, sidecars: Sequence[Mapping[str, Any]]) -> None:
     """Check that no two models of a factory gave the same run.
 
     Raises:
         UsageError: naming the groups that they hold out.
     """
     made: dict[str, str] = {}
-    for file in files:
-        said = read_json(sidecar_path(file))
-        digest, group = said["run_sha256"], said["held_out"]
+    for sidecar in sidecars:
+        digest, group = sidecar["run_sha256"], sidecar["held_out"]
         if group is not None and made.setdefault(digest, group) != group:
             raise UsageError(
                 f"the models that {name} made for {made[digest]!r} and {group!r} rank alike, to "
@@ -319,12 +322,11 @@ def _check_different(name: str, files: Sequence[Path]) -> None:
             )
 
 
-def _doubts(name: str, files: Sequence[Path], is_one: bool) -> Iterator[str]:
+def _doubts(name: str, sidecars: Sequence[Mapping[str, Any]], is_one: bool) -> Iterator[str]:
     """Yield what readers of the figures must know of the model."""
     if is_one:
         yield f"{name}: one model ranked for all groups: a score on each, and no Rel Loss"
-    said = [read_json(sidecar_path(file)).get("candidates", "") for file in files]
-    for candidates in dict.fromkeys(said):
+    for candidates in dict.fromkeys(sidecar.get("candidates", "") for sidecar in sidecars):
         if candidates.startswith("reranks"):
             yield f"{name}: {candidates} passages, so that its recall is BM25's and cannot shift"
 

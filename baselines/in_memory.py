@@ -23,24 +23,20 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, PrivateAttr
 
-from msshift_bench.baselines.retrievers.biencoder import SIMILARITIES, DenseSearch
-from msshift_bench.baselines.retrievers.block_search import best_of
+from msshift_bench.baselines.retrievers.biencoder import DenseSearch
 from msshift_bench.baselines.systems.finding import (
     kind_of,
-    kind_of_model,
-    named_kind,
     neural_systems,
 )
 from msshift_bench.baselines.systems.recipe import refusal
-from msshift_bench.baselines.systems.searcher import Searcher
+from msshift_bench.baselines.systems.searcher import Searcher, best_of
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.baselines.training.backbones import (
-    quiet_libraries,
-    require_libraries,
     weights_digest,
 )
 from msshift_bench.checked import check_value
-from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError, require
+from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.libraries import torch
 from msshift_bench.plumbing import batches, quieten
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, PassageIds, Ranking
@@ -53,7 +49,6 @@ __all__ = [
     "describe_model",
     "find_searcher",
     "model_needs",
-    "open_model",
     "search_by",
     "unused_prompts",
 ]
@@ -150,38 +145,18 @@ def describe_model(model: Any) -> dict[str, object]:
 class EncoderSearch(DenseSearch):
     """How an object that encodes texts is searched: by dot product."""
 
+    _dimensions: tuple[str, int] | None = PrivateAttr(default=None)
+
     def check_model(self, model: Any) -> None:
         """Check nothing: what it gives is checked when it encodes."""
         del model
 
-    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and search them."""
-        return super().rank(_CheckedEncoder(model), run)
-
-
-class _CheckedEncoder:
-    """Gives a model some texts at a time, and checks the vectors that come back."""
-
-    similarity_fn_name = "dot"
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-        self._dimensions: tuple[str, int] | None = None
-
-    def encode_query(self, texts: Sequence[str], **options: Any) -> npt.NDArray[np.float32]:
-        return self._encode("encode_query", texts, **options)
-
-    def encode_document(self, texts: Sequence[str], **options: Any) -> npt.NDArray[np.float32]:
-        return self._encode("encode_document", texts, **options)
-
-    def _encode(
-        self, method: str, texts: Sequence[str], *, batch_size: int, show_progress_bar: bool
-    ) -> npt.NDArray[np.float32]:
-        del show_progress_bar
-        encode = getattr(self._model, method)
-        return np.concatenate(
-            [self._checked(method, encode(part), part) for part in batches(texts, batch_size)]
-        )
+    def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
+        """Give the model some texts at a time, and check the vectors that come back."""
+        method = "encode_query" if query else "encode_document"
+        given = ((getattr(model, method)(part), part) for part in batches(texts, self.batch_size))
+        vectors = np.concatenate([self._checked(method, *each) for each in given])
+        return vectors if query else self.stored(vectors)
 
     def _checked(self, method: str, given: Any, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         vectors = _as_array(given)
@@ -293,13 +268,7 @@ def _checked_ranking(given: Any, query_id: str, ids: PassageIds, depth: int) -> 
 _PASSAGES = "passages"
 """The folder of encoded passages in that of a run's unfinished work."""
 
-_FIELDS = ("kind", "similarity", "search")
-"""What can be said of a published model."""
-
 _LOUD = ("datasets", "transformers")
-
-_TEXTS = ["what is a word"], ["A word is what is said.", "Frogs live in ponds."]
-"""A query, and passages, to see whether a model's scores are its own."""
 
 
 class ModelSystem(System):
@@ -360,7 +329,6 @@ class ModelSystem(System):
         device = getattr(self.model, "device", None)
         if not self._described or device is None:
             return {}
-        torch = require("torch", "neural", self.label)
         kind = torch.device(device).type
         return {
             "device": torch.cuda.get_device_name(device) if kind == "cuda" else kind,
@@ -453,65 +421,6 @@ class FactorySystem(System):
         return system.rank(run)
 
 
-def open_model(model: str, changes: Mapping[str, Any]) -> ModelSystem:
-    """Return the system of a published model, which ranks without being trained.
-
-    Args:
-        model: a folder, or an id of the Hugging Face Hub.
-        changes: ``kind``, a name in `neural_systems`, by default the one in its settings;
-            ``similarity``, how a bi-encoder's vectors are compared, ``dot`` or ``cosine``, by
-            default as its settings say (sentence-transformers takes the cosine for a model that
-            does not); and ``search``, fields of ``[search]`` in the recipes of that kind, by
-            default 1000 passages per ranking, 64 texts at a time, and exact search.
-
-    Raises:
-        UsageError: if the model's settings do not name its kind, or name another, if its files lack
-            weights of that kind, or it cannot search like that.
-        NotFoundError: if there is no such model.
-        MissingExtraError: if the neural libraries are not installed.
-    """
-    for name in changes:
-        if name not in _FIELDS:
-            raise UnknownNameError("field of a published model", name, _FIELDS)
-    kind, similarity = changes.get("kind"), changes.get("similarity")
-    kinds = neural_systems()
-    if kind not in (None, *kinds):
-        raise UnknownNameError("kind of model", str(kind), kinds)
-    chosen = kind or kind_of_model(model)
-    system = kinds[chosen]
-    search = search_by(system.searcher(), chosen, changes.get("search", {}))
-    label = Path(model).name
-    require_libraries(label)
-    if similarity is not None and chosen != "bi-encoder":
-        raise UsageError(f"similarity is of bi-encoders, and {model} is a model of {chosen}")
-    if similarity not in (None, *SIMILARITIES):
-        raise UnknownNameError("similarity", str(similarity), SIMILARITIES)
-    named = chosen if kind is None else _named(model)
-    if named not in (None, chosen):
-        raise UsageError(
-            f"{model} is a model of {named}, as its settings say, and not of {chosen}; leave kind "
-            "out"
-        )
-    with quiet_libraries():
-        loaded = _load(system, model) if named else _load_whole(system, search, model)
-    if similarity is not None:
-        loaded.similarity_fn_name = similarity
-    idle = unused_prompts(loaded)
-    if idle:
-        _logger.warning("%s: its prompts %s stand before no text", model, ", ".join(idle))
-    return ModelSystem(
-        kind=chosen, model=loaded, search=search, label=label, origin=model, keeps=True
-    )
-
-
-def _named(model: str) -> str | None:
-    """Return the kind that a model's settings name; `None` if they cannot be read, either."""
-    try:
-        return named_kind(model)
-    except NotFoundError:  # To load the model says more, and may find it in the cache.
-        return None
-
-
 def search_by(searcher: type[Searcher], kind: str, options: Mapping[str, Any]) -> Searcher:
     """Return how to search with a model that no recipe describes.
 
@@ -526,36 +435,3 @@ def search_by(searcher: type[Searcher], kind: str, options: Mapping[str, Any]) -
     chosen = {name: value for name, value in options.items() if value is not None}
     where = f"the search with {kind}"
     return check_value(chosen, searcher, where, partial(refusal, where))
-
-
-def _load_whole(system: Any, search: Any, model: str) -> Any:
-    """Return a model whose settings name no kind, if its files hold all weights of this kind.
-
-    sentence-transformers draws the weights that are missing, such as those of a head, without an
-    error. Some take no part, such as BERT's pooler in a bi-encoder. So the scores decide.
-
-    Raises:
-        UsageError: if weights are missing that take part.
-    """
-
-    def scores(seed: int) -> tuple[Any, npt.NDArray[np.float32]]:
-        loaded = _load(system, model, seed)
-        found = search.score(loaded, *_TEXTS, [np.arange(len(_TEXTS[1]))])
-        return loaded, np.concatenate(list(found))
-
-    _, before = scores(1)
-    loaded, after = scores(0)
-    if not np.allclose(before, after, rtol=1e-3, atol=1e-6, equal_nan=True):
-        raise UsageError(
-            f"{model} lacks weights of a model of {system.name}: they would be random; take "
-            "one that was trained as such, or name its kind with --set kind=KIND"
-        )
-    return loaded
-
-
-def _load(system: Any, model: str, seed: int = 0) -> Any:
-    """Load a model; weights that its files lack are the same each time, for one seed."""
-    torch = require("torch", "neural", system.name)
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return system.load_model(model)

@@ -75,14 +75,15 @@ def scores_of(system: Any, model: Any, queries: list[str], passages: list[str], 
 def measure(folder: Path, sizes: Sizes, clock: Clock, *, name: str) -> dict[str, str]:
     """Train one system and use it."""
     from benchmarks.support.zipf_collection import Generated
+    from msshift_bench.baselines import open_system
     from msshift_bench.baselines.systems.finding import neural_systems
-    from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+    from msshift_bench.baselines.systems.recipe import RandomEncoder
     from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
     from msshift_bench.data import open_collection
     from msshift_bench.plumbing import batches
 
     system: Any = neural_systems()[name]
-    recipe: Any = load_recipe(system, name, "paper")
+    recipe: Any = open_system(name, "paper")
     shape = RandomEncoder(**(FULL if sizes.device == "cuda" else TINY), dropout=0.1)
     fields = {"encoder": "random", "random": shape, "validation": None, "precision": "bf16"}
     if sizes.batch:

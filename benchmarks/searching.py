@@ -208,7 +208,7 @@ def write_blocks(folder: Path, sizes: Sizes) -> None:
 
 def blocks_of(folder: Path, passages: int, *, is_exact: bool = False) -> Iterator[Any]:
     """Yield the blocks of vectors, from disk."""
-    from msshift_bench.baselines.retrievers.block_search import PassageBlock
+    from msshift_bench.baselines.systems.searcher import PassageBlock
 
     exact = np.load(folder / "exact.npy", mmap_mode="r") if is_exact else None
     for start in range(0, passages, BLOCK):

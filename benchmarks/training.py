@@ -25,8 +25,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 def write_models(folder: Path, _: Sizes) -> None:
     """Save an untrained model of every system."""
     from msshift_bench import mini
-    from msshift_bench.baselines.systems.finding import neural_systems
-    from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+    from msshift_bench.baselines import open_system
+    from msshift_bench.baselines.systems.recipe import RandomEncoder
     from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
 
     shape = RandomEncoder(layers=1, hidden=32, heads=2, inner=64, vocabulary=1500, dropout=0.0)
@@ -35,7 +35,7 @@ def write_models(folder: Path, _: Sizes) -> None:
     make_random_encoder(folder / "bert", shape, texts, length=length, seed=0)
     with quiet_libraries():
         for name in ("bi-encoder", "splade", "colbert", "monobert"):
-            recipe: Any = load_recipe(neural_systems()[name], name, "mini")
+            recipe: Any = open_system(name, "mini")
             own = {"dimensions": DIMENSIONS} if name == "colbert" else {}
             recipe = recipe.changed(query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH, **own)
             model = recipe.new_model(folder / "bert")
@@ -115,10 +115,9 @@ def search(
 
 def short_recipe(steps: int) -> Any:
     """Return the bi-encoder's recipe ``mini`` with so many steps."""
-    from msshift_bench.baselines.systems.finding import neural_systems
-    from msshift_bench.baselines.systems.recipe import load_recipe
+    from msshift_bench.baselines import open_system
 
-    recipe: Any = load_recipe(neural_systems()["bi-encoder"], "bi-encoder", "mini")
+    recipe: Any = open_system("bi-encoder", "mini")
     return recipe.changed(steps=steps, checkpoint_every=steps // 2, accumulate=1)
 
 

@@ -34,9 +34,12 @@ from msshift_bench.errors import (
     check_installed,
     require,
 )
+from msshift_bench.libraries import Library
 from msshift_bench.plumbing import map_sealed_array, seal_array, unseal_array, write_atomically
 
 __all__ = ["Engine", "KeptArray", "engine_in_use", "using_engine"]
+
+ray: Any = Library("ray", "cluster", "--ray")
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -224,10 +227,9 @@ class Engine:
     def _on_cluster(
         self, task: Callable[[A], B], items: Iterable[A], cpus: int, gpus: float
     ) -> Iterator[B]:
-        ray = require("ray", "cluster", "--ray")
         is_first = not ray.is_initialized()
         if is_first:
-            self._connect(ray)
+            self._connect()
         options = {"max_retries": _RETRIES, "num_cpus": cpus, "num_gpus": gpus}
         remote = ray.remote(**options)(_carry_out)
         window = 2 * int(ray.cluster_resources().get("CPU", 1))
@@ -236,16 +238,16 @@ class Engine:
             for item in items:
                 waiting.append(remote.remote(task, item, cpus, __version__))
                 if len(waiting) > window:
-                    yield _result(ray, waiting.popleft())
+                    yield _result(waiting.popleft())
             while waiting:
-                yield _result(ray, waiting.popleft())
+                yield _result(waiting.popleft())
         finally:
             for reference in waiting:
                 ray.cancel(reference)
             if is_first:
                 ray.shutdown()
 
-    def _connect(self, ray: Any) -> None:
+    def _connect(self) -> None:
         # Ray's own advice on a variable of its next version is of no use to the user.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         host, _, port = str(self.address).rpartition(":")
@@ -327,7 +329,7 @@ def _carry_out(task: Callable[[A], B], item: A, threads: int, version: str) -> B
         raise kinds.get(error.exit_code, DataError)(str(error)) from None
 
 
-def _result(ray: Any, reference: Any) -> Any:
+def _result(reference: Any) -> Any:
     """Return what a task returned."""
     try:
         return ray.get(reference)

@@ -65,8 +65,8 @@ def test_imports_keep_the_contract(package: Path) -> None:
 FORBIDDEN = [
     (
         "runs/reader.py",
-        "import msshift_bench.baselines.systems.making",
-        "runs.reader -> {0}baselines.systems.making",
+        "import msshift_bench.baselines.systems.plan",
+        "runs.reader -> {0}baselines.systems.plan",
     ),
     (
         "stats/estimates.py",

@@ -14,7 +14,7 @@ from pydantic import PositiveInt
 
 from msshift_bench.baselines.rerankers.word_reranker import WordReranker
 from msshift_bench.baselines.systems.recipe import BelowOne
-from msshift_bench.errors import require
+from msshift_bench.libraries import torch
 
 __all__ = ["Duet"]
 
@@ -54,14 +54,12 @@ class Duet(WordReranker):
 
     def network(self, vectors: Any) -> Any:
         """Return both models, with rectifiers as in Capreolus; the paper has tanh."""
-        nn = require("torch", "neural", self.name).nn
-        functional = nn.functional
-        module: Any = nn.Module
+        nn, functional = torch.nn, torch.nn.functional
         recipe = self  # The modules below have a self of their own.
         filters, dimensions = self.filters, vectors.shape[1]
         windows = self.passage_length - _RUN + 1 - self.pooled + 1
 
-        class Local(module):  # type: ignore[misc]
+        class Local(torch.nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 self.convolution = nn.Linear(recipe.passage_length, filters)
@@ -79,7 +77,7 @@ class Duet(WordReranker):
                 )
                 return self.combine(functional.relu(self.convolution(weighted)).flatten(1))
 
-        class Distributed(module):  # type: ignore[misc]
+        class Distributed(torch.nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 self.embedding = nn.Embedding.from_pretrained(vectors, padding_idx=0)
@@ -104,7 +102,7 @@ class Duet(WordReranker):
                 matched = functional.relu(self.windows(asked[:, :, None] * told)).squeeze(2)
                 return self.combine(self.dropout(matched))
 
-        class Network(module):  # type: ignore[misc]
+        class Network(torch.nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 self.local = Local()

@@ -12,7 +12,7 @@ from msshift_bench.baselines.rerankers.word_reranker import (
     WordReranker,
     word_similarities,
 )
-from msshift_bench.errors import require
+from msshift_bench.libraries import torch
 
 __all__ = ["Knrm"]
 
@@ -40,11 +40,9 @@ class Knrm(WordReranker):
 
     def network(self, vectors: Any) -> Any:
         """Return eleven kernels, whose levels and widths are trained, and a linear layer."""
-        torch = require("torch", "neural", self.name)
-        module: Any = torch.nn.Module
         freeze = not self.finetune
 
-        class Network(module):  # type: ignore[misc]
+        class Network(torch.nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 self.embedding = torch.nn.Embedding.from_pretrained(

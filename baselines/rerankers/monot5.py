@@ -14,10 +14,13 @@ from typing import Any, ClassVar
 from msshift_bench.baselines.rerankers.reranker import Reranker
 from msshift_bench.baselines.training.backbones import learn_word_pieces, loading
 from msshift_bench.encoders import SAFETENSORS
-from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.libraries import Library, sentence_transformers, tokenizers, torch, transformers
 from msshift_bench.plumbing import replace_folder
 
 __all__ = ["MonoT5"]
+
+_sentencepiece: Any = Library("sentencepiece")
 
 _ANSWERS = ("true", "false")
 
@@ -28,8 +31,6 @@ _LENGTHS = (64, 448)
 """Most tokens of the query's and the document's part where that file is missing; T5 reads 512."""
 
 _PIECES = "spiece.model"
-
-_WHAT = "monoT5"
 
 
 class MonoT5(Reranker):
@@ -69,14 +70,12 @@ class MonoT5(Reranker):
 
     @classmethod
     def _of(cls, where: str | Path, make: Any, what: str, **options: Any) -> Any:
-        library = require("sentence_transformers", "neural", cls.name)
         with loading(what, where):
             scorer = make()
-        return library.CrossEncoder(modules=[scorer], **options)
+        return sentence_transformers.CrossEncoder(modules=[scorer], **options)
 
     def make_encoder(self, texts: Iterable[str], folder: Path) -> None:
         """Write a T5 with random weights, and a vocabulary of word pieces and the two answers."""
-        transformers = require("transformers", "neural", self.name)
         shape = self.random
         assert shape is not None
         tokenizer = transformers.PreTrainedTokenizerFast(
@@ -85,9 +84,10 @@ class MonoT5(Reranker):
             unk_token="[UNK]",
             eos_token="[SEP]",
         )
-        added = require("tokenizers", "neural", self.name).AddedToken
-        tokenizer.add_tokens([added(answer, single_word=True) for answer in _ANSWERS])
-        require("torch", "neural", self.name).manual_seed(self.seed)
+        tokenizer.add_tokens(
+            [tokenizers.AddedToken(answer, single_word=True) for answer in _ANSWERS]
+        )
+        torch.manual_seed(self.seed)
         model = transformers.T5ForConditionalGeneration(
             transformers.T5Config(
                 vocab_size=len(tokenizer),
@@ -109,7 +109,6 @@ class MonoT5(Reranker):
 
 
 def _scorer(where: str | Path, lengths: tuple[int, int]) -> Any:
-    transformers = require("transformers", "neural", _WHAT)
     return _scorer_class()(
         transformers.T5ForConditionalGeneration.from_pretrained(str(where), **SAFETENSORS),
         _tokenizer(Path(where)),
@@ -120,10 +119,8 @@ def _scorer(where: str | Path, lengths: tuple[int, int]) -> Any:
 @cache
 def _scorer_class() -> Any:
     """Return the module of sentence-transformers that asks a T5 about pairs."""
-    torch = require("torch", "neural", _WHAT)
-    base: Any = require("sentence_transformers.base.modules", "neural", _WHAT).Module
 
-    class MonoT5Scorer(base):  # type: ignore[misc]
+    class MonoT5Scorer(sentence_transformers.base.modules.Module):  # type: ignore[misc]
         config_file_name = _SETTINGS
         config_keys: ClassVar[list[str]] = ["query_length", "passage_length"]
         save_in_root = True
@@ -201,12 +198,10 @@ def _tokenizer(where: Path) -> Any:
     Raises:
         DataError: if that file is damaged.
     """
-    transformers = require("transformers", "neural", _WHAT)
     pieces = where / _PIECES
     if pieces.is_file() and not (where / "tokenizer.json").exists():
-        library = require("sentencepiece", "neural", _WHAT)
         try:
-            library.SentencePieceProcessor(model_file=str(pieces))
+            _sentencepiece.SentencePieceProcessor(model_file=str(pieces))
         except RuntimeError as error:
             raise DataError(f"{pieces} is no model of SentencePiece; copy it again") from error
     return transformers.AutoTokenizer.from_pretrained(str(where))

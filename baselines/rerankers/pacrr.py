@@ -16,7 +16,7 @@ from msshift_bench.baselines.rerankers.word_reranker import (
     WordReranker,
     word_similarities,
 )
-from msshift_bench.errors import require
+from msshift_bench.libraries import torch
 
 __all__ = ["Pacrr"]
 
@@ -51,12 +51,10 @@ class Pacrr(WordReranker):
 
     def network(self, vectors: Any) -> Any:
         """Return the convolutions and the layers that combine their highest values."""
-        torch = require("torch", "neural", self.name)
         functional = torch.nn.functional
-        module: Any = torch.nn.Module
         recipe = self  # The modules below have a self of their own.
 
-        class Network(module):  # type: ignore[misc]
+        class Network(torch.nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
                 super().__init__()
                 self.embedding = torch.nn.Embedding.from_pretrained(vectors, padding_idx=0)

@@ -1,6 +1,8 @@
-"""What re-rankers share: a score per pair of a query and a passage, and BM25's first passages.
+"""Re-rankers, which score pairs of a query and a passage, BM25's first; monoBERT is the plain one.
 
-Their training tells the relevant passage of a triple from the others; their search reorders BM25's
+monoBERT (Nogueira et al., 2019; MS-Shift, section 4) is an encoder that reads query and passage
+together and gives one score. Other re-rankers have other models and the rest from here: their
+training tells the relevant passage of a triple from the others; their search reorders BM25's
 first passages. A model is a sentence-transformers ``CrossEncoder``, whatever its modules are.
 """
 
@@ -8,22 +10,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.baselines.retrievers.block_search import best_of
 from msshift_bench.baselines.systems.recipe import MARGIN_MSE
-from msshift_bench.baselines.systems.searcher import Candidates, Scorer, describe_candidates
+from msshift_bench.baselines.systems.searcher import Candidates, Scorer, best_of
 from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training.backbones import load_backbone
 from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.engine import KeptArray
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import UsageError
+from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.plumbing import counted
 from msshift_bench.search import Ranking
 
-__all__ = ["RerankSearch", "Reranker", "distance_to_teacher", "pair_scores"]
+__all__ = ["MonoBert", "RerankSearch", "Reranker", "distance_to_teacher", "pair_scores"]
 
 _PAIRS = 32_768
 """Pairs of a query and a passage to score before scores are saved, as whole queries."""
@@ -63,7 +67,7 @@ class RerankSearch(Scorer):
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Rerank BM25's first passages, using saved scores."""
         bm25 = run.bm25()
-        run.facts["candidates"] = describe_candidates(f"bm25:{self.depth}")
+        run.facts["candidates"] = self.described_candidates
         with run.stage("candidates"):
             texts = [row.text for row in run.queries]
             found = bm25.search(texts, depth=self.depth)
@@ -120,7 +124,7 @@ class Reranker(Neural):
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the recipe's loss."""
-        functional = require("torch", "neural", self.name).nn.functional
+        functional = torch.nn.functional
 
         def softmax(scores: Any, labels: Any) -> Any:
             del labels
@@ -145,10 +149,9 @@ class Reranker(Neural):
         sentence-transformers has a margin-MSE for cross-encoders and no divergence. Here all read
         all pairs of a batch at once, as the cross-entropies do.
         """
-        stack = require("torch", "neural", self.name).stack
 
         def distance(scores: Any, labels: Any) -> Any:
-            taught = stack(labels).to(scores.device)
+            taught = torch.stack(labels).to(scores.device)
             return distance_to_teacher(scores.float(), taught, self.teacher_loss)
 
         return loss_of_scores(model, distance)
@@ -159,6 +162,23 @@ class Reranker(Neural):
         return {}
 
 
+class MonoBert(Reranker):
+    """monoBERT: a cross-encoder that reranks BM25."""
+
+    name = "monobert"
+
+    def new_model(self, encoder: str | Path) -> Any:
+        """Return an encoder with a head of one score."""
+        backbone = load_backbone(
+            self,
+            encoder,
+            transformer_task="sequence-classification",
+            config_kwargs={"num_labels": 1},
+            processor_kwargs={"model_max_length": self.query_length + self.passage_length},
+        )
+        return sentence_transformers.CrossEncoder(modules=[backbone])
+
+
 def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
     """Return a loss that reads all pairs of a batch at once, as the trainer takes it.
 
@@ -167,10 +187,8 @@ def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
         of_scores: given the scores, of shape (queries, passages) with the relevant passage first,
             and the labels, returns the loss.
     """
-    util = require("sentence_transformers.util", "neural", "a re-ranker")
-    module: Any = require("torch", "neural", "a re-ranker").nn.Module
 
-    class Loss(module):  # type: ignore[misc]
+    class Loss(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.model = model
@@ -179,7 +197,9 @@ def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
             del prompt, task
             queries, *passages = columns
             pairs = [pair for column in passages for pair in zip(queries, column, strict=True)]
-            features = util.batch_to_device(self.model.preprocess(pairs), self.model.device)
+            features = sentence_transformers.util.batch_to_device(
+                self.model.preprocess(pairs), self.model.device
+            )
             # Where several processes train, torch looks for tensors in plain dictionaries.
             scores = self.model(dict(features))["scores"].view(len(passages), len(queries)).T
             return of_scores(scores, labels)
@@ -195,7 +215,7 @@ def distance_to_teacher(scores: Any, taught: Any, kind: str) -> Any:
         taught: the teacher's, of the same shape.
         kind: ``margin-mse`` or ``kl``.
     """
-    functional = require("torch", "neural", "monoBERT").nn.functional
+    functional = torch.nn.functional
     if kind == MARGIN_MSE:
         return functional.mse_loss(scores[:, :1] - scores[:, 1:], taught[:, :1] - taught[:, 1:])
     return functional.kl_div(
@@ -209,9 +229,11 @@ def pair_scores(
     model: Any, pairs: Sequence[tuple[str, str]], batch_size: int
 ) -> npt.NDArray[np.float32]:
     """Return the score of each pair of a query and a passage: a logit, or a difference of two."""
-    identity = require("torch", "neural", "monoBERT").nn.Identity()
     scores: npt.NDArray[np.float32] = model.predict(
-        list(pairs), batch_size=batch_size, show_progress_bar=False, activation_fn=identity
+        list(pairs),
+        batch_size=batch_size,
+        show_progress_bar=False,
+        activation_fn=torch.nn.Identity(),
     )
     # The published monoBERT scores "irrelevant" and "relevant".
     return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]

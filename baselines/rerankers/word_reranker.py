@@ -26,7 +26,7 @@ from msshift_bench.baselines.systems.finding import not_loaded
 from msshift_bench.baselines.systems.recipe import RANDOM
 from msshift_bench.baselines.training.backbones import loading
 from msshift_bench.data import sha256_of
-from msshift_bench.errors import require
+from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.search import content_words
 
 __all__ = ["WordReranker", "word_similarities"]
@@ -75,11 +75,9 @@ class WordReranker(Reranker):
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an untrained network with the words in a folder that `make_encoder` wrote."""
-        torch = require("torch", "neural", self.name)
-        library = require("sentence_transformers", "neural", self.name)
         table = WordTable.load(Path(encoder))
         torch.manual_seed(self.seed)
-        return library.CrossEncoder(modules=[_scorer_class(type(self))(self, table)])
+        return sentence_transformers.CrossEncoder(modules=[_scorer_class(type(self))(self, table)])
 
     @classmethod
     def load_model(cls, where: str | Path, **options: Any) -> Any:
@@ -89,7 +87,6 @@ class WordReranker(Reranker):
             NotFoundError: if it is no such folder, or it cannot be loaded.
             DataError: if its weights are a pickle.
         """
-        library = require("sentence_transformers", "neural", cls.name)
         if not (Path(where) / f"{_WORDS}.json").is_file():
             error = ValueError(
                 f"{cls.name} is saved with a file {_WORDS}.json, which is not there."
@@ -97,7 +94,7 @@ class WordReranker(Reranker):
             raise not_loaded("model", where, error)
         with loading("model", where):
             scorer = _scorer_class(cls).load(str(where))
-        return library.CrossEncoder(modules=[scorer], **options)
+        return sentence_transformers.CrossEncoder(modules=[scorer], **options)
 
     def check_encoder(self) -> None:
         """Check that the file of vectors is there.
@@ -135,10 +132,8 @@ def _digest(file: Path, _changed: int) -> str:
 @cache
 def _scorer_class(architecture: type[WordReranker]) -> Any:
     """Return the module of sentence-transformers that scores pairs with a network."""
-    torch = require("torch", "neural", architecture.name)
-    base: Any = require("sentence_transformers.base.modules", "neural", architecture.name).Module
 
-    class Scorer(base):  # type: ignore[misc]
+    class Scorer(sentence_transformers.base.modules.Module):  # type: ignore[misc]
         config_file_name = f"{_WORDS}.json"
         save_in_root = True
 
@@ -215,7 +210,7 @@ def word_similarities(embedding: Any, query: Any, passage: Any) -> Any:
     Returns:
         A tensor of shape (pairs, query words, passage words), -1 to 1.
     """
-    functional = require("torch", "neural", "a re-ranker").nn.functional
+    functional = torch.nn.functional
     left, right = (
         functional.normalize(embedding(words.clamp(min=0)).float(), dim=-1)
         for words in (query, passage)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,23 +16,29 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat
 
-from msshift_bench.baselines.retrievers.block_search import (
+from msshift_bench.baselines.systems.recipe import KL, MARGIN_MSE, later
+from msshift_bench.baselines.systems.searcher import (
     Arrays,
+    BlockSearch,
+    Candidates,
     EncodedPassages,
     best_of,
-    encode_passages,
     search_blocks,
 )
-from msshift_bench.baselines.systems.recipe import KL, MARGIN_MSE, later
-from msshift_bench.baselines.systems.searcher import Candidates, Scorer
 from msshift_bench.baselines.systems.system import Run
-from msshift_bench.baselines.training.backbones import check_finite, encode_texts, load_backbone
+from msshift_bench.baselines.training.backbones import check_finite, load_backbone, load_config
 from msshift_bench.baselines.training.neural import Neural, scaled
-from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.libraries import Library, sentence_transformers
 from msshift_bench.plumbing import report_progress, slices, write_atomically
 from msshift_bench.search import Best, Ranking
 
 __all__ = ["SIMILARITIES", "BiEncoder", "DenseSearch", "VectorIndex", "search_vectors"]
+
+_losses: Any = Library("sentence_transformers.sentence_transformer.losses")
+_modules: Any = Library("sentence_transformers.sentence_transformer.modules")
+_util: Any = Library("sentence_transformers.util")
+_faiss: Any = Library("faiss", "neural", "search by an index")
 
 SIMILARITIES = ("dot", "cosine")
 """The similarities that a search by dot product can rank by."""
@@ -54,7 +59,7 @@ _TOGETHER = 1_024
 """Queries that an index is asked together."""
 
 
-class DenseSearch(Scorer):
+class DenseSearch(BlockSearch):
     """How a bi-encoder searches the passages, beyond the fields of `SearchSettings`.
 
     Attributes:
@@ -101,32 +106,37 @@ class DenseSearch(Scorer):
                 "similarity_fn_name to it"
             )
 
+    def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
+        """Return vectors of queries, or the array ``vectors`` of passages."""
+        method = model.encode_query if query else model.encode_document
+        options = {"normalize_embeddings": True} if model.similarity_fn_name == "cosine" else {}
+        vectors = encode_texts(method, texts, self.batch_size, **options)
+        finite: Any = np.isfinite(vectors).all(axis=1)
+        check_finite(finite, texts)
+        return vectors if query else self.stored(vectors)
+
+    def stored(self, vectors: npt.NDArray[np.float32]) -> Arrays:
+        """Return the arrays of a block of passages.
+
+        Raises:
+            DataError: if a number is too large for 16 bits.
+        """
+        if self.storage != _HALF:
+            return {"vectors": vectors}
+        largest = float(np.abs(vectors).max(initial=0))
+        if largest > float(np.finfo(np.float16).max):
+            raise DataError(
+                f"a passage's vector holds {largest:.6g}, and 16 bits end at 65,504; leave out "
+                'storage = "float16", or normalize the vectors'
+            )
+        return {"vectors": vectors.astype(np.float16)}
+
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
-        options = {"normalize_embeddings": True} if model.similarity_fn_name == "cosine" else {}
-        encode_query = partial(model.encode_query, **options)
-        encode_document = partial(model.encode_document, **options)
-
-        half = self.storage == _HALF
         if self.index is not None:
             index_of_all = VectorIndex(self, model.get_embedding_dimension())
-
-        def encode_block(texts: list[str]) -> Arrays:
-            vectors = encode_texts(encode_document, texts, self.batch_size)
-            check_finite(np.isfinite(vectors).all(axis=1), texts)
-            return {"vectors": _rounded(vectors) if half else vectors}
-
-        with run.stage("encode"):
-            passages = encode_passages(
-                encode_block,
-                run.passages(""),
-                run.work / ("passages-16" if half else "passages"),
-                run.passage_count,
-            )
-            texts = [row.text for row in run.queries]
-            queries = encode_texts(encode_query, texts, self.batch_size)
-            check_finite(np.isfinite(queries).all(axis=1), texts)
-        run.facts["index"] = {"bytes": passages.bytes}
+        folder = "passages-16" if self.storage == _HALF else "passages"
+        queries, passages = self.encoded(model, run, folder)
         if self.index is None:
             rankings = search_vectors(queries, passages, self.depth)
         else:
@@ -168,41 +178,51 @@ class BiEncoder(Neural):
         """
         super().check_encoder()
         if self.search.index is not None:
-            VectorIndex(self.search, self.hidden_size())
+            size = self.random.hidden if self.random else load_config(self.encoder).hidden_size
+            VectorIndex(self.search, size)
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with the recipe's pooling."""
-        library = require("sentence_transformers", "neural", self.name)
-        modules = require("sentence_transformers.sentence_transformer.modules", "neural", self.name)
         backbone = load_backbone(
             self,
             encoder,
             query_length=self.query_length,
             document_length=self.passage_length,
         )
-        parts = [backbone, modules.Pooling(backbone.get_embedding_dimension(), self.pooling)]
+        parts = [backbone, _modules.Pooling(backbone.get_embedding_dimension(), self.pooling)]
         if self.normalize:
-            parts.append(modules.Normalize())
-        return library.SentenceTransformer(modules=parts, similarity_fn_name="dot")
+            parts.append(_modules.Normalize())
+        return sentence_transformers.SentenceTransformer(modules=parts, similarity_fn_name="dot")
 
     def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
-        losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
-        util = require("sentence_transformers.util", "neural", self.name)
-        kind = {MARGIN_MSE: losses.MarginMSELoss, KL: losses.DistillKLDivLoss}
-        compare = scaled(util.pairwise_dot_score, self.loss_scale)
+        kind = {MARGIN_MSE: _losses.MarginMSELoss, KL: _losses.DistillKLDivLoss}
+        compare = scaled(_util.pairwise_dot_score, self.loss_scale)
         return kind[self.teacher_loss](model, similarity_fct=compare)
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the batch (DPR, equation 2)."""
-        losses = require("sentence_transformers.sentence_transformer.losses", "neural", self.name)
-        util = require("sentence_transformers.util", "neural", self.name)
-        return losses.MultipleNegativesRankingLoss(
+        return _losses.MultipleNegativesRankingLoss(
             model,
             scale=self.loss_scale,
-            similarity_fct=util.dot_score,
-            gather_across_devices=util.distributed.is_dist_initialized(),
+            similarity_fct=_util.dot_score,
+            gather_across_devices=_util.distributed.is_dist_initialized(),
         )
+
+
+def encode_texts(
+    method: Any, texts: Sequence[str], batch_size: int, **options: Any
+) -> npt.NDArray[np.float32]:
+    """Return vectors of texts, 32-bit floats of shape (texts, dimensions).
+
+    Args:
+        method: ``encode_query`` or ``encode_document`` of a model.
+        texts: the texts to encode.
+        batch_size: texts encoded together; they are sorted by length first.
+        **options: options of the method.
+    """
+    vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False, **options)
+    return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 def search_vectors(
@@ -236,11 +256,10 @@ class VectorIndex:
     """
 
     def __init__(self, settings: DenseSearch, dimensions: int) -> None:
-        faiss = self._faiss = require("faiss", "neural", "search by an index")
         self._settings = settings
         try:
-            self._index = faiss.index_factory(
-                dimensions, settings.index, faiss.METRIC_INNER_PRODUCT
+            self._index = _faiss.index_factory(
+                dimensions, settings.index, _faiss.METRIC_INNER_PRODUCT
             )
             self._set_parameters()
         except RuntimeError as error:
@@ -248,7 +267,7 @@ class VectorIndex:
 
     def _set_parameters(self) -> None:
         parameters = self._settings.index_parameters or ""
-        self._faiss.ParameterSpace().set_index_parameters(self._index, parameters)
+        _faiss.ParameterSpace().set_index_parameters(self._index, parameters)
 
     def _refusal(self, error: RuntimeError) -> UsageError:
         index, parameters = self._settings.index, self._settings.index_parameters
@@ -269,22 +288,22 @@ class VectorIndex:
         Raises:
             UsageError: if there are too few passages to learn from.
         """
-        faiss, names = self._faiss, [block.path.name for block in passages.blocks]
+        names = [block.path.name for block in passages.blocks]
         digest = hashlib.sha256(repr([self._settings.index, names]).encode()).hexdigest()
         path = folder / f"{digest[:32]}.faiss"
         if not path.exists():
             self._learn(passages)
-            before = faiss.omp_get_max_threads()
+            before = _faiss.omp_get_max_threads()
             if "HNSW" in (self._settings.index or ""):
-                faiss.omp_set_num_threads(1)  # Several would make another graph each time.
+                _faiss.omp_set_num_threads(1)  # Several would make another graph each time.
             try:
                 for block in passages.blocks:
                     self._index.add(block.load()["vectors"].astype(np.float32))
             finally:
-                faiss.omp_set_num_threads(before)
+                _faiss.omp_set_num_threads(before)
             with write_atomically(path) as file:
-                faiss.write_index(self._index, faiss.PyCallbackIOWriter(file.write))
-        self._index = faiss.read_index(str(path))
+                _faiss.write_index(self._index, _faiss.PyCallbackIOWriter(file.write))
+        self._index = _faiss.read_index(str(path))
         self._set_parameters()
         return path.stat().st_size
 
@@ -324,18 +343,3 @@ class VectorIndex:
             for all_of_them, ranking in zip(exact, self.search(some, passages), strict=True)
         ]
         return {"recall": sum(shares) / count, "recall_queries": count}
-
-
-def _rounded(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
-    """Return vectors in 16 bits.
-
-    Raises:
-        DataError: if a number is too large for them.
-    """
-    largest = float(np.abs(vectors).max(initial=0))
-    if largest > float(np.finfo(np.float16).max):
-        raise DataError(
-            f"a passage's vector holds {largest:.6g}, and 16 bits end at 65,504; leave out "
-            'storage = "float16", or normalize the vectors'
-        )
-    return vectors.astype(np.float16)

@@ -17,29 +17,27 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.retrievers.block_search import (
-    Arrays,
-    EncodedPassages,
-    encode_passages,
-    search_blocks,
-)
 from msshift_bench.baselines.systems.recipe import MARGIN_MSE, later
 from msshift_bench.baselines.systems.searcher import (
     ALL_PASSAGES,
+    Arrays,
+    BlockSearch,
     Candidates,
     CandidatesName,
-    Scorer,
-    describe_candidates,
-    first_of_bm25,
+    EncodedPassages,
+    search_blocks,
 )
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
-from msshift_bench.errors import require
+from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import batches
 from msshift_bench.search import Best, Ranking
 
 __all__ = ["ColBert", "ColBertSearch", "max_sim", "rerank", "search_tokens"]
+
+_losses: Any = Library("sentence_transformers.multi_vector_encoder.losses")
+_scoring: Any = Library("sentence_transformers.multi_vector_encoder.scoring")
 
 _MARKERS = {"query": "[unused0]", "document": "[unused1]"}
 """The tokens that tell queries and passages apart; BERT's vocabulary holds them."""
@@ -53,7 +51,7 @@ _TOGETHER = 16_384
 """Queries whose candidates are ranked in one pass over the blocks: 130 MB with 1,000 each."""
 
 
-class ColBertSearch(Scorer):
+class ColBertSearch(BlockSearch):
     """How passages are searched with ColBERT, beyond what `SearchSettings` says.
 
     Attributes:
@@ -67,7 +65,7 @@ class ColBertSearch(Scorer):
     @property
     def reranks(self) -> int:
         """How many of BM25's first passages are the candidates, if they are."""
-        return first_of_bm25(self.candidates)
+        return int(self.candidates.partition(":")[2] or 0)
 
     def score(
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
@@ -81,33 +79,27 @@ class ColBertSearch(Scorer):
             chosen = np.concatenate([tokens[place] for place in places])
             yield max_sim(query[None], chosen, right["lengths"][places])[0]
 
+    def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
+        """Return the vectors of queries' tokens, or the arrays of `passage_vectors`."""
+        if query:
+            vectors = query_vectors(model, texts, self.batch_size)
+            finite: Any = np.isfinite(vectors).all(axis=(1, 2))
+            check_finite(finite, texts)
+            return vectors
+        encoded = passage_vectors(model, texts, self.batch_size)
+        starts = np.cumsum(encoded["lengths"]) - encoded["lengths"]
+        tokens: Any = np.isfinite(encoded["vectors"]).all(axis=1)
+        check_finite(np.logical_and.reduceat(tokens, starts), texts)
+        return encoded
+
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and rank the candidates."""
-
-        def encode_block(texts: list[str]) -> Arrays:
-            encoded = passage_vectors(model, texts, self.batch_size)
-            starts = np.cumsum(encoded["lengths"]) - encoded["lengths"]
-            tokens: Any = np.isfinite(encoded["vectors"]).all(axis=1)
-            check_finite(np.logical_and.reduceat(tokens, starts), texts)
-            return encoded
-
-        with run.stage("encode"):
-            passages = encode_passages(
-                encode_block,
-                run.passages(""),
-                run.work / "passages",
-                run.passage_count,
-            )
-            texts = [row.text for row in run.queries]
-            queries = query_vectors(model, texts, self.batch_size)
-            finite: Any = np.isfinite(queries).all(axis=(1, 2))
-            check_finite(finite, texts)
-        run.facts["index"] = {"bytes": passages.bytes}
-        run.facts["candidates"] = describe_candidates(self.candidates)
+        queries, passages = self.encoded(model, run)
+        run.facts["candidates"] = self.described_candidates
         if depth := self.reranks:
             rows = (
                 np.array(passages.ids.rows(list(ranking)), np.int64)
-                for ranking in run.bm25().search(texts, depth=depth)
+                for ranking in run.bm25().search((row.text for row in run.queries), depth=depth)
             )
             rankings = rerank(queries, passages, rows, self.depth)
         else:
@@ -140,10 +132,6 @@ class ColBert(Neural):
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with a projection of its token states (ColBERT, section 3.2)."""
-        library = require("sentence_transformers", "neural", self.name)
-        modules = require("sentence_transformers.base.modules", "neural", self.name)
-        own = require("sentence_transformers.multi_vector_encoder.modules", "neural", self.name)
-        identity = require("torch", "neural", self.name).nn.Identity()
         filled = {"query_expansion": {"strategy": "fixed", "length": self.query_length}}
         backbone = load_backbone(
             self,
@@ -158,43 +146,41 @@ class ColBert(Neural):
         if len(backbone.tokenizer) > backbone.model.get_input_embeddings().num_embeddings:
             backbone.model.resize_token_embeddings(len(backbone.tokenizer), mean_resizing=False)
         vocabulary = backbone.tokenizer.get_vocab()
-        return library.MultiVectorEncoder(
+        return sentence_transformers.MultiVectorEncoder(
             modules=[
                 backbone,
-                modules.Dense(
+                sentence_transformers.base.modules.Dense(
                     backbone.get_embedding_dimension(),
                     self.dimensions,
                     bias=False,
-                    activation_function=identity,
+                    activation_function=torch.nn.Identity(),
                     module_input_name="token_embeddings",
                 ),
-                own.MultiVectorMask([mark for mark in string.punctuation if mark in vocabulary]),
-                modules.Normalize("token_embeddings"),
+                sentence_transformers.multi_vector_encoder.modules.MultiVectorMask(
+                    [mark for mark in string.punctuation if mark in vocabulary]
+                ),
+                sentence_transformers.base.modules.Normalize("token_embeddings"),
             ],
             prompts=_MARKERS,
         )
 
     def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
-        losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
-        scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
         if self.teacher_loss == MARGIN_MSE:
-            compare = scaled(scoring.colbert_scores_pairwise, self.loss_scale)
-            return losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
-        compare = scaled(scoring.colbert_kd_scores, self.loss_scale)
-        return losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
+            compare = scaled(_scoring.colbert_scores_pairwise, self.loss_scale)
+            return _losses.MultiVectorMarginMSELoss(model, similarity_fct=compare)
+        compare = scaled(_scoring.colbert_kd_scores, self.loss_scale)
+        return _losses.MultiVectorDistillKLDivLoss(model, similarity_fct=compare)
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the query's own passages, or those of the batch."""
-        losses = require("sentence_transformers.multi_vector_encoder.losses", "neural", self.name)
-        scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", self.name)
-        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
         own = not self.in_batch_negatives
-        return losses.MultiVectorMultipleNegativesRankingLoss(
+        return _losses.MultiVectorMultipleNegativesRankingLoss(
             model,
             scale=self.loss_scale,
-            similarity_fct=own_passages if own else scoring.colbert_scores,
-            gather_across_devices=distributed.is_dist_initialized() and not own,
+            similarity_fct=own_passages if own else _scoring.colbert_scores,
+            gather_across_devices=sentence_transformers.util.distributed.is_dist_initialized()
+            and not own,
         )
 
     def training_arguments(self, model: Any, columns: Sequence[str]) -> dict[str, Any]:
@@ -278,7 +264,6 @@ def max_sim(
         tokens: the vectors of all passages' tokens, of shape (tokens, dimensions).
         lengths: the tokens of each passage, at least 1.
     """
-    torch = require("torch", "neural", "ColBERT")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     products, columns = _TILE[device]
     width, dimensions = queries.shape[1:]
@@ -316,9 +301,7 @@ def own_passages(queries: Any, passages: Any, queries_mask: Any, documents_mask:
     Returns:
         A tensor of shape (queries, all passages), as sentence-transformers' in-batch loss takes it.
     """
-    torch = require("torch", "neural", "ColBERT")
-    scoring = require("sentence_transformers.multi_vector_encoder.scoring", "neural", "ColBERT")
-    own = scoring.colbert_kd_scores(
+    own = _scoring.colbert_kd_scores(
         queries, passages, queries_mask=queries_mask, documents_mask=documents_mask
     )
     scores = own.new_full((len(own), *own.shape), -torch.inf)
@@ -332,7 +315,6 @@ def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDAr
 
     Rows of zeros fill up shorter queries: they add nothing to MaxSim.
     """
-    torch = require("torch", "neural", "ColBERT")
     encoded = model.encode_query(list(texts), batch_size=batch_size, show_progress_bar=False)
     padded = torch.nn.utils.rnn.pad_sequence(
         [tokens.float().cpu() for tokens in encoded], batch_first=True
@@ -343,7 +325,6 @@ def query_vectors(model: Any, texts: Sequence[str], batch_size: int) -> npt.NDAr
 
 def passage_vectors(model: Any, texts: Sequence[str], batch_size: int) -> Arrays:
     """Return ``vectors``, 16-bit floats of shape (all tokens, dimensions), and ``lengths``."""
-    torch = require("torch", "neural", "ColBERT")
     encoded = model.encode_document(list(texts), batch_size=batch_size, show_progress_bar=False)
     return {
         "vectors": torch.cat([tokens.half().cpu() for tokens in encoded]).numpy(),

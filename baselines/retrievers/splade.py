@@ -18,18 +18,19 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.retrievers.block_search import (
+from msshift_bench.baselines.systems.recipe import MARGIN_MSE
+from msshift_bench.baselines.systems.searcher import (
     Arrays,
+    BlockSearch,
+    Candidates,
     EncodedPassages,
-    encode_passages,
     search_blocks,
 )
-from msshift_bench.baselines.systems.recipe import MARGIN_MSE
-from msshift_bench.baselines.systems.searcher import Candidates, Scorer
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
-from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.errors import DataError, UsageError
+from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import batches, in_parallel, slices
 from msshift_bench.search import (
     BATCH,
@@ -41,6 +42,10 @@ from msshift_bench.search import (
 
 __all__ = ["SparseSearch", "Splade", "search_inverted_index"]
 
+_sparse: Any = Library("sentence_transformers.sparse_encoder")
+_distributed: Any = Library("sentence_transformers.util.distributed")
+_scipy: Any = Library("scipy.sparse")
+
 _logger = logging.getLogger(__name__)
 
 _DENSE = 512
@@ -51,7 +56,7 @@ _QUERY_TERMS, _TERMS = 24, 130
 """Terms per query and passage that MS-Shift reports (ECIR 2023, section 5.1)."""
 
 
-class SparseSearch(Scorer):
+class SparseSearch(BlockSearch):
     """How SPLADE searches the passages: exactly, on an inverted index."""
 
     libraries = ("scipy.sparse",)
@@ -77,6 +82,16 @@ class SparseSearch(Scorer):
                 "knows dot; if that will do, set the model's similarity_fn_name to it"
             )
 
+    def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
+        """Return the sparse matrix of queries, or the inverted index of passages."""
+        method = model.encode_query if query else model.encode_document
+        vectors = sparse_vectors(method, texts, self.batch_size)
+        owners = np.repeat(np.arange(len(texts)), np.diff(vectors.indptr))
+        finite = np.ones(len(texts), np.bool_)
+        finite[owners[~np.isfinite(vectors.data)]] = False
+        check_finite(finite, texts)
+        return vectors if query else inverted_index(vectors)
+
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search an inverted index.
 
@@ -84,17 +99,7 @@ class SparseSearch(Scorer):
             DataError: if a vector is not finite, or no passage or no query has a term.
         """
         check_compiler(run.passage_count)
-        with run.stage("encode"):
-            passages = encode_passages(
-                lambda texts: inverted_index(
-                    _finite_vectors(model.encode_document, texts, self.batch_size)
-                ),
-                run.passages(""),
-                run.work / "passages",
-                run.passage_count,
-            )
-            texts = [row.text for row in run.queries]
-            queries = _finite_vectors(model.encode_query, texts, self.batch_size)
+        queries, passages = self.encoded(model, run)
         for what, terms in (("passages", _terms(passages)), ("queries", queries.nnz)):
             if not terms:
                 raise DataError(
@@ -102,9 +107,8 @@ class SparseSearch(Scorer):
                     "regularisers have won; train it again with smaller query_flops and "
                     "passage_flops, or a lower learning_rate"
                 )
-        run.facts["index"] = {
-            "bytes": passages.bytes,
-            "terms_per_query": queries.nnz / len(texts),
+        run.facts["index"] |= {
+            "terms_per_query": queries.nnz / len(run.queries),
             "terms_per_passage": _terms(passages) / len(passages.ids),
         }
         rankings = search_inverted_index(queries, passages, self.depth)
@@ -151,8 +155,6 @@ class Splade(Neural):
 
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with its masked language model's head and max pooling."""
-        library = require("sentence_transformers", "neural", self.name)
-        modules = require("sentence_transformers.sparse_encoder.modules", "neural", self.name)
         backbone = load_backbone(
             self,
             encoder,
@@ -160,8 +162,8 @@ class Splade(Neural):
             query_length=self.query_length,
             document_length=self.passage_length,
         )
-        pooling = modules.SpladePooling("max")
-        return pool_before_log(library.SparseEncoder(modules=[backbone, pooling]))
+        pooling = _sparse.modules.SpladePooling("max")
+        return pool_before_log(sentence_transformers.SparseEncoder(modules=[backbone, pooling]))
 
     @classmethod
     def load_model(cls, where: str | Path, **options: Any) -> Any:
@@ -170,11 +172,8 @@ class Splade(Neural):
 
     def training_loss(self, model: Any) -> Any:
         """Return the loss of judgements, teacher or both, with the regularisers."""
-        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
-        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
-        module: Any = require("torch", "neural", self.name).nn.Module
 
-        class Flops(module):  # type: ignore[misc]
+        class Flops(torch.nn.Module):  # type: ignore[misc]
             """FLOPS of the whole batch, over all its parts (SPLADE v2, equation 4).
 
             The mean over a part of a batch varies more than the mean over the whole, and its square
@@ -183,11 +182,11 @@ class Splade(Neural):
 
             def compute_loss_from_embeddings(self, vectors: Any) -> Any:
                 mean = vectors.mean(dim=0)
-                if distributed.is_dist_initialized():
-                    mean = distributed.all_gather_with_grad(mean[None]).mean(dim=0)
+                if _distributed.is_dist_initialized():
+                    mean = _distributed.all_gather_with_grad(mean[None]).mean(dim=0)
                 return mean.square().sum()
 
-        return losses.SpladeLoss(
+        return _sparse.losses.SpladeLoss(
             model,
             super().training_loss(model),
             document_regularizer=Flops(),
@@ -198,23 +197,17 @@ class Splade(Neural):
 
     def teacher_distance(self, model: Any) -> Any:
         """Return the distance to the teacher's margins or distribution."""
-        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
-        util = require("sentence_transformers.util", "neural", self.name)
-        compare = scaled(util.pairwise_dot_score, self.loss_scale)
+        compare = scaled(sentence_transformers.util.pairwise_dot_score, self.loss_scale)
         if self.teacher_loss == MARGIN_MSE:
-            return losses.SparseMarginMSELoss(model, compare)
+            return _sparse.losses.SparseMarginMSELoss(model, compare)
         # The library's default temperature of sparse models is not that of others.
-        return losses.SparseDistillKLDivLoss(model, compare, temperature=1.0)
+        return _sparse.losses.SparseDistillKLDivLoss(model, compare, temperature=1.0)
 
     def judgement_loss(self, model: Any) -> Any:
         """Return the cross-entropy over the batch, or over its relevant passages."""
-        losses = require("sentence_transformers.sparse_encoder.losses", "neural", self.name)
-        distributed = require("sentence_transformers.util.distributed", "neural", self.name)
-        module: Any = require("torch", "neural", self.name).nn.Module
-
         scale = self.loss_scale
 
-        class OtherPositives(module):  # type: ignore[misc]
+        class OtherPositives(torch.nn.Module):  # type: ignore[misc]
             """Cross-entropy over the positives of a part of a batch and the query's negatives."""
 
             def compute_loss_from_embeddings(self, vectors: Any, labels: Any) -> Any:
@@ -223,16 +216,15 @@ class Splade(Neural):
 
         if self.in_batch_negatives == "positives":
             return OtherPositives()
-        return losses.SparseMultipleNegativesRankingLoss(
+        return _sparse.losses.SparseMultipleNegativesRankingLoss(
             model,
             scale=scale,
-            gather_across_devices=distributed.is_dist_initialized(),
+            gather_across_devices=_distributed.is_dist_initialized(),
         )
 
     def callbacks(self, loss: Any) -> list[Any]:
         """Return the callback that lets the regularisers' weights rise."""
-        library = require("sentence_transformers.sparse_encoder.callbacks", "neural", self.name)
-        base: Any = library.splade_callbacks.SpladeRegularizerWeightSchedulerCallback
+        base: Any = _sparse.callbacks.splade_callbacks.SpladeRegularizerWeightSchedulerCallback
         steps = self.flops_steps
 
         class Scheduler(base):  # type: ignore[misc]
@@ -255,7 +247,6 @@ def other_positives_loss(vectors: Sequence[Any], scale: float) -> Any:
             and one for each negative.
         scale: the factor of dot products.
     """
-    torch = require("torch", "neural", "SPLADE")
     queries, positives, *negatives = vectors
     own = [(queries * negative).sum(dim=1, keepdim=True) for negative in negatives]
     scores = torch.cat([queries @ positives.T, *own], dim=1) * scale
@@ -276,8 +267,6 @@ def pool_before_log(model: Any) -> Any:
     Returns:
         The same model.
     """
-    torch = require("torch", "neural", "SPLADE")
-    modules = require("sentence_transformers.sparse_encoder.modules", "neural", "SPLADE")
 
     def forward(features: dict[str, Any]) -> dict[str, Any]:
         logits, padding = features["token_embeddings"], features["attention_mask"] == 0
@@ -293,7 +282,7 @@ def pool_before_log(model: Any) -> Any:
         return features
 
     for module in model:
-        if isinstance(module, modules.SpladePooling) and (
+        if isinstance(module, _sparse.modules.SpladePooling) and (
             (module.pooling_strategy, module.activation_function) == ("max", "relu")
         ):
             module.forward = forward
@@ -308,10 +297,9 @@ def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
         texts: the texts to encode.
         batch_size: texts encoded together.
     """
-    sparse = require("scipy.sparse", "neural", "SPLADE")
-    return sparse.vstack(
+    return _scipy.vstack(
         [
-            sparse.csr_array(
+            _scipy.csr_array(
                 method(
                     part,
                     batch_size=batch_size,
@@ -326,16 +314,6 @@ def sparse_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
         ],
         format="csr",
     )
-
-
-def _finite_vectors(method: Any, texts: Sequence[str], batch_size: int) -> Any:
-    """Return what `sparse_vectors` does, once it is known to be finite."""
-    vectors = sparse_vectors(method, texts, batch_size)
-    owners = np.repeat(np.arange(len(texts)), np.diff(vectors.indptr))
-    finite = np.ones(len(texts), np.bool_)
-    finite[owners[~np.isfinite(vectors.data)]] = False
-    check_finite(finite, texts)
-    return vectors
 
 
 def inverted_index(vectors: Any) -> Arrays:

@@ -21,7 +21,8 @@ from typing import Any
 
 from msshift_bench.baselines.systems.system import System
 from msshift_bench.data import ask_only_if_it_answers
-from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError, require
+from msshift_bench.errors import NotFoundError, UsageError
+from msshift_bench.libraries import Library
 
 __all__ = [
     "ENTRY_POINTS",
@@ -33,10 +34,12 @@ __all__ = [
     "neural_systems",
     "not_loaded",
     "our_systems",
-    "system_class",
 ]
 
 _logger = logging.getLogger(__name__)
+
+_hub: Any = Library("huggingface_hub", "neural", "a published model")
+_hub_errors: Any = Library("huggingface_hub.errors", "neural", "a published model")
 
 ENTRY_POINTS = "msshift_bench.baselines"
 """The group of entry points through which other packages add systems."""
@@ -49,7 +52,7 @@ _NEURAL = (
     "retrievers.biencoder:BiEncoder",
     "retrievers.splade:Splade",
     "retrievers.colbert:ColBert",
-    "rerankers.monobert:MonoBert",
+    "rerankers.reranker:MonoBert",
     "rerankers.monot5:MonoT5",
     "rerankers.knrm:Knrm",
     "rerankers.duet:Duet",
@@ -103,18 +106,6 @@ def find_systems() -> Mapping[str, type[System]]:
                 *(point.name, point.name, point.value, ENTRY_POINTS, reason),
             )
     return MappingProxyType(systems)
-
-
-def system_class(name: str) -> type[System]:
-    """Return the class of a system.
-
-    Raises:
-        UnknownNameError: if there is none of that name.
-    """
-    systems = find_systems()
-    if name not in systems:
-        raise UnknownNameError("system", name, systems)
-    return systems[name]
 
 
 def load_class(place: str) -> type[System]:
@@ -218,12 +209,10 @@ def _settings(model: str) -> Path | None:
     if Path(model).is_dir():
         file = Path(model) / _SETTINGS
         return file if file.is_file() else None
-    hub = require("huggingface_hub", "neural", "a published model")
-    errors = require("huggingface_hub.errors", "neural", "a published model")
     ask_only_if_it_answers(model, "a published model")
     try:
-        return Path(hub.hf_hub_download(model, _SETTINGS))
-    except errors.RemoteEntryNotFoundError:
+        return Path(_hub.hf_hub_download(model, _SETTINGS))
+    except _hub_errors.RemoteEntryNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise not_loaded("model", model, error) from error

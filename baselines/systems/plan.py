@@ -1,15 +1,24 @@
-"""A plan: which run files a system shall make, of which shifts, and where; checked before any."""
+"""A plan, which run files a system shall make, of which shifts, and where; and making them.
+
+All are checked before the first is made: trained, encoded, ranked and written. What stands whole is
+skipped.
+"""
 
 from __future__ import annotations
 
+import logging
+import shutil
+import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.systems.shift_data import ShiftData
-from msshift_bench.baselines.systems.system import Run, System, no_rows
+from msshift_bench.baselines.systems.sidecars import hardware, installed_versions
+from msshift_bench.baselines.systems.system import MODEL, Run, System, no_rows
 from msshift_bench.data import (
     Collection,
     Dataset,
@@ -18,13 +27,26 @@ from msshift_bench.data import (
     open_collection,
     open_dataset,
     read_extra_tests,
+    sha256_of,
 )
+from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import count_trained
-from msshift_bench.runs import extra_runs_path, run_path
+from msshift_bench.plumbing import (
+    duration,
+    hold_unfinished,
+    in_line,
+    is_first,
+    replace_folder,
+    with_checksum,
+    write_json,
+)
+from msshift_bench.runs import extra_runs_path, run_path, write_run
 from msshift_bench.shifts import DATASET_NAME, Shift, can_name_runs, get_shift
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "make"]
+
+_logger = logging.getLogger(__name__)
 
 _WORK = ".work"
 """The folder of unfinished work, e.g. ``.work/<system>/<shift>/<held-out>``."""
@@ -103,8 +125,17 @@ class Plan:
         sources = [ShiftData.read(shift, dataset, collection) for shift in shifts]
         tests = [_tests_of(source, extra_tests) for source in sources]
         shared: dict[str, Any] = {}
+        trains = self.system.per_group and self.system.trains
+        known: dict[tuple[str, str | None, str], Any] = {
+            (source.shift.name, group, test.name): count_trained(
+                test, source.shift.name, group, dataset
+            )
+            for source, groups_of_shift, tests_of_shift in zip(sources, groups, tests, strict=True)
+            for test in tests_of_shift
+            for group in (groups_of_shift if trains else ())
+        }
         runs = [
-            self._run(system, seed, source, group, tests_of_shift, shared)
+            self._run(system, seed, source, group, tests_of_shift, known, shared)
             for seed, system in systems
             for source, groups_of_shift, tests_of_shift in zip(sources, groups, tests, strict=True)
             for group in (groups_of_shift if system.per_group else [None])
@@ -116,7 +147,8 @@ class Plan:
             )
         by_shift = {source.shift.name: source for source in sources}
         for run in runs:
-            if run.state() != "complete":
+            run.planned_state = run.state()
+            if run.planned_state != "complete":
                 _check_training(run, by_shift[run.shift.name])
         return runs
 
@@ -161,6 +193,7 @@ class Plan:
         data: ShiftData,
         group: str | None,
         tests: Sequence[TestSet],
+        known: Mapping[tuple[str, str | None, str], Any],
         shared: dict[str, Any],
     ) -> Run:
         shift, name = data.shift, self._name
@@ -170,53 +203,50 @@ class Plan:
         place /= group or "all"
         triples = system.choose_triples(data, group)
         teacher = system.choose_teacher(data, group)
-        manifest = data.dataset.manifest
         identity = {
             "system": name,
             "shift": shift.name,
             "held_out": group,
-            "edition": manifest.edition,
-            "data_version": manifest.data_version,
-            "data_digest": manifest.content_digest,
-            "text_variant": data.collection.text_variant,
+            **data.identity,
             "parameters": system.parameters(),
             "encoder": system.starts_from(),
             "released_triples": triples and {"config": triples.config, "sha256": triples.sha256},
             "teacher": teacher and dict(teacher.facts),
         }
-        trained = group is not None and system.trains
-        label = _label(name, shift, group, seed)
-
-        def run(path: Path, label: str, queries: Any, test: TestSet | None, **more: Any) -> Run:
-            return Run(
-                name=label,
-                system=system,
-                shift=shift,
-                held_out=group,
-                collection=data.collection,
-                queries=queries,
-                rows=partial(data.split, group) if trained else no_rows,
-                triples=triples,
-                teacher=teacher,
-                work=self._folder / _WORK / place,
-                test_set=test.name if test else "",
-                shared=shared,
-                path=path,
-                tag=tag if tag.startswith(name) else f"{name}-{tag}",
-                identity={**identity, "test_set": test.facts} if test else identity,
-                elsewhere=self.elsewhere,
-                **more,
-            )
-
-        also = []
+        run = Run(
+            name=_label(name, shift, group, seed),
+            system=system,
+            shift=shift,
+            held_out=group,
+            collection=data.collection,
+            queries=data.queries(),
+            rows=partial(data.split, group) if group and system.trains else no_rows,
+            triples=triples,
+            teacher=teacher,
+            work=self._folder / _WORK / place,
+            shared=shared,
+            path=path,
+            tag=tag if tag.startswith(name) else f"{name}-{tag}",
+            identity=identity,
+            elsewhere=self.elsewhere,
+        )
         for test in tests:
             extra = extra_runs_path(self._folder / name, test.name)
-            where = run_path(extra.parent, extra.name, shift, group, seed)
-            also.append(run(where, f"{label} on {test.name}", test.rows, test))
-            counted = count_trained(test, shift.name, group, data.dataset) if group else None
-            if trained and counted is not None:
-                also[-1].facts["trained_on"] = counted._asdict()
-        return run(path, label, data.queries(), None, also=tuple(also), keep_model=self.keep_model)
+            counted = known.get((shift.name, group, test.name))
+            of_test = replace(
+                run,
+                name=f"{run.name} on {test.name}",
+                path=run_path(extra.parent, extra.name, shift, group, seed),
+                queries=test.rows,
+                test_set=test.name,
+                identity={**identity, "test_set": test.facts},
+                facts={"trained_on": counted._asdict()} if counted is not None else {},
+                seconds={},
+                also=(),
+            )
+            run.also = (*run.also, of_test)
+        run.keep_model = self.keep_model
+        return run
 
 
 def _label(name: str, shift: Shift, group: str | None, seed: int | None) -> str:
@@ -258,3 +288,122 @@ def _tests_of(source: ShiftData, extra_tests: Sequence[TestSet]) -> list[TestSet
                 "queries.tsv and qrels.tsv"
             )
     return tests
+
+
+def make(plan: Plan, engine: Engine | None = None) -> list[Path]:
+    """Make the runs of a plan, and skip those that are complete.
+
+    All are checked before the first is made. After a kill, the same call continues and ends in the
+    same bytes.
+
+    Args:
+        plan: what shall be made.
+        engine: what carries tasks out; by default the one in use, which is this process unless
+            `using_engine` says otherwise.
+
+    Returns:
+        The run files, by seed, shift and held-out group.
+
+    Raises:
+        UsageError, NotFoundError, DataError: see `Plan.runs`; or if another process is at work on
+            one of the runs.
+        MissingError: if the system's libraries are not installed, or there is no GPU although the
+            recipe's precision needs one.
+
+    Examples:
+        >>> bm25 = open_system("bm25", changes={"depth": 10})
+        >>> make(Plan(system=bm25, shifts=["length"], collection="mini:300", out="made"))
+        [PosixPath('made/bm25/length.run.gz')]
+    """
+    with using_engine(engine or engine_in_use()):
+        left = deque(plan.runs())
+        paths = [run.path for run in left]
+        missing = sum(map(_is_missing, left)) if is_first() else 0
+        made, began = 0, time.monotonic()
+        while left:
+            # Nothing holds on to a run that is over, so that what it has read is freed.
+            run = left.popleft()
+            if not is_first():
+                run.system.follow(run)
+                continue
+            number = f" ({len(paths) - len(left)} of {len(paths)})" if len(paths) > 1 else ""
+            start = time.monotonic()
+            with in_line(run.name + number):
+                is_new = _make_run(run)
+            if not is_new:
+                _logger.info("%s: complete already, skipped", run.name)
+                continue
+            made, now = made + 1, time.monotonic()
+            taken, rest = duration(now - start), duration((now - began) / made * (missing - made))
+            to_come = f"; {missing - made} left to make, about {rest}" if made < missing else ""
+            _logger.info("%s: made in %s%s", run.name, taken, to_come)
+        plan.system.forget()
+        return paths
+
+
+def _is_missing(run: Run) -> bool:
+    """Return whether a run is to be made, and check that this machine can."""
+    if run.planned_state == "running":
+        raise UsageError(f"another process is writing {run.work}; wait for it, or stop it")
+    if run.planned_state == "complete":
+        return False
+    run.system.check_installed()
+    run.system.check(run)
+    return True
+
+
+def _make_run(run: Run) -> bool:
+    """Make a run file and its sidecar; return whether they were still missing."""
+    with hold_unfinished(run.work, empty_parents=4):
+        if run.state() == "complete":
+            return False
+        searched_before = run.is_complete()
+        write_json(run.plan, run.identity)
+        run = replace(run, rows=cache(run.rows))
+        if not searched_before:
+            _rank(run)
+            if run.keep_model:
+                _copy_folder(run.work / MODEL, run.kept_model)
+        elif run.kept_model.is_dir():
+            _copy_folder(run.kept_model, run.work / MODEL)
+        for extra in run.lacking():
+            _search_extra(replace(extra, rows=run.rows))
+        if not searched_before:
+            # The last file of all, since a run that has one passes for complete.
+            _write_sidecar(run)
+    return True
+
+
+def _copy_folder(folder: Path, target: Path) -> None:
+    with replace_folder(target) as partial:
+        shutil.copytree(folder, partial, dirs_exist_ok=True)
+
+
+def _search_extra(run: Run) -> None:
+    """Make the run for an extra test set, with the model and the passages of the run before."""
+    _rank(run)
+    _write_sidecar(run)
+
+
+def _rank(run: Run) -> None:
+    run.path.parent.mkdir(parents=True, exist_ok=True)
+    with run.stage("total"):
+        rankings = run.system.rank(run)
+        write_run(run.path, rankings, run.tag)
+
+
+def _write_sidecar(run: Run) -> None:
+    facts = {
+        "schema": 1,
+        **run.identity,
+        "baseline": run.system.name or None,
+        "tag": run.tag,
+        "collection": run.collection.name,
+        "queries": len(run.queries),
+        **dict(sorted(run.facts.items())),
+        "versions": installed_versions(),
+        "hardware": {**hardware(), **run.system.hardware()},
+        "seconds": {name: round(value, 3) for name, value in run.seconds.items()},
+        "run_sha256": sha256_of(run.path),
+    }
+    write_json(run.sidecar, with_checksum(facts))

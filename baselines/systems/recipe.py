@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, PrivateAttr
 
 from msshift_bench.checked import Checked, check_value, parse_toml
 from msshift_bench.errors import Finding, NotFoundError, UnknownNameError, UsageError, raise_any
@@ -38,7 +38,6 @@ __all__ = [
     "TrainingSettings",
     "find_recipe",
     "later",
-    "load_recipe",
     "multiple",
     "nested",
     "parse_recipe",
@@ -138,6 +137,13 @@ def _nowhere(_name: str) -> str:
 class Table(Checked):
     """A table of a recipe, or a recipe: fields that are checked as the table is made."""
 
+    _file: RecipeFile | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> RecipeFile | None:
+        """The file that the fields were read from, if any; some may be replaced since."""
+        return self._file
+
     def parameters(self) -> dict[str, Any]:
         """Return all fields as JSON values, but those that are `later` and have their defaults."""
         return self.model_dump(mode="json")
@@ -179,19 +185,22 @@ class Table(Checked):
         return self.changed(**values) if values else self
 
     @classmethod
-    def field_names(cls, prefix: str = "") -> Iterator[str]:
-        """Yield the names of the fields, those of a table within after its own: ``table.field``."""
+    def defaults(cls, prefix: str = "") -> Iterator[tuple[str, Any]]:
+        """Yield the fields and their defaults, those of a table within after it: ``table.field``.
+
+        The default of a field that has none, and that a recipe must give, is ``...``.
+        """
         for name, field in cls.model_fields.items():
-            yield prefix + name
+            yield prefix + name, ... if field.is_required() else field.default
             for part in (field.annotation, *get_args(field.annotation)):
                 if isinstance(part, type) and issubclass(part, Table):
-                    yield from part.field_names(f"{name}.")
+                    yield from part.defaults(f"{name}.")
 
     @classmethod
     def check_names(cls, changes: Iterable[str], elsewhere: Callable[[str], str]) -> None:
         """Check that there are the fields that are to be changed; see `with_changes`."""
         label = getattr(cls, "name", cls.__name__)
-        names = list(cls.field_names())
+        names = [name for name, _ in cls.defaults()]
         unknown = []
         for name in changes:
             if name not in names:
@@ -433,6 +442,15 @@ class Recipe(TrainingSettings):
         """The parts of a training that differ in where their negatives come from."""
         return 1 + self.negatives_refreshes if self.negatives == MINED else 1
 
+    def part(self, number: int, steps: int) -> tuple[int, int]:
+        """Return how many steps are done before a part of a training, and after it.
+
+        Args:
+            number: the part, from 0 on; all have as many steps, but for one more or less.
+            steps: those of the whole training.
+        """
+        return steps * number // self.parts, steps * (number + 1) // self.parts
+
     def changed(self, **values: Any) -> Self:
         """Return the recipe with other values; another encoder has no need of ``[random]``."""
         if values.get("encoder", self.encoder) != self.encoder:
@@ -530,12 +548,6 @@ def parse_recipe(kind: type[_R], file: RecipeFile) -> _R:
         UsageError: if it is not TOML, or a key is unknown, missing, of the wrong type or out of
             range; the message names every such key with its file and line.
     """
-    return parse_toml(file.text, kind, file.source, partial(refusal, file.source))
-
-
-def load_recipe(kind: type[_R], system: str, recipe: str | Path) -> _R:
-    """Load a recipe that comes with the package, or one from a file.
-
-    It raises the errors of `find_recipe` and `parse_recipe`.
-    """
-    return parse_recipe(kind, find_recipe(system, recipe))
+    recipe = parse_toml(file.text, kind, file.source, partial(refusal, file.source))
+    recipe._file = file
+    return recipe

@@ -4,14 +4,21 @@ A model that was trained here, one that is published and one in memory are searc
 searches knows the model's kind and nothing of its training. A model that ranks BM25's passages is
 a reranker: its recall is BM25's and cannot shift. Readers of the run must see that, so every run
 names its candidates.
+
+Every retriever searches in one form: passages are encoded block by block, each block in a file of
+its own; every block is searched for all queries; and `Best` merges the blocks by score, then
+doc_id. So neither the number of blocks nor a kill between two of them changes a ranking.
 """
 
 from __future__ import annotations
 
-import re
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,50 +26,29 @@ from pydantic import Field
 
 from msshift_bench.baselines.systems.recipe import SearchSettings
 from msshift_bench.baselines.systems.system import Run
-
-if TYPE_CHECKING:
-    from msshift_bench.search import Ranking
+from msshift_bench.plumbing import batches, report_progress, slices, write_atomically
+from msshift_bench.records import Passage
+from msshift_bench.search import Best, PassageIds, Ranking, rankings_of
 
 __all__ = [
     "ALL_PASSAGES",
+    "Arrays",
+    "BlockSearch",
     "Candidates",
     "CandidatesName",
+    "EncodedPassages",
+    "PassageBlock",
     "Scorer",
     "Searcher",
-    "describe_candidates",
-    "first_of_bm25",
-    "reranks_tag",
+    "best_of",
+    "encode_passages",
+    "search_blocks",
 ]
 
 ALL_PASSAGES = "all"
 
-_FIRST = "bm25:([1-9][0-9]*)"
-
-CandidatesName = Annotated[str, Field(pattern=f"^({ALL_PASSAGES}|{_FIRST})$")]
+CandidatesName = Annotated[str, Field(pattern=f"^({ALL_PASSAGES}|bm25:([1-9][0-9]*))$")]
 """A recipe's ``candidates``: ``all`` or ``bm25:<number>``."""
-
-
-def first_of_bm25(candidates: str) -> int:
-    """Return the number of ``bm25:<number>``; 0 for other candidates."""
-    match = re.fullmatch(_FIRST, candidates)
-    return int(match[1]) if match else 0
-
-
-def describe_candidates(candidates: str) -> str:
-    """Return the candidates in a sidecar's words, e.g. ``reranks BM25's first 1000``."""
-    if candidates == ALL_PASSAGES:
-        return "all passages"
-    return f"reranks BM25's first {first_of_bm25(candidates)}"
-
-
-def reranks_tag(first: int) -> str:
-    """Return the part of a run tag that says that BM25's first passages are reranked.
-
-    Args:
-        first: how many of them; 0 for a model that searches by itself, which gives "".
-    """
-    return f"-reranks-bm25-{first}" if first else ""
-
 
 Candidates = Sequence[npt.NDArray[np.int64]]
 """For each query, the places of the passages to score."""
@@ -102,7 +88,12 @@ class Searcher(SearchSettings, ABC):
     @property
     def tag(self) -> str:
         """The part of a run tag that says that the model only reranks; "" for others."""
-        return reranks_tag(self.reranks)
+        return f"-reranks-bm25-{self.reranks}" if self.reranks else ""
+
+    @property
+    def described_candidates(self) -> str:
+        """What it ranks, in a sidecar's words, e.g. ``reranks BM25's first 1000``."""
+        return f"reranks BM25's first {self.reranks}" if self.reranks else "all passages"
 
 
 class Scorer(Searcher):
@@ -120,3 +111,162 @@ class Scorer(Searcher):
             passages: texts; each is a candidate of some query.
             candidates: the places of each query's candidates in `passages`.
         """
+
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+"""The arrays of one block, by name."""
+
+AddBlock = Callable[[Best, slice, Arrays, slice], None]
+"""``(best, queries, block, rows)``: adds the scores that a block's passages, which have these rows
+in the collection, have for some of the queries."""
+
+_SIZE = 20_000
+"""Passages per block: 60 MB of vectors with 768 dimensions."""
+
+_QUERIES = 16_384
+"""Queries searched together: with 1,000 passages each, 0.5 GB of candidates at most."""
+
+_TOLD = 128
+"""Rankings that are Python's mappings at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageBlock:
+    """Some passages in a row.
+
+    Attributes:
+        path: the file of their arrays.
+        size: how many passages.
+    """
+
+    path: Path
+    size: int
+
+    def load(self) -> dict[str, npt.NDArray[Any]]:
+        """Read the arrays."""
+        with np.load(self.path) as arrays:
+            return dict(arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPassages:
+    """All passages.
+
+    Attributes:
+        ids: their doc_ids, in the order of the blocks.
+        blocks: the blocks.
+    """
+
+    ids: PassageIds
+    blocks: Sequence[PassageBlock]
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that the blocks take on disk."""
+        return sum(block.path.stat().st_size for block in self.blocks)
+
+
+def encode_passages(
+    encode: Callable[[list[str]], Arrays],
+    passages: Iterable[Passage],
+    folder: Path,
+    total: int = 0,
+) -> EncodedPassages:
+    """Encode passages in blocks on disk; existing blocks are kept.
+
+    A block's file name holds the digest of its passages, so that it is used for the same passages
+    only. The folder belongs to one model and must not serve another.
+
+    Args:
+        encode: turns the texts of a block into arrays.
+        passages: the passages; streamed once.
+        folder: the folder of the blocks.
+        total: how many passages there are; 0 if that is not known.
+    """
+    report_progress("encode", 0, total)
+    doc_ids: list[str] = []
+    blocks: list[PassageBlock] = []
+    for block in batches(passages, _SIZE):
+        digest = hashlib.sha256(repr(block).encode()).hexdigest()
+        path = folder / f"{len(blocks):05d}-{digest[:32]}.npz"
+        if not path.exists():
+            arrays = encode([passage.text for passage in block])
+            with write_atomically(path) as file:
+                np.savez(file, allow_pickle=False, **arrays)
+        blocks.append(PassageBlock(path, len(block)))
+        doc_ids.extend(passage.doc_id for passage in block)
+        report_progress("encode", len(doc_ids), total)
+    return EncodedPassages(PassageIds(doc_ids), blocks)
+
+
+def search_blocks(
+    add: AddBlock,
+    passages: EncodedPassages,
+    queries: int,
+    *,
+    depth: int,
+    floor: float = -np.inf,
+) -> Iterator[Ranking]:
+    """Rank passages for each query, one block of passages in memory at a time.
+
+    Args:
+        add: adds the scores of one block's passages.
+        passages: the passages.
+        queries: how many queries there are.
+        depth: passages per ranking.
+        floor: passages that do not score above it are not ranked.
+
+    Yields:
+        A ranking for each query, in their order.
+    """
+    for part in slices(queries, _QUERIES):
+        best = Best(passages.ids, part.stop - part.start, depth, floor)
+        start = 0
+        for number, block in enumerate(passages.blocks, 1):
+            add(best, part, block.load(), slice(start, start + block.size))
+            start += block.size
+            report_progress("search blocks", number, len(passages.blocks))
+        for some in slices(len(best.keys), _TOLD):
+            yield from rankings_of(best.keys[some], passages.ids)
+
+
+def best_of(
+    ids: PassageIds, rows: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], depth: int
+) -> Ranking:
+    """Rank some passages by score, then doc_id, both descending, and cut at `depth`.
+
+    Args:
+        ids: the collection's doc_ids.
+        rows: the rows of the passages.
+        scores: their scores.
+        depth: most passages of the ranking.
+    """
+    best = np.lexsort((-ids.order[rows], -scores))[:depth]
+    return dict(zip(ids.ids[rows[best]].tolist(), scores[best].tolist(), strict=True))
+
+
+class BlockSearch(Scorer):
+    """A search over passages that the model encodes in blocks."""
+
+    @abstractmethod
+    def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
+        """Return what the model makes of texts: of passages the arrays of a block.
+
+        Raises:
+            DataError: if something of it is not finite.
+        """
+
+    def encoded(
+        self, model: Any, run: Run, folder: str = "passages"
+    ) -> tuple[Any, EncodedPassages]:
+        """Return the encoded queries of a run, and its passages, encoded unless that is done."""
+        with run.stage("encode"):
+            passages = encode_passages(
+                partial(self.encode, model, query=False),
+                run.passages(""),
+                run.work / folder,
+                run.passage_count,
+            )
+            queries = self.encode(model, [row.text for row in run.queries], query=True)
+        run.facts["index"] = {"bytes": passages.bytes}
+        return queries, passages

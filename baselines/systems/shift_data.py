@@ -67,6 +67,18 @@ class ShiftData:
         tests = {group: _with_texts(rows, dataset, collection) for group, rows in test_sets.items()}
         return cls(shift, dataset, collection, tests)
 
+    @property
+    def identity(self) -> dict[str, str]:
+        """The facts that decide what is trained on and asked, for identities and sidecars."""
+        manifest = self.dataset.manifest
+        return {
+            "shift": self.shift.name,
+            "edition": manifest.edition,
+            "data_version": manifest.data_version,
+            "data_digest": manifest.content_digest,
+            "text_variant": self.collection.text_variant,
+        }
+
     def queries(self) -> tuple[Row, ...]:
         """Return the test queries of all groups, each once, sorted by query_id."""
         queries = {row.query_id: row for rows in self.tests.values() for row in rows}

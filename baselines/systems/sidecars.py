@@ -1,20 +1,32 @@
-"""Sidecars: the JSON file beside a run that records what made it."""
+"""Sidecars: what is recorded while something is made, and the JSON file that says what made it."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.data import sha256_of
+from msshift_bench.data import Collection, ContentDigest, is_double_encoded
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import is_as_written
+from msshift_bench.plumbing import counted
+from msshift_bench.records import Passage
 
-__all__ = ["check_same", "hardware", "installed_versions", "is_complete", "read_json"]
+__all__ = [
+    "Facts",
+    "check_same",
+    "hardware",
+    "installed_versions",
+    "read_json",
+    "rows_of",
+    "stream_passages",
+]
 
 _PACKAGES = (
     "msshift-bench",
@@ -33,6 +45,58 @@ _PACKAGES = (
 )
 
 
+@dataclass
+class Facts:
+    """Facts recorded while something is made, for the file that says what made it.
+
+    Attributes:
+        facts: subject -> facts that are the same whenever it is made again; JSON values, most of
+            them objects.
+        seconds: stage -> seconds in this process, which differ each time.
+    """
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time that the block takes to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def stream_passages(
+    collection: Collection, facts: dict[str, Any], stage: str = "passages"
+) -> Iterator[Passage]:
+    """Yield a collection's passages, and record their number and digest at the end.
+
+    Args:
+        collection: the collection.
+        facts: gets ``passages``.
+        stage: what progress calls it.
+    """
+    digest = ContentDigest()
+    double_encoded = 0
+    for passage in counted(collection.passages(), stage, rows_of(facts)):
+        digest.add(passage)
+        double_encoded += is_double_encoded(passage.text)
+        yield passage
+    facts["passages"] = {
+        "rows": digest.rows,
+        "sha256": digest.hexdigest(),
+        "double_encoded": double_encoded,
+    }
+
+
+def rows_of(facts: Mapping[str, Any]) -> int:
+    """Return the number of passages; 0 until they were streamed once."""
+    known: dict[str, int] = facts.get("passages", {})
+    return known.get("rows", 0)
+
+
 def installed_versions() -> dict[str, str]:
     """Return the version of Python and of every installed package that can change a ranking."""
     versions = {"python": platform.python_version()}
@@ -47,39 +111,6 @@ def installed_versions() -> dict[str, str]:
 def hardware() -> dict[str, object]:
     """Return the machine's hardware, without its name or user."""
     return {"machine": platform.machine(), "cpus": os.cpu_count() or 1}
-
-
-def is_complete(run: Path, sidecar: Path, identity: Mapping[str, object], elsewhere: str) -> bool:
-    """Return whether a run is there, whole, and the requested one.
-
-    Args:
-        run: the run file.
-        sidecar: the file that says what made it.
-        identity: what decides the requested run.
-        elsewhere: what the caller changes to have it written elsewhere.
-
-    Raises:
-        UsageError: if the sidecar differs from `identity`, was changed, or describes another run.
-    """
-    if not sidecar.is_file():
-        return False
-    made_again = f"remove it and {run.name}, and the run is made again"
-    recorded = read_json(sidecar, made_again)
-    if not is_as_written(recorded):
-        raise UsageError(f"{sidecar} was changed after it was written; {made_again}")
-    check_same(
-        recorded,
-        identity,
-        sidecar,
-        f"Choose another {elsewhere}, or remove {sidecar} and {run.name}",
-    )
-    if not run.is_file():
-        return False
-    if sha256_of(run) != recorded.get("run_sha256"):
-        raise UsageError(
-            f"{run} is not the run that {sidecar.name} describes; remove both to make it again"
-        )
-    return True
 
 
 def check_same(

@@ -7,24 +7,27 @@ what there is of the file.
 from __future__ import annotations
 
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
-from pydantic import PrivateAttr
 
-from msshift_bench.baselines.systems.recipe import RecipeFile, Table
+from msshift_bench.baselines.systems.recipe import Table
 from msshift_bench.baselines.systems.shift_data import GivenTriples, ShiftData, Teacher
-from msshift_bench.baselines.systems.sidecars import check_same, is_complete, read_json
-from msshift_bench.data import Collection, ContentDigest, is_double_encoded
+from msshift_bench.baselines.systems.sidecars import (
+    Facts,
+    check_same,
+    read_json,
+    rows_of,
+    stream_passages,
+)
+from msshift_bench.data import Collection, sha256_of
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import counted, is_held, report_progress
+from msshift_bench.plumbing import is_as_written, is_held, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.runs import model_path, sidecar_path
 from msshift_bench.search import Bm25, Bm25Parameters, PassageIds, Ranking, kept_index
@@ -33,12 +36,10 @@ from msshift_bench.shifts import Shift
 __all__ = [
     "MODEL",
     "TRAINING_FACTS",
-    "Facts",
     "Run",
     "State",
     "System",
     "no_rows",
-    "stream_passages",
 ]
 
 _logger = logging.getLogger(__name__)
@@ -56,58 +57,6 @@ _WEIGHTS = "weights_sha256"
 
 State = Literal["complete", "running", "begun", "new"]
 """What there is of a run: all of it, or a part; ``running`` if another process makes it now."""
-
-
-@dataclass
-class Facts:
-    """Facts recorded while something is made, for the file that says what made it.
-
-    Attributes:
-        facts: subject -> facts that are the same whenever it is made again; JSON values, most of
-            them objects.
-        seconds: stage -> seconds in this process, which differ each time.
-    """
-
-    facts: dict[str, Any] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time that the block takes to a stage."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-
-def stream_passages(
-    collection: Collection, facts: dict[str, Any], stage: str = "passages"
-) -> Iterator[Passage]:
-    """Yield a collection's passages, and record their number and digest at the end.
-
-    Args:
-        collection: the collection.
-        facts: gets ``passages``.
-        stage: what progress calls it.
-    """
-    digest = ContentDigest()
-    double_encoded = 0
-    for passage in counted(collection.passages(), stage, _rows_of(facts)):
-        digest.add(passage)
-        double_encoded += is_double_encoded(passage.text)
-        yield passage
-    facts["passages"] = {
-        "rows": digest.rows,
-        "sha256": digest.hexdigest(),
-        "double_encoded": double_encoded,
-    }
-
-
-def _rows_of(facts: Mapping[str, Any]) -> int:
-    """Return the number of passages; 0 until they were streamed once."""
-    known: dict[str, int] = facts.get("passages", {})
-    return known.get("rows", 0)
 
 
 def no_rows(_split: str) -> tuple[Row, ...]:
@@ -146,8 +95,6 @@ class System(Table, ABC):
     trains: ClassVar[bool] = True
     keeps_models: ClassVar[bool] = False
 
-    _file: RecipeFile | None = PrivateAttr(default=None)
-
     @abstractmethod
     def rank(self, run: Run) -> Iterable[tuple[str, Ranking]]:
         """Yield a ranking, doc_id -> score, for each of the run's queries.
@@ -160,17 +107,6 @@ class System(Table, ABC):
     def about(cls) -> str:
         """Return the first line of the docstring, without its full stop."""
         return (cls.__doc__ or cls.__name__).partition("\n")[0].rstrip(".")
-
-    @property
-    def file(self) -> RecipeFile | None:
-        """The recipe's file that the fields were read from, if any; some may be replaced since."""
-        return self._file
-
-    def from_file(self, file: RecipeFile | None) -> Self:
-        """Return the system as one that was read from a file."""
-        system = self.model_copy()
-        system._file = file
-        return system
 
     def run_set(self) -> str:
         """Return the name of its folder in a run set, unless a plan gives another."""
@@ -267,6 +203,7 @@ class Run(Facts):
         identity: the facts that decide it: two runs that agree in them are the same. JSON values.
         also: the runs for extra test sets, which the same model makes.
         keep_model: whether the model is to stay, in a folder beside the run.
+        planned_state: what there was of it when its plan was checked.
         elsewhere: what the caller changes to have it written elsewhere, for messages.
     """
 
@@ -287,6 +224,7 @@ class Run(Facts):
     identity: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[Run, ...] = ()
     keep_model: bool = False
+    planned_state: State = "new"
     elsewhere: str = "--out or --name"
 
     # ---- what a system is given --------------------------------------------------------------
@@ -304,7 +242,7 @@ class Run(Facts):
     @property
     def passage_count(self) -> int:
         """The number of passages; 0 until they were streamed once."""
-        return _rows_of(self.facts)
+        return rows_of(self.facts)
 
     def passages(self, stage: str = "passages") -> Iterator[Passage]:
         """Stream the passages, and record their number and digest at the end.
@@ -411,9 +349,25 @@ class Run(Facts):
         """Return whether the run is there, whole, and the requested one.
 
         Raises:
-            UsageError: if what is there was made differently.
+            UsageError: if what is there was made differently, the sidecar was changed, or describes
+                another run.
         """
-        return is_complete(self.path, self.sidecar, self.identity, self.elsewhere)
+        run, sidecar = self.path, self.sidecar
+        if not sidecar.is_file():
+            return False
+        made_again = f"remove it and {run.name}, and the run is made again"
+        recorded = read_json(sidecar, made_again)
+        if not is_as_written(recorded):
+            raise UsageError(f"{sidecar} was changed after it was written; {made_again}")
+        cure = f"Choose another {self.elsewhere}, or remove {sidecar} and {run.name}"
+        check_same(recorded, self.identity, sidecar, cure)
+        if not run.is_file():
+            return False
+        if sha256_of(run) != recorded.get("run_sha256"):
+            raise UsageError(
+                f"{run} is not the run that {sidecar.name} describes; remove both to make it again"
+            )
+        return True
 
     def lacking(self) -> list[Run]:
         """Return the runs for extra test sets that are to be made.

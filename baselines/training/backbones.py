@@ -19,6 +19,7 @@ from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.data import ask_only_if_it_answers, sha256_of
 from msshift_bench.encoders import SAFETENSORS, only_safetensors
 from msshift_bench.errors import DataError, UsageError, check_installed, require
+from msshift_bench.libraries import Library, sentence_transformers, tokenizers, torch, transformers
 from msshift_bench.plumbing import quieten, replace_folder
 
 __all__ = [
@@ -28,7 +29,6 @@ __all__ = [
     "describe_encoder",
     "check_finite",
     "check_finite_weights",
-    "encode_texts",
     "learn_word_pieces",
     "load_backbone",
     "load_config",
@@ -38,6 +38,9 @@ __all__ = [
     "require_libraries",
     "weights_digest",
 ]
+
+_safetensors: Any = Library("safetensors")
+_hub_errors: Any = Library("huggingface_hub.errors")
 
 _WHAT = "a neural system"
 
@@ -93,8 +96,6 @@ def make_random_encoder(
         length: most tokens of a text.
         seed: the seed of the initial weights.
     """
-    torch = require("torch", "neural", _WHAT)
-    transformers = require("transformers", "neural", _WHAT)
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=learn_word_pieces(texts, shape.vocabulary),
         model_max_length=length,
@@ -125,7 +126,6 @@ def make_random_encoder(
 
 def _begin_with_equal_tokens(model: Any) -> None:
     """Change initial weights so that equal tokens attend to each other and name themselves."""
-    torch = require("torch", "neural", _WHAT)
     with torch.no_grad():
         model.bert.embeddings.position_embeddings.weight.mul_(_POSITIONS)
         for layer in model.bert.encoder.layer:
@@ -140,7 +140,6 @@ def learn_word_pieces(texts: Iterable[str], size: int) -> Any:
         texts: the texts from which the vocabulary is learnt.
         size: most word pieces.
     """
-    tokenizers = require("tokenizers", "neural", _WHAT)
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
     counts = Counter(word for text in texts for word in normalizer.normalize_str(text).split())
     special = list(_SPECIAL.values())
@@ -184,12 +183,16 @@ def loading(what: str, where: str | Path) -> Iterator[None]:
         NotFoundError: if it is not there, or its files are cut off or do not fit together.
         DataError: if its weights are pickles.
     """
-    broken = require("safetensors", "neural", _WHAT).SafetensorError
-    of_another = require("huggingface_hub.errors", "neural", _WHAT).StrictDataclassError
     try:
         with only_safetensors(where):
             yield
-    except (OSError, ValueError, RuntimeError, broken, of_another) as error:
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        _safetensors.SafetensorError,
+        _hub_errors.StrictDataclassError,
+    ) as error:
         raise not_loaded(what, where, error) from error
 
 
@@ -205,16 +208,16 @@ def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
         NotFoundError: if there is no such encoder, or it cannot be loaded.
         DataError: if its weights are pickles.
     """
-    modules = require("sentence_transformers.base.modules", "neural", _WHAT)
     # Weights that the encoder lacks, such as those of a new head, are random.
-    require("torch", "neural", _WHAT).manual_seed(recipe.seed)
+    torch.manual_seed(recipe.seed)
     with loading("encoder", encoder):
-        return modules.Transformer(str(encoder), model_kwargs=SAFETENSORS, **options)
+        return sentence_transformers.base.modules.Transformer(
+            str(encoder), model_kwargs=SAFETENSORS, **options
+        )
 
 
 def weights_digest(model: Any) -> str:
     """Return the SHA-256 of a model's weights: 64 hexadecimal digits."""
-    torch = require("torch", "neural", _WHAT)
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         values = tensor.detach().cpu().contiguous()
@@ -222,20 +225,6 @@ def weights_digest(model: Any) -> str:
         # numpy knows no bfloat16, but its bytes.
         digest.update(values.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def encode_texts(
-    method: Any, texts: Sequence[str], batch_size: int
-) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Return vectors of texts, 32-bit floats of shape (texts, dimensions).
-
-    Args:
-        method: ``encode_query`` or ``encode_document`` of a model.
-        texts: the texts to encode.
-        batch_size: texts encoded together; they are sorted by length first.
-    """
-    vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False)
-    return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 def check_finite_weights(model: Any, name: str) -> None:
@@ -248,7 +237,6 @@ def check_finite_weights(model: Any, name: str) -> None:
     Raises:
         DataError: if a weight is not finite.
     """
-    torch = require("torch", "neural", _WHAT)
     if not all(torch.isfinite(weights).all() for weights in model.parameters()):
         raise DataError(
             f"the weights of {name} are not finite any more; try a lower learning_rate, or "
@@ -279,10 +267,9 @@ def load_config(encoder: str) -> Any:
     Raises:
         NotFoundError: if there is no such encoder, or the Hub cannot be reached.
     """
-    config_class = require("transformers", "neural", "an encoder").AutoConfig
     ask_only_if_it_answers(encoder, "an encoder")
     try:
-        return config_class.from_pretrained(encoder)
+        return transformers.AutoConfig.from_pretrained(encoder)
     except (OSError, ValueError) as error:
         raise not_loaded("encoder", encoder, error) from error
 

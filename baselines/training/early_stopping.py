@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.systems.recipe import EarlyStopping
 from msshift_bench.baselines.systems.system import Run
-from msshift_bench.errors import DataError, require
+from msshift_bench.errors import DataError
+from msshift_bench.libraries import sentence_transformers, transformers
 from msshift_bench.search import Bm25
 
 __all__ = [
@@ -133,12 +134,9 @@ class Validation:
 
     def evaluator(self) -> Any:
         """Return what the trainer calls at each validation."""
-        base: Any = require(
-            "sentence_transformers.base.evaluation", "neural", "early stopping"
-        ).BaseEvaluator
         measure = self.measure
 
-        class Evaluator(base):  # type: ignore[misc]
+        class Evaluator(sentence_transformers.base.evaluation.BaseEvaluator):  # type: ignore[misc]
             def __call__(self, model: Any, *_: Any, **__: Any) -> dict[str, float]:
                 return {METRIC: measure(model)}
 
@@ -146,6 +144,5 @@ class Validation:
 
     def callbacks(self) -> list[Any]:
         """Return the callback that ends the training in time."""
-        transformers = require("transformers", "neural", "early stopping")
         patience = self.settings.patience
         return [transformers.EarlyStoppingCallback(patience)] if patience else []

@@ -8,7 +8,6 @@ import shutil
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -35,19 +34,25 @@ from msshift_bench.baselines.training.early_stopping import (
     make_validation_set,
     mean_reciprocal_rank,
 )
-from msshift_bench.baselines.training.mining import TriplesInParts, training_material
-from msshift_bench.baselines.training.processes import is_one_of_several, process_count, wait_for
 from msshift_bench.baselines.training.teachers import find_teacher
 from msshift_bench.baselines.training.trainer import (
     Checkpoint,
-    TripleItems,
     check_precision,
     fit,
+    is_one_of_several,
     last_checkpoint,
+    process_count,
+    wait_for,
 )
-from msshift_bench.baselines.training.training_data import TrainingData, check_batches
+from msshift_bench.baselines.training.training_data import (
+    TrainingData,
+    TriplesInParts,
+    check_batches,
+    training_material,
+)
 from msshift_bench.encoders import SAFETENSORS
-from msshift_bench.errors import DataError, NotFoundError, UsageError, require
+from msshift_bench.errors import DataError, NotFoundError, UsageError
+from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.plumbing import replace_folder, reporting, write_json
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Ranking
@@ -115,7 +120,6 @@ class Neural(Recipe, System):
 
     def hardware(self) -> Mapping[str, object]:
         """Return the device, the threads that torch uses, and the processes that train."""
-        torch = require("torch", "neural", self.name)
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
         return {
             "device": device,
@@ -135,7 +139,7 @@ class Neural(Recipe, System):
         if released is None and self.triples == "released":
             raise NotFoundError(
                 f"{data.dataset.folder} holds no triples of {data.shift.name}-{held_out}; 'msshift "
-                f"triples build {data.dataset.folder} --shift {data.shift.name}' adds them"
+                f"triples {data.dataset.folder} --shift {data.shift.name}' adds them"
             )
         return released
 
@@ -212,23 +216,18 @@ class Neural(Recipe, System):
         work = run.work
         if not wait_for(work / _TOGETHER, run.is_complete):
             return
-        validation = self.validation
-        if (work / _WITHOUT_VALIDATION).exists():
-            validation = None
-        # Only the first process measures.
-        validated = Validation(validation, lambda _: math.nan) if validation else None
-        done = last_checkpoint(work / _CHECKPOINTS)
+        validation = None
+        if self.validation and not (work / _WITHOUT_VALIDATION).exists():
+            # Only the first process measures.
+            validation = Validation(self.validation, lambda _: math.nan)
+        checkpoints = work / _CHECKPOINTS
+        done = last_checkpoint(checkpoints)
         if done is not None and done.ended_early:
             return
         triples = TrainingData.load(work / _TOGETHER)
         with reporting(None), quiet_libraries():
-            self.fit(
-                self._new_model(work),
-                triples,
-                work / _CHECKPOINTS,
-                name=self.name,
-                validation=validated,
-            )
+            model = self._new_model(work)
+            self.fit(model, triples, checkpoints, name=self.name, validation=validation)
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""
@@ -249,7 +248,7 @@ class Neural(Recipe, System):
             initial = weights_digest(model)
             done = last_checkpoint(run.work / _CHECKPOINTS)
             if is_one_of_several() and not (done and done.ended_early):
-                parts.first.save(run.work / _TOGETHER)
+                parts.parts[0].save(run.work / _TOGETHER)
             model, last = self._fit_parts(run, model, parts, validation)
             shutil.rmtree(run.work / _TOGETHER, ignore_errors=True)
         if validation:
@@ -274,31 +273,23 @@ class Neural(Recipe, System):
         self, run: Run, model: Any, parts: TriplesInParts, validation: Validation | None
     ) -> tuple[Any, Checkpoint]:
         """Train part by part; return the model and its last checkpoint."""
-        checkpoints, ends = run.work / _CHECKPOINTS, parts.ends()
-        for number, end in enumerate(ends):
-            done = last_checkpoint(checkpoints)
+        checkpoints, begin = run.work / _CHECKPOINTS, 0
+        for number in range(self.parts):
+            done, end = last_checkpoint(checkpoints), self.part(number, parts.steps)[1]
+            if done is not None and done.ended_early and done.step <= begin:
+                break
             if number:
                 assert done is not None
                 parts.find_next(self._loaded, done.folder)
-            if done is not None and done.step <= end and done.ended_early:
-                break
-            is_last = end == ends[-1]
-            if not is_last and done is not None and done.step >= end:
-                continue
-            if number:
-                # A part begins with the checkpoint at the end of the one before, as after a kill.
-                model = self._new_model(run.work)
-            self.fit(
-                model,
-                parts.known(),
-                checkpoints,
-                name=run.name,
-                until=None if is_last else end,
-                validation=validation,
+            is_made = done is not None and (
+                done.ended_early or (done.step >= end and end < parts.steps)
             )
-            done = last_checkpoint(checkpoints)
-            if done is not None and done.ended_early:
-                break
+            if not is_made:
+                if number:
+                    # It begins with the checkpoint at the end of the one before, as after a kill.
+                    model = self._new_model(run.work)
+                self.fit(model, parts, checkpoints, name=run.name, validation=validation)
+            begin = end
         last = last_checkpoint(checkpoints)
         assert last is not None
         return model, last
@@ -342,11 +333,10 @@ class Neural(Recipe, System):
     def fit(
         self,
         model: Any,
-        triples: TripleItems,
+        triples: TrainingData | TriplesInParts,
         folder: Path,
         *,
         name: str,
-        until: int | None = None,
         validation: Validation | None = None,
     ) -> int:
         """Train a model in place, continuing from a checkpoint if there is one.
@@ -356,7 +346,6 @@ class Neural(Recipe, System):
             triples: the triples, in the order of training.
             folder: the folder of checkpoints.
             name: what the log calls the model.
-            until: the step to stop after, with a checkpoint; by default the last one.
             validation: how it is validated; `None` for no early stopping.
 
         Returns:
@@ -365,14 +354,6 @@ class Neural(Recipe, System):
         Raises:
             UsageError: if a part of a batch cannot be split evenly over the processes.
         """
-        library = require("sentence_transformers", "neural", self.name)
-        base: Any = getattr(library, f"{self.model_type}Trainer")
-
-        class Trainer(base):  # type: ignore[misc]
-            def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
-                """Save no model card: of a small model's checkpoint, it takes most of the time."""
-                del state_dict
-                self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
 
         def loss() -> tuple[Any, Sequence[Any]]:
             loss_of_model = self.training_loss(model)
@@ -383,13 +364,9 @@ class Neural(Recipe, System):
             triples,
             self,
             folder,
-            trainer=Trainer,
-            arguments=partial(
-                getattr(library, f"{self.model_type}TrainingArguments"),
-                **self.training_arguments(model, triples.columns),
-            ),
             name=name,
-            until=until,
+            kind=self.model_type,
+            arguments=self.training_arguments(model, triples.columns),
             validation=validation,
             loss=loss,
         )
@@ -462,10 +439,9 @@ class Neural(Recipe, System):
             NotFoundError: if there is no such model, or it cannot be loaded.
             DataError: if its weights are pickles.
         """
-        model_class = getattr(require("sentence_transformers", "neural", cls.name), cls.model_type)
         local = Path(where).is_dir()
         with loading("model", where):
-            return model_class(
+            return getattr(sentence_transformers, cls.model_type)(
                 str(where), local_files_only=local, model_kwargs=SAFETENSORS, **options
             )
 
@@ -491,14 +467,6 @@ class Neural(Recipe, System):
         kind: Any = cls.model_fields["search"].annotation
         return cast("type[Scorer]", kind)
 
-    def hidden_size(self) -> int:
-        """Return the size of the encoder's hidden states.
-
-        Raises:
-            NotFoundError: if there is no such encoder, or the Hub cannot be reached.
-        """
-        return int(self.random.hidden if self.random else load_config(self.encoder).hidden_size)
-
 
 def weighted_sum(first: Any, second: Any, weight: float) -> Any:
     """Return the sum of a loss and another times a weight, as a loss.
@@ -512,18 +480,18 @@ def weighted_sum(first: Any, second: Any, weight: float) -> Any:
         second: another one of the same model.
         weight: its weight.
     """
-    module: Any = require("torch", "neural", "a neural system").nn.Module
-    merged = require("sentence_transformers.base.losses.merged_forward", "neural", "a loss")
     takes_vectors = all(hasattr(loss, "compute_loss_from_embeddings") for loss in (first, second))
 
-    class Sum(module):  # type: ignore[misc]
+    class Sum(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.model, self.first, self.second = first.model, first, second
 
         def forward(self, columns: Any, labels: Any, **options: Any) -> Any:
             if takes_vectors:
-                vectors = merged.embed_columns(self.first.model, columns)
+                vectors = sentence_transformers.base.losses.merged_forward.embed_columns(
+                    self.first.model, columns
+                )
                 return self.compute_loss_from_embeddings(vectors, labels)
             judged = self.second(columns, labels, **options)
             return self.first(columns, labels, **options) + weight * judged

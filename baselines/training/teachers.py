@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from msshift_bench.baselines.systems.finding import kind_of_model, system_class
+from msshift_bench.baselines.systems.finding import kind_of_model, neural_systems
 from msshift_bench.baselines.systems.recipe import BM25
 from msshift_bench.baselines.systems.shift_data import Lesson, ShiftData, Teacher
 from msshift_bench.baselines.systems.sidecars import check_same, read_json
@@ -63,7 +63,7 @@ def _score_by_model(
     Raises:
         UsageError: if it has not the weights that made the run.
     """
-    kind: Any = system_class(kind_of_model(str(folder)))
+    kind = neural_systems()[kind_of_model(str(folder))]
     model, search = kind.load_model(folder), kind.searcher()(batch_size=batch_size)
     if weights_digest(model) != weights:
         raise UsageError(
@@ -148,16 +148,11 @@ def find_teacher(where: str, data: ShiftData, held_out: str, seed: int, batch_si
         )
     run, recorded = _run_of(folder, data, held_out, seed)
     sidecar = sidecar_path(run)
-    manifest = data.dataset.manifest
-    of_data = {
-        "shift": data.shift.name,
-        "edition": manifest.edition,
-        "data_version": manifest.data_version,
-        "data_digest": manifest.content_digest,
-        "text_variant": data.collection.text_variant,
-    }
     check_same(
-        recorded, of_data, sidecar, "A teacher is trained on the same data set; train it there"
+        recorded,
+        data.identity,
+        sidecar,
+        "A teacher is trained on the same data set; train it there",
     )
     holds_out = recorded.get("held_out")
     untrained = holds_out is None and recorded.get("baseline") == BM25

@@ -1,5 +1,9 @@
 """Training on sentence-transformers' trainers, so that a killed training ends in the same weights.
 
+Several processes may train one model, started by ``accelerate launch`` or torchrun. The first one
+does everything, as it would alone. The others only train with it: for each run they wait for its
+triples, without a time limit and without using a processor.
+
 The trainer restores the optimizer, the schedule and the random number generators from its
 checkpoints; the batches follow from the seed alone. The trainer's state is the last file of a
 checkpoint, which counts only if that can be read. The same weights means the same bits on one
@@ -11,22 +15,28 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any
 
 from msshift_bench.baselines.systems.recipe import TrainingSettings
 from msshift_bench.baselines.training.early_stopping import METRIC, Validation
-from msshift_bench.baselines.training.processes import is_one_of_several
-from msshift_bench.errors import MissingError, UsageError, require
+from msshift_bench.errors import MissingError, UsageError
+from msshift_bench.libraries import sentence_transformers, torch, transformers
 from msshift_bench.plumbing import is_first, report_progress
 
 __all__ = [
     "Checkpoint",
     "TrainingItems",
-    "TripleItems",
+    "is_one_of_several",
+    "process_count",
+    "wait_for",
     "check_precision",
     "fit",
     "last_checkpoint",
@@ -34,32 +44,32 @@ __all__ = [
 
 _logger = logging.getLogger(__name__)
 
-_WHAT = "a neural system"
-
 _STATE = "trainer_state.json"
 """The last file that the trainer writes into a checkpoint."""
 
 _LOG_EVERY = 50
 """Most steps between two entries of the log."""
 
+_PAUSE = 0.5
+"""Seconds between two checks of what another process makes."""
+
 _LOSSES = 20
 """Most losses of a training to log, and so to show on the terminal."""
 
 
-class TrainingItems(Protocol):
-    """What a training meets, in its order: as many as its steps times its batch size, or more."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, row: int) -> Any: ...
-
-
-class TripleItems(TrainingItems, Protocol):
-    """The triples of a training; see `TrainingData`."""
+class TrainingItems(ABC):
+    """What a training meets, in its order: as many as its steps times its batch size."""
 
     @property
-    def columns(self) -> Sequence[str]:
-        """The names of the columns of texts."""
+    def until(self) -> int | None:
+        """The step to stop after, with a checkpoint, as what comes then is not known yet."""
+        return None
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, row: int) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,38 +115,22 @@ class Checkpoint:
         return {"best_step": best, f"best_{METRIC}": history[best], "history": history}
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """The examples, in parts that go through the model one after the other."""
-
-    examples: int
-    batch_size: int
-
-    def __len__(self) -> int:
-        return self.examples // self.batch_size
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for first in range(0, self.examples, self.batch_size):
-            yield list(range(first, first + self.batch_size))
-
-
 def check_precision(precision: str) -> None:
     """Check that this machine can train in a precision; the trainer would take 32 bits in silence.
 
     Raises:
         MissingError: if it needs a GPU that is not there.
     """
-    cuda = require("torch", "neural", "a neural system").cuda
-    if not cuda.is_available():
+    if not torch.cuda.is_available():
         if precision != "fp16":
             return
         raise MissingError(
             f"the recipe trains in {precision}, which needs a GPU, and torch finds none here; "
             "run it where there is one, or take --set precision=bf16 or fp32"
         )
-    if precision == "bf16" and not cuda.is_bf16_supported(including_emulation=False):
+    if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
         raise MissingError(
-            f"the recipe trains in bf16, which {cuda.get_device_name()} does not know; take "
+            f"the recipe trains in bf16, which {torch.cuda.get_device_name()} does not know; take "
             "--set precision=fp16 or fp32"
         )
 
@@ -147,11 +141,9 @@ def fit(
     recipe: TrainingSettings,
     folder: Path,
     *,
-    trainer: Any,
-    arguments: Callable[..., Any],
     name: str,
-    until: int | None = None,
-    callbacks: Sequence[Any] = (),
+    kind: str = "",
+    arguments: Mapping[str, Any] = MappingProxyType({}),
     validation: Validation | None = None,
     loss: Callable[[], tuple[Any, Sequence[Any]]] | None = None,
     **options: Any,
@@ -163,11 +155,10 @@ def fit(
         examples: what the model meets, in the order of training.
         recipe: how the training goes.
         folder: the folder of checkpoints.
-        trainer: the class of the trainer.
-        arguments: takes the arguments of the training by keyword, and returns the trainer's.
         name: what the log calls the model.
-        until: the step to stop after, with a checkpoint; by default the last one.
-        callbacks: more callbacks of the trainer.
+        kind: the name of the model's class in sentence-transformers, with which those of its
+            trainer and arguments begin; "" for a model of transformers.
+        arguments: the trainer's arguments that the recipe does not hold.
         validation: how it is validated, and ended early; `None` for neither.
         loss: makes the loss and the callbacks that go with it, once the processes have found each
             other: a loss that shares negatives between them asks for that when it is made.
@@ -179,20 +170,15 @@ def fit(
     Raises:
         UsageError: if a part of a batch cannot be split evenly over the processes.
     """
-    torch = require("torch", "neural", _WHAT)
-    transformers = require("transformers", "neural", _WHAT)
     part = recipe.batch_size // recipe.accumulate
     # A checkpoint does not hold the losses since the last log entry, so both come at one step.
     saved_every = validation.settings.every if validation else recipe.checkpoint_every
     every = math.gcd(saved_every, _LOG_EVERY)
-    parts = _Parts(len(examples), part)
 
-    base_callback: Any = transformers.TrainerCallback
-
-    class Callback(base_callback):  # type: ignore[misc]
+    class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
             report_progress("train", state.global_step, state.max_steps)
-            if state.global_step == until:
+            if state.global_step == examples.until and state.global_step < state.max_steps:
                 # An entry of the log with every checkpoint, as above.
                 control.should_log = control.should_save = control.should_training_stop = True
 
@@ -203,13 +189,22 @@ def fit(
                 if _is_told(step, steps, every):
                     _logger.info("%s: step %d of %d: loss %.4f", name, step, steps, logs["loss"])
 
-    class Trainer(trainer):  # type: ignore[misc]
+    library = sentence_transformers if kind else transformers
+    base: Any = getattr(library, f"{kind}Trainer")
+
+    class Trainer(base):  # type: ignore[misc]
+        def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
+            if not kind:
+                super()._save(output_dir, state_dict)
+                return
+            # No model card: of a small model's checkpoint, it takes most of the time.
+            self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
+
         def get_train_dataloader(self) -> Any:
-            return self.accelerator.prepare(
-                torch.utils.data.DataLoader(
-                    examples, batch_sampler=parts, collate_fn=self.data_collator
-                )
-            )
+            data = torch.utils.data
+            parts = data.BatchSampler(range(len(examples)), part, drop_last=True)
+            loader = data.DataLoader(examples, batch_sampler=parts, collate_fn=self.data_collator)
+            return self.accelerator.prepare(loader)
 
         def get_eval_dataloader(self, _dataset: Any = None) -> Any:
             """Give the evaluator nothing, without drawing from the generator of the training."""
@@ -226,12 +221,13 @@ def fit(
         def add_model_card_callback(self, _default_args: dict[str, Any]) -> None:
             """Write no model card: it would read the data and query the Hub."""
 
+    callbacks: list[Any] = [Callback()]
     saving = {"save_steps": saved_every, "save_total_limit": 2}  # The newest may be incomplete.
     if validation is not None:
         saving = validation.arguments()
         options["evaluator"] = validation.evaluator()
         callbacks = [*validation.callbacks(), *callbacks]
-    chosen = arguments(
+    chosen = getattr(library, f"{kind}TrainingArguments")(
         output_dir=str(folder),
         max_steps=len(examples) // recipe.batch_size,
         per_device_train_batch_size=part,
@@ -261,6 +257,7 @@ def fit(
         disable_tqdm=True,
         dataloader_pin_memory=False,
         **saving,
+        **arguments,
     )
     if part % chosen.world_size:
         raise UsageError(
@@ -274,7 +271,7 @@ def fit(
         model=model,
         args=chosen,
         train_dataset=examples,
-        callbacks=[*callbacks, Callback()],
+        callbacks=callbacks,
         **options,
     )
     running.remove_callback(transformers.PrinterCallback)
@@ -306,3 +303,30 @@ def last_checkpoint(folder: Path) -> Checkpoint | None:
             if is_first():
                 shutil.rmtree(path)
     return max(complete, key=lambda checkpoint: checkpoint.step, default=None)
+
+
+def process_count() -> int:
+    """Return how many processes train together."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_one_of_several() -> bool:
+    """Return whether other processes train with this one."""
+    return process_count() > 1
+
+
+def wait_for(path: Path, is_over: Callable[[], bool]) -> bool:
+    """Wait until the first process has made a file or folder.
+
+    Args:
+        path: the file or folder.
+        is_over: returns whether it will not appear any more.
+
+    Returns:
+        Whether it appeared.
+    """
+    while not path.exists():
+        if is_over():
+            return False
+        time.sleep(_PAUSE)
+    return True

@@ -1,17 +1,21 @@
 """The training triples of a held-out group, in the order of training, the same for every system.
 
 A training whose negatives are the model's own has its triples in parts: each part goes on in the
-order of the queries where the one before it ended.
+order of the queries where the one before it ended. Source: Zhan et al., "Optimizing Dense Retrieval
+Model Training with Hard Negatives" (SIGIR 2021), section 4.1 (STAR): a model that was warmed up on
+BM25's negatives ranks all passages for the training queries once, and goes on with negatives from
+the top of its own rankings.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +24,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from msshift_bench.baselines.systems.recipe import RANDOM, Recipe
+from msshift_bench.baselines.systems.recipe import MINED, RANDOM, Recipe
 from msshift_bench.baselines.systems.shift_data import GivenTriples, Lesson, Teacher
 from msshift_bench.baselines.systems.sidecars import read_json
-from msshift_bench.baselines.systems.system import Run
-from msshift_bench.checked import Checked, Count, Digest, Name, check_value
+from msshift_bench.baselines.systems.system import Run, no_rows
+from msshift_bench.baselines.training.trainer import TrainingItems
 from msshift_bench.data import sha256_of
-from msshift_bench.dataset_builders.negatives import random_negatives, sample_negatives
-from msshift_bench.errors import DataError, Finding, IntegrityError, UsageError, spell_out
+from msshift_bench.dataset_builders.negatives import (
+    random_negatives,
+    ranked_negatives,
+    sample_negatives,
+)
+from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
+    in_line,
+    is_as_written,
     replace_folder,
     report_progress,
     reporting,
+    with_checksum,
     write_array,
     write_json,
     write_parquet,
@@ -39,15 +50,13 @@ from msshift_bench.plumbing import (
 from msshift_bench.search import PassageIds
 
 __all__ = [
-    "WHOLE",
     "Example",
-    "OwnNegatives",
     "TrainingData",
-    "TrainingInstance",
-    "TrainingPart",
+    "TriplesInParts",
     "check_batches",
     "make_training_data",
     "plan_batches",
+    "training_material",
 ]
 
 
@@ -68,24 +77,13 @@ class Example:
     relevant: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingInstance:
-    """A query with a relevant passage and some that are not: what a model meets at once.
-
-    Attributes:
-        query_id: the query.
-        positive: doc_id of a relevant passage.
-        negatives: doc_ids of passages that are not relevant.
-    """
-
-    query_id: str
-    positive: str
-    negatives: tuple[str, ...]
+Meeting = tuple[str, ...]
+"""The query_id of a query, the doc_id of a relevant passage, and those of some that are not."""
 
 
 def plan_batches(
     examples: Sequence[Example], *, batch_size: int, negatives: int, steps: int, seed: int
-) -> Iterator[list[TrainingInstance]]:
+) -> Iterator[list[Meeting]]:
     """Yield the batch of each step.
 
     The model goes through the examples again and again, each time in an order that depends on the
@@ -115,7 +113,7 @@ def plan_batches(
     order: list[int] = []
     rounds = 0
     for _ in range(steps):
-        batch: list[TrainingInstance] = []
+        batch: list[Meeting] = []
         relevant: set[str] = set()
         present: set[str] = set()
         put_off: list[int] = []
@@ -141,7 +139,7 @@ def plan_batches(
                 put_off.append(place)
                 continue
             met[place] += 1
-            batch.append(TrainingInstance(example.query_id, example.positive, chosen))
+            batch.append((example.query_id, example.positive, *chosen))
             relevant |= example.relevant
             present |= documents
         waiting.extendleft(reversed(put_off))
@@ -163,59 +161,8 @@ _CERTAIN = 100
 """Times as many training queries as a batch holds can fill every batch."""
 
 
-class _Facts(Checked):
-    """The file beside the triples of an unfinished training: see `TrainingData`.
-
-    Attributes:
-        files: name -> digest of each of the other files.
-    """
-
-    examples: Count
-    digest: Digest
-    scores: Digest | None = None
-    files: dict[Name, Digest]
-
-
 @dataclass(frozen=True, slots=True)
-class OwnNegatives:
-    """Negatives that a model found itself.
-
-    Attributes:
-        ids: the doc_ids of the collection.
-        pools: for each training query, the doc_ids of its negatives.
-    """
-
-    ids: PassageIds
-    pools: Iterable[tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingPart:
-    """Some of a training's steps, one after the other.
-
-    Attributes:
-        number: the part, from 0 on.
-        parts: how many there are; all have as many steps, but for one more or less.
-        steps: the steps of the whole training; by default as many as the recipe says.
-        negatives: where the negatives come from, if not from where the recipe or the run says.
-    """
-
-    number: int = 0
-    parts: int = 1
-    steps: int | None = None
-    negatives: OwnNegatives | None = None
-
-    def bounds(self, steps: int) -> tuple[int, int]:
-        """Return how many steps are done before and after it."""
-        return steps * self.number // self.parts, steps * (self.number + 1) // self.parts
-
-
-WHOLE = TrainingPart()
-"""All steps of a training."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingData:
+class TrainingData(TrainingItems):
     """Triples and their texts; as a sequence, each triple's texts by column.
 
     Attributes:
@@ -258,27 +205,23 @@ class TrainingData:
                 write_array(partial / "scores.npy", self.scores)
                 facts["scores"] = self.scores_digest
             files = {path.name: sha256_of(path) for path in sorted(partial.iterdir())}
-            write_json(partial / "facts.json", {**facts, "files": files})
+            write_json(partial / "facts.json", with_checksum({**facts, "files": files}))
 
     @classmethod
     def load(cls, folder: Path) -> TrainingData:
         """Read a folder that `save` wrote.
 
         Raises:
-            UsageError: if its facts are not as they were written, naming each that is not.
+            UsageError: if its facts are not as they were written.
             IntegrityError: if another file is not.
         """
-
-        def refuse(findings: list[Finding]) -> UsageError:
-            summary = (
-                f"{path} is not as it was written; remove the folder {folder}, and run the "
-                "command again:"
+        facts = read_json(folder / "facts.json")
+        if "files" not in facts or not is_as_written(facts):
+            raise UsageError(
+                f"{folder / 'facts.json'} is not as it was written; remove the folder {folder}, "
+                "and run the command again"
             )
-            return UsageError("\n".join([summary, *spell_out(findings)]))
-
-        path = folder / "facts.json"
-        facts = check_value(read_json(path), _Facts, path, refuse)
-        for name, expected in facts.files.items():
+        for name, expected in facts["files"].items():
             if not (folder / name).is_file() or sha256_of(folder / name) != expected:
                 raise IntegrityError(
                     f"{folder / name} is missing or was damaged after it was written: remove "
@@ -288,9 +231,9 @@ class TrainingData:
             pq.read_table(folder / f"{name}.parquet")["text"].combine_chunks()
             for name in ("queries", "passages")
         )
-        scores = np.load(folder / "scores.npy") if facts.scores else None
+        scores = np.load(folder / "scores.npy") if "scores" in facts else None
         rows = np.load(folder / "rows.npy")
-        return cls(rows, queries, passages, facts.examples, facts.digest, scores)
+        return cls(rows, queries, passages, facts["examples"], facts["digest"], scores)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -304,8 +247,15 @@ class TrainingData:
         return texts_by_column | taught
 
 
-def make_training_data(run: Run, recipe: Recipe, part: TrainingPart = WHOLE) -> TrainingData:
-    """Make a group's triples: as many batches as steps, each of ``batch_size`` triples in a row.
+def make_training_data(
+    run: Run,
+    recipe: Recipe,
+    number: int = 0,
+    *,
+    steps: int | None = None,
+    examples: Sequence[Example] | None = None,
+) -> TrainingData:
+    """Make the triples of a part of a training: ``batch_size`` triples in a row for each step.
 
     They follow from the training queries, the collection and these fields of the recipe:
     ``batch_size``, ``steps``, ``epochs``, ``seed``, and those that begin with ``negatives``. If the
@@ -316,7 +266,9 @@ def make_training_data(run: Run, recipe: Recipe, part: TrainingPart = WHOLE) -> 
     Args:
         run: the training queries and the collection.
         recipe: the recipe.
-        part: the steps whose triples are made.
+        number: the part, of `Recipe.parts`.
+        steps: the steps of the whole training; by default as many as the recipe says.
+        examples: what the triples are made of, if not what the run and the recipe say.
 
     Raises:
         UsageError: if the data set's triples hold fewer negatives for a relevant passage than the
@@ -325,26 +277,19 @@ def make_training_data(run: Run, recipe: Recipe, part: TrainingPart = WHOLE) -> 
             its training queries, or passages that the collection lacks, or a teacher's scores are
             missing or not finite.
     """
-    examples = _examples_of(run, recipe, part)
+    if examples is None:
+        examples = _first_examples(run, recipe)
     query_rows = {row.query_id: place for place, row in enumerate(run.train)}
     passage_rows: dict[str, int] = {}
-    steps, negatives = part.steps or recipe.steps_of(len(examples)), recipe.negatives_per_query
-    first, last = part.bounds(steps)
-    rows = np.empty(((last - first) * recipe.batch_size, 2 + negatives), np.int32)
+    first, last = recipe.part(number, steps or recipe.steps_of(len(examples)))
+    rows = np.empty(((last - first) * recipe.batch_size, 2 + recipe.negatives_per_query), np.int32)
     digest = hashlib.sha256()
-    plan = plan_batches(
-        examples,
-        batch_size=recipe.batch_size,
-        negatives=negatives,
-        steps=last,
-        seed=recipe.seed,
-    )
-    met = (triple for batch in islice(plan, first, None) for triple in batch)
-    for place, triple in enumerate(met):
-        doc_ids = (triple.positive, *triple.negatives)
-        rows[place, 0] = query_rows[triple.query_id]
+    batches = islice(_batches(examples, recipe, last), first, None)
+    for place, triple in enumerate(chain.from_iterable(batches)):
+        query_id, *doc_ids = triple
+        rows[place, 0] = query_rows[query_id]
         rows[place, 1:] = [passage_rows.setdefault(doc_id, len(passage_rows)) for doc_id in doc_ids]
-        digest.update(_line(triple))
+        digest.update("\t".join(triple).encode() + b"\n")
     passages = run.texts(passage_rows)
     if passages.null_count:
         raise DataError(
@@ -355,14 +300,8 @@ def make_training_data(run: Run, recipe: Recipe, part: TrainingPart = WHOLE) -> 
     if run.teacher is not None:
         flat = _taught(run, run.teacher, rows, list(passage_rows), passages)
         scores = (flat * recipe.teacher_scale).astype(np.float32)
-    return TrainingData(
-        rows,
-        pa.array([row.text for row in run.train], pa.large_string()),
-        passages,
-        len(examples),
-        digest.hexdigest(),
-        scores,
-    )
+    queries = pa.array([row.text for row in run.train], pa.large_string())
+    return TrainingData(rows, queries, passages, len(examples), digest.hexdigest(), scores)
 
 
 def check_batches(run: Run, recipe: Recipe) -> None:
@@ -378,27 +317,34 @@ def check_batches(run: Run, recipe: Recipe) -> None:
     count = training["queries"] if training else len(run.train)
     if count > _CERTAIN * recipe.batch_size:
         return
-    unrecorded = replace(run, facts={}, seconds={})
-    first = TrainingPart(parts=recipe.parts)
     with reporting(None):
-        examples = _examples_of(unrecorded, recipe, first)
-    _, last = first.bounds(recipe.steps_of(len(examples)))
-    batches = plan_batches(
+        examples = _first_examples(replace(run, facts={}, seconds={}), recipe)
+    _, last = recipe.part(0, recipe.steps_of(len(examples)))
+    deque(_batches(examples, recipe, last), maxlen=0)
+
+
+def _batches(examples: Sequence[Example], recipe: Recipe, steps: int) -> Iterator[list[Meeting]]:
+    return plan_batches(
         examples,
         batch_size=recipe.batch_size,
         negatives=recipe.negatives_per_query,
-        steps=last,
+        steps=steps,
         seed=recipe.seed,
     )
-    deque(batches, maxlen=0)
 
 
-def _examples_of(run: Run, recipe: Recipe, part: TrainingPart) -> Sequence[Example]:
-    if part.negatives:
-        return _examples(run, part.negatives.ids, part.negatives.pools)
+def _first_examples(run: Run, recipe: Recipe) -> Sequence[Example]:
+    """Return the examples of a training, or of its warm-up."""
     if run.triples:
         return _released_examples(run, run.triples, recipe.negatives_per_query)
-    return _examples(run, *_negatives(run, recipe))
+    count, seed = recipe.negatives_pool, recipe.seed
+    if recipe.negatives == RANDOM:
+        ids = PassageIds([passage.doc_id for passage in run.passages()])
+        return _examples(run, ids, random_negatives(ids, run.train, count=count, seed=seed))
+    bm25, depth = run.bm25(), recipe.negatives_depth
+    assert depth is not None
+    pools = sample_negatives(bm25, run.train, count=count, depth=depth, seed=seed)
+    return _examples(run, bm25.ids, pools)
 
 
 def _taught(
@@ -427,10 +373,6 @@ def _taught(
             "a lower learning_rate, or take another"
         )
     return scores[where].reshape(pairs.shape)
-
-
-def _line(triple: TrainingInstance) -> bytes:
-    return "\t".join((triple.query_id, triple.positive, *triple.negatives)).encode() + b"\n"
 
 
 def _released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequence[Example]:
@@ -475,12 +417,130 @@ def _examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Se
     return examples
 
 
-def _negatives(run: Run, recipe: Recipe) -> tuple[PassageIds, Iterator[tuple[str, ...]]]:
-    """Return the doc_ids of the collection, and the pool of each training query."""
-    count, seed = recipe.negatives_pool, recipe.seed
-    if recipe.negatives == RANDOM:
-        ids = PassageIds([passage.doc_id for passage in run.passages()])
-        return ids, random_negatives(ids, run.train, count=count, seed=seed)
-    bm25, depth = run.bm25(), recipe.negatives_depth
-    assert depth is not None
-    return bm25.ids, sample_negatives(bm25, run.train, count=count, depth=depth, seed=seed)
+class TriplesInParts(TrainingItems):
+    """The triples of a training, made part by part: those of one part only, in most trainings.
+
+    As a sequence it is as long as the training. The trainer asks for a batch before it needs it,
+    so the first batch after the last part that is made has any triples: training stops before it
+    meets them. What took more than BM25 to make stays in the folder of the run's work for a later
+    process.
+
+    Args:
+        run: the training queries and the collection.
+        recipe: the recipe, which ranks as well if the model finds negatives.
+
+    Attributes:
+        parts: the triples of each part that is made.
+        steps: the steps of the whole training.
+
+    Raises:
+        UsageError: if there are fewer steps than parts.
+    """
+
+    def __init__(self, run: Run, recipe: Recipe) -> None:
+        self._run = run
+        self._recipe = recipe
+        self.parts = [self._kept(0) or self._made(0)]
+        self.steps = recipe.steps_of(self.parts[0].examples)
+        if self.steps < recipe.parts:
+            raise UsageError(
+                f"{self.steps} steps cannot be cut into {recipe.parts} parts; lower "
+                "negatives_refreshes, or train for more steps"
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See `TrainingData.columns`."""
+        return self.parts[0].columns
+
+    @property
+    def until(self) -> int:
+        """The last step of the last part that is made."""
+        return self._recipe.part(len(self.parts) - 1, self.steps)[1]
+
+    def __len__(self) -> int:
+        return self.steps * self._recipe.batch_size
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        for part in self.parts:
+            if place < len(part):
+                return part[place]
+            place -= len(part)
+        return self.parts[-1][-1]
+
+    def facts(self) -> dict[str, object]:
+        """Return what decides what the model learns from, for the sidecar."""
+        digests = [part.digest for part in self.parts]
+        facts: dict[str, object] = {
+            "examples": self.parts[0].examples,
+            "triples_sha256": digests[0],
+        }
+        if self._recipe.parts > 1:
+            whole = hashlib.sha256("".join(digests).encode()).hexdigest()
+            facts |= {"triples_sha256": whole, "parts_sha256": digests}
+        if self._run.teacher is not None:
+            scores = [part.scores_digest for part in self.parts]
+            facts["teacher"] = {**self._run.teacher.facts, "scores_sha256": scores}
+        return facts
+
+    def find_next(self, load: Callable[[Path], Any], model: Path) -> None:
+        """Make the triples of the next part, with negatives that the model finds.
+
+        Args:
+            load: returns the model in a folder, as it searches.
+            model: the folder of the model at the end of the part before.
+        """
+        number = len(self.parts)
+        part = self._kept(number)
+        if part is None:
+            work = self._run.work / f"mining-{number}"
+            with self._run.stage("mining"), in_line("mine"):
+                examples = self._own_examples(load(model), work)
+                part = self._made(number, steps=self.steps, examples=examples)
+            shutil.rmtree(work)
+        self.parts.append(part)
+
+    def _folder(self, number: int) -> Path:
+        return self._run.work / "parts" / str(number)
+
+    def _kept(self, number: int) -> TrainingData | None:
+        folder = self._folder(number)
+        return TrainingData.load(folder) if folder.exists() else None
+
+    def _made(self, number: int, **material: Any) -> TrainingData:
+        part = make_training_data(self._run, self._recipe, number, **material)
+        if self._recipe.parts > 1 or self._run.teacher is not None:
+            self._folder(number).parent.mkdir(exist_ok=True)
+            part.save(self._folder(number))
+        return part
+
+    def _own_examples(self, model: Any, work: Path) -> Sequence[Example]:
+        """Let the model rank all passages for the training queries, and choose from the top."""
+        work.mkdir(exist_ok=True)
+        run, recipe = self._run, self._recipe
+        # Passages that the collection lacks were counted when BM25's negatives were made.
+        queries = tuple(row._replace(relevant_doc_ids=()) for row in run.train)
+        asked = replace(run, queries=queries, rows=no_rows, work=work, facts={}, seconds={})
+        search: Any = recipe.search.changed(depth=recipe.negatives_depth)
+        ids = PassageIds([passage.doc_id for passage in run.passages("")])
+        rankings = (ranking for _, ranking in search.rank(model, asked))
+        count, seed = recipe.negatives_pool, recipe.seed
+        return _examples(
+            run, ids, ranked_negatives(ids, run.train, rankings, count=count, seed=seed)
+        )
+
+
+def training_material(run: Run, recipe: Recipe) -> str:
+    """Say which triples and whose scores a model learns from."""
+    released, negatives = run.triples, recipe.negatives
+    if released:
+        triples = f"the data set's {released.config}, SHA-256 {released.sha256[:12]}"
+    elif negatives == MINED:
+        triples = "triples made by the recipe, with BM25's negatives"
+    else:
+        triples = f"triples made by the recipe, negatives = {negatives!r}"
+    if negatives == MINED:
+        often = recipe.negatives_refreshes
+        triples += f"; then on negatives that it finds itself, {often} time{'s'[: often > 1]}"
+    taught = f"; it learns the scores of {recipe.teacher}" if run.teacher else ""
+    return triples + taught

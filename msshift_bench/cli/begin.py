@@ -198,10 +198,14 @@ def _show_system(name: str, chosen: str) -> None:
     own = {key: recipe for key, recipe in recipes.items() if key.startswith(f"{name}-")}
     rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
     tables = [plain_table("recipes", ("recipe", "sha256", "what"), rows, names=3)] if rows else []
-    fields = list(systems[name].field_names()) if name in systems else []
+    fields = {
+        field: None if default is ... else default
+        for field, default in (systems[name].defaults() if name in systems else ())
+    }
     if fields:
         title = f"{name}: {systems[name].about()}"
-        tables.insert(0, plain_table(title, ("field",), [(field,) for field in fields]))
+        shown = [(field, "-" if value is None else value) for field, value in fields.items()]
+        tables.insert(0, plain_table(title, ("field", "default"), shown, names=2))
     facts = {key: {"about": recipe.about, "sha256": recipe.sha256} for key, recipe in own.items()}
     show({"fields": fields, "recipes": facts}, chosen, *tables)
 

@@ -320,8 +320,7 @@ def experiment(
 
     Example: `msshift leakage experiment --collection mini:300 --sizes 20 --leaked 8 --seeds 1`
     """
-    from msshift_bench.baselines.leakage.experiment import run_leakage_experiment
-    from msshift_bench.baselines.leakage.material import Experiment
+    from msshift_bench.baselines.leakage import Experiment, run_leakage_experiment
 
     files = options.files_of_collection(collection)
     check_outputs(printing.output, inputs=[test, found, *files])

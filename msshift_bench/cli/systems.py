@@ -137,13 +137,13 @@ def run(
 def _show_plan(plan: msshift_bench.Plan, chosen: str) -> None:
     """Print the runs of a plan, and what this machine lacks to make them."""
     plan.system.check_installed()
-    runs = [(run, run.state()) for run in plan.runs()]
-    left = [run for run, state in runs if state != "complete"]
+    runs = plan.runs()
+    left = [run for run in runs if run.planned_state != "complete"]
     if chosen == "json":
-        print_json([{"run": str(run.path), "state": state} for run, state in runs])
+        print_json([{"run": str(run.path), "state": run.planned_state} for run in runs])
     else:
-        for run, state in runs:
-            print(f"{state:8}  {run.path}")
+        for run in runs:
+            print(f"{run.planned_state:8}  {run.path}")
         note(f"{len(left)} of {len(runs)} runs to make")
     for run in left:
         try:

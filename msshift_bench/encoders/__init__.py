@@ -3,12 +3,18 @@
 `embed_queries` returns the vectors of queries under an `EncoderSpec`: a model of the Hugging Face
 Hub, a folder, or term vectors, which need no model; `sign_vectors` are the random vectors of words.
 `only_safetensors` keeps libraries from loading weights in any other form. The room may use
-`data`, `engine`, `plumbing`, `arrays` and `errors`.
+`data`, `engine`, `libraries`, `plumbing`, `arrays` and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries
-from msshift_bench.encoders.models import OWN, TERMS, EncoderSpec, choose_encoder
-from msshift_bench.encoders.safe_weights import SAFETENSORS, only_safetensors
+from msshift_bench.encoders.models import (
+    OWN,
+    SAFETENSORS,
+    TERMS,
+    EncoderSpec,
+    choose_encoder,
+    only_safetensors,
+)
 from msshift_bench.encoders.term_vectors import DIMENSIONS, sign_vectors
 
 __all__ = [

@@ -5,6 +5,8 @@ transformer with a pooling behind it. An encoder always gets `ROWS` texts at onc
 number of tokens. Matrix products of one shape add in one order, so a text's vector depends neither
 on the texts beside it nor on the number of threads: `msshift_bench.encoders.embeddings` forms such
 batches.
+
+Weights are read as safetensors, and in no other form: other files can be pickles, which run code.
 """
 
 from __future__ import annotations
@@ -12,18 +14,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import ask_only_if_it_answers, sha256_of
-from msshift_bench.encoders.safe_weights import SAFETENSORS, check_weights, only_safetensors
 from msshift_bench.encoders.term_vectors import PARAMETERS
 from msshift_bench.errors import (
     DataError,
@@ -33,11 +35,13 @@ from msshift_bench.errors import (
     UsageError,
     require,
 )
+from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
 from msshift_bench.plumbing import quieten
 
 __all__ = [
     "OWN",
     "ROWS",
+    "SAFETENSORS",
     "TERMS",
     "Encoder",
     "EncoderSource",
@@ -45,7 +49,23 @@ __all__ = [
     "choose_encoder",
     "find_encoder",
     "load_encoder",
+    "only_safetensors",
 ]
+
+_safetensors: Any = Library("safetensors")
+
+SAFETENSORS = {"use_safetensors": True}
+"""The option with which transformers loads safetensors and nothing else."""
+
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+
+_UNCONVERTED = "DISABLE_SAFETENSORS_CONVERSION"
+
+_CONVERSION = (
+    "where you trust its author, convert it once: python -c 'import sys, torch, safetensors.torch "
+    "as s; s.save_file({{k: v.clone() for k, v in torch.load(sys.argv[1], weights_only=True)"
+    '.items()}}, sys.argv[2], {{"format": "pt"}})\' {0} {1}'
+)
 
 TERMS = "terms"
 """The encoder that needs no model; see `msshift_bench.encoders.term_vectors`."""
@@ -219,19 +239,17 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
             tokens than `spec` says, or does not give one dense vector per text.
         DataError: if the files do not hold all weights.
     """
-    torch = require("torch", "neural", _WHAT)
-    library = require("sentence_transformers", "neural", _WHAT)
-    with quieten(require("transformers", "neural", _WHAT)), _in_one_sentence(spec.name):
+    with quieten(transformers), _in_one_sentence(spec.name):
         options: dict[str, Any] = {"device": "cpu", "local_files_only": True}
         if spec.pooling == OWN:
             _check_kind(spec, source)
             with only_safetensors(str(source.folder), _WHAT):
-                model = library.SentenceTransformer(
+                model = sentence_transformers.SentenceTransformer(
                     str(source.folder), model_kwargs=SAFETENSORS, **options
                 )
         else:
             parts = _parts(spec, source)
-            model = library.SentenceTransformer(modules=parts, **options)
+            model = sentence_transformers.SentenceTransformer(modules=parts, **options)
             model.max_seq_length = spec.max_length
     normalised = spec.pooling == OWN and model.similarity_fn_name == "cosine"
     prompt = model.prompts.get("query") or None
@@ -263,10 +281,6 @@ def load_encoder(spec: EncoderSpec, source: EncoderSource) -> Encoder:
 
 def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
     """Return an encoder of transformers and its pooling, as modules of sentence-transformers."""
-    torch = require("torch", "neural", _WHAT)
-    transformers = require("transformers", "neural", _WHAT)
-    modules = require("sentence_transformers.base.modules", "neural", _WHAT)
-    dense = require("sentence_transformers.sentence_transformer.modules", "neural", _WHAT)
     # Without its weights: sentence-transformers would fill in those that are missing in silence.
     bare, loading = transformers.AutoModel.from_pretrained(
         source.folder, device_map="meta", output_loading_info=True, **SAFETENSORS
@@ -277,7 +291,7 @@ def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
     missing = sorted(key for key in loading["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise DataError(f"{spec.name} lacks weights of its own model, {missing[0]} for one")
-    transformer = modules.Transformer(
+    transformer = sentence_transformers.base.modules.Transformer(
         str(source.folder), model_kwargs={"dtype": torch.float32, **SAFETENSORS}
     )
     tokenizer, config = transformer.tokenizer, bare.config
@@ -289,7 +303,12 @@ def _parts(spec: EncoderSpec, source: EncoderSource) -> list[Any]:
             f"{spec.name} reads at most {most} tokens, not {spec.max_length}: give a smaller "
             f"max_length"
         )
-    return [transformer, dense.Pooling(transformer.get_embedding_dimension(), spec.pooling)]
+    return [
+        transformer,
+        sentence_transformers.sentence_transformer.modules.Pooling(
+            transformer.get_embedding_dimension(), spec.pooling
+        ),
+    ]
 
 
 def _check_kind(spec: EncoderSpec, source: EncoderSource) -> None:
@@ -306,6 +325,67 @@ def _check_kind(spec: EncoderSpec, source: EncoderSource) -> None:
         )
 
 
+def check_weights(folder: Path) -> None:
+    """Check that each part of a model holds its weights as safetensors; no file is opened.
+
+    Args:
+        folder: the model; its parts may have folders of their own.
+
+    Raises:
+        DataError: if there are weights in another form only.
+    """
+    for path in sorted(folder.rglob("*")):
+        # transformers reads these names only; ``training_args.bin`` and the like are no weights.
+        is_weights = path.suffix in _PICKLED and path.name.startswith(("pytorch_model", "model"))
+        if is_weights and not any(path.parent.glob("*.safetensors")):
+            raise DataError(
+                f"{path} is a pickle, which can run what its author wrote; only safetensors are "
+                f"read: {_CONVERSION.format(path, path.with_name('model.safetensors'))}"
+            )
+
+
+@contextmanager
+def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterator[None]:
+    """Refuse pickles while libraries load a model, from the cache if the Hub does not answer.
+
+    Args:
+        where: the model: a folder, or an id of the Hugging Face Hub.
+        what: what needs the libraries.
+
+    Raises:
+        DataError: if the model has weights in another form only.
+    """
+    if Path(where).is_dir():
+        check_weights(Path(where))
+    ask_only_if_it_answers(where, what)
+    library: Any = require("torch", "neural", what)
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise DataError(
+            f"{where} has weights that are no safetensors, but a pickle, which can run what its "
+            f"author wrote; download it ('hf download {where} --local-dir FOLDER') and, "
+            + _CONVERSION.format("FOLDER/pytorch_model.bin", "FOLDER/model.safetensors")
+        )
+
+    # Parts of models of sentence-transformers have no option that forbids pickles. transformers
+    # would ask the Hub to convert them, in public and in the user's name.
+    loads, converts = library.load, os.environ.get(_UNCONVERTED)
+    library.load = refuse
+    os.environ[_UNCONVERTED] = "1"
+    try:
+        yield
+    except OSError as error:
+        if not Path(where).is_dir() and "`safetensors`" in str(error):
+            refuse()
+        raise
+    finally:
+        library.load = loads
+        if converts is None:
+            del os.environ[_UNCONVERTED]
+        else:
+            os.environ[_UNCONVERTED] = converts
+
+
 @contextmanager
 def _in_one_sentence(name: str) -> Iterator[None]:
     """Say in one sentence what libraries raise where files are cut off or do not fit together.
@@ -313,9 +393,8 @@ def _in_one_sentence(name: str) -> Iterator[None]:
     Raises:
         UsageError: if the model cannot be loaded.
     """
-    broken = require("safetensors", "neural", _WHAT).SafetensorError
     try:
         yield
-    except (OSError, ValueError, TypeError, RuntimeError, broken) as error:
+    except (OSError, ValueError, TypeError, RuntimeError, _safetensors.SafetensorError) as error:
         first = str(error).strip().partition("\n")[0]
         raise UsageError(f"{name} cannot be loaded: {first}") from error

@@ -32,7 +32,8 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.arrays import Ints, Vectors
-from msshift_bench.errors import DataError, UnknownNameError, UsageError, require
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.libraries import Library
 from msshift_bench.plumbing import (
     batches,
     cache_root,
@@ -58,6 +59,10 @@ from msshift_bench.search.ranking import (
 __all__ = ["ENGINES", "KEEP_FROM", "Bm25", "Bm25Parameters", "kept_index", "stemmer_version"]
 
 _logger = logging.getLogger(__name__)
+
+_bm25s: Any = Library("bm25s", "bm25", "BM25")
+_stemming: Any = Library("Stemmer", "bm25", "BM25")
+_rank_bm25: Any = Library("rank_bm25", "bm25", "the engine rank_bm25")
 
 ENGINES = ("bm25s", "rank_bm25")
 
@@ -126,12 +131,9 @@ class Bm25Parameters:
         Raises:
             MissingExtraError: if bm25s or the stemmer is not installed.
         """
-        stemmer = None
-        if self.stemmer == "english":
-            stemmer = require("Stemmer", "bm25", "BM25").Stemmer("english")
+        stemmer = _stemming.Stemmer("english") if self.stemmer == "english" else None
         stop_words = sorted(STOP_WORD_LISTS[self.stop_words])
-        tokenization = require("bm25s.tokenization", "bm25", "BM25")
-        return tokenization.Tokenizer(stopwords=stop_words, stemmer=stemmer)
+        return _bm25s.tokenization.Tokenizer(stopwords=stop_words, stemmer=stemmer)
 
 
 def stemmer_version(stemmer: str) -> str:
@@ -142,7 +144,7 @@ def stemmer_version(stemmer: str) -> str:
     """
     if stemmer == "none":
         return ""
-    return f"PyStemmer {require('Stemmer', 'bm25', 'BM25').version()}"
+    return f"PyStemmer {_stemming.version()}"
 
 
 class _Terms:
@@ -188,9 +190,8 @@ class _Terms:
 
 def _of_bm25s(terms: _Terms, vocabulary: Mapping[str, int], parameters: Bm25Parameters) -> Any:
     """Return bm25s' index of terms that are counted already."""
-    library: Any = require("bm25s", "bm25", "BM25")
 
-    class Counted(library.BM25):  # type: ignore[misc]
+    class Counted(_bm25s.BM25):  # type: ignore[misc]
         def build_index_from_ids(self, *_: object, **__: object) -> dict[str, Any]:
             self.nonoccurrence_array = None  # Passages without the term have no weight.
             return terms.weights(self.k1, self.b)
@@ -205,9 +206,8 @@ class _RankBm25:
 
     def __init__(self, terms: _Terms, parameters: Bm25Parameters) -> None:
         passages = [part.tolist() for part in np.split(terms.numbers, terms.ends[:-1])]
-        okapi: Any = require("rank_bm25", "bm25", "the engine rank_bm25").BM25Okapi
 
-        class Lucene(okapi):  # type: ignore[misc]
+        class Lucene(_rank_bm25.BM25Okapi):  # type: ignore[misc]
             def _calc_idf(self, nd: Mapping[int, int]) -> None:
                 for term, df in nd.items():
                     self.idf[term] = math.log(1 + (self.corpus_size - df + 0.5) / (df + 0.5))
@@ -271,10 +271,9 @@ class Bm25:
             folder: its folder; its files are trusted.
             parameters: the parameters with which it was made; the depth may differ.
         """
-        library = require("bm25s", "bm25", "BM25")
         index = cls.__new__(cls)
         index.parameters = parameters
-        index._index = library.BM25.load(folder, mmap=True)
+        index._index = _bm25s.BM25.load(folder, mmap=True)
         index._tokenizer = parameters.tokenizer()
         index._tokenizer.get_vocab_dict().update(index._index.vocab_dict)
         doc_ids, ascending = (np.load(folder / name) for name in (_DOC_IDS, _ASCENDING))
@@ -442,7 +441,7 @@ def kept_index(
     what = {
         **asdict(chosen),
         "stemmed_by": stemmer_version(chosen.stemmer),
-        "bm25s": require("bm25s", "bm25", "BM25").__version__,
+        "bm25s": _bm25s.__version__,
         "format": _FORMAT,
     }
     del what["depth"], what["engine"]

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from msshift_bench.baselines.systems.searcher import first_of_bm25
-
 COPIES = 11
 """Copies of the weights on disk at once: three checkpoints, each with the optimizer's two moments,
 the best and the final ones."""
@@ -82,7 +80,7 @@ def work_of(recipe: Any, shape: EncoderShape, passages: int, queries: int, examp
         weights += shape.hidden * (shape.hidden + shape.vocabulary)
         passage_bytes = 8 * _TERMS
     if recipe.name == "colbert":
-        candidates = min(first_of_bm25(recipe.search.candidates) or passages, passages)
+        candidates = min(recipe.search.reranks or passages, passages)
         products = candidates * recipe.passage_length * recipe.dimensions
         scoring = queries * recipe.query_length * 2.0 * products
         passage_bytes = 2 * recipe.dimensions * recipe.passage_length

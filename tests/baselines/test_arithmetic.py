@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.baselines.training.neural import Neural
 from scripts.experiments.arithmetic import EncoderShape, Work, work_of
 
@@ -24,7 +24,7 @@ def test_the_weights_of_distilbert() -> None:
 
 @pytest.mark.parametrize("system", PAPER, ids=lambda one: one.name)
 def test_the_plan_of_the_paper(system: type[Neural]) -> None:
-    recipe = load_recipe(system, system.name, "paper")
+    recipe = open_system(system.name, "paper")
     assert (recipe.steps, recipe.batch_size) == {
         "bi-encoder": (100_000, 128),
         "splade": (100_000, 128),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.systems.recipe import RandomEncoder
 from msshift_bench.baselines.training import backbones
 from msshift_bench.errors import DataError, NotFoundError
 from msshift_bench.mini.generator import passages
@@ -80,7 +81,7 @@ def test_with_the_prior_a_word_attends_to_itself_in_the_other_text(
 
 
 def test_an_encoder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    recipe = load_recipe(neural_systems()["bi-encoder"], "bi-encoder", "mini")
+    recipe = open_system("bi-encoder", "mini")
     with pytest.raises(NotFoundError, match=rf"no encoder {tmp_path}/none: there is no such"):
         backbones.load_backbone(recipe, tmp_path / "none")
     (tmp_path / "config.json").write_text("{}")
@@ -91,7 +92,7 @@ def test_an_encoder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["bi-encoder", "splade", "colbert", "monobert"])
 def test_a_model_whose_weights_are_cut_off_is_named(name: str, tmp_path: Path) -> None:
     architecture = neural_systems()[name]
-    recipe = load_recipe(architecture, name, "mini")
+    recipe = open_system(name, "mini")
     encoder, kept = tmp_path / "encoder", tmp_path / "model"
     texts = [passage.text for passage in passages(50)]
     recipe.make_encoder(texts, encoder)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from msshift_bench.baselines.retrievers import block_search
 from msshift_bench.baselines.retrievers.biencoder import search_vectors
-from msshift_bench.baselines.retrievers.block_search import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.retrievers.colbert import rerank, search_tokens
 from msshift_bench.baselines.retrievers.splade import inverted_index, search_inverted_index
+from msshift_bench.baselines.systems import searcher as block_search
+from msshift_bench.baselines.systems.searcher import Arrays, EncodedPassages, encode_passages
 from msshift_bench.plumbing import reporting
 from msshift_bench.records import Passage
 from msshift_bench.search import Ranking

@@ -212,7 +212,7 @@ def test_all_shifts_of_the_data_set_by_default(build_once: Build) -> None:
         def search(self, queries: list[str], k: int) -> list[Ranking]:
             return [dict.fromkeys(doc_ids[: self.depth], 1.0)] * len(queries)
 
-    result = evaluate(Fixed, data=both, settings=Settings("R@5"))
+    result = evaluate(Fixed, data=both, measures=Settings("R@5"))
     assert result.figures.names("shift") == ["wh-words", "length"]
     with pytest.raises(UsageError, match=r"takes no shift, so it cannot make models for several"):
         evaluate(lambda held_out: Fixed(held_out, shift=""), data=both)
@@ -249,7 +249,6 @@ NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_docum
         (Bag, {"seeds": "12"}, "seeds are '12'; give whole numbers"),
         (Bag(), {"device": "cpu"}, "device is for models of sentence-transformers"),
         (Bag(), {"candidates": "all"}, "the search with encoder: candidates: there is no such"),
-        (Bag(), {"measures": "AP", "settings": Settings()}, "give measures or settings, not"),
         (_searching(lambda queries, k: {}), {}, "search gave a dict; it must give a list"),
         (_searching(lambda queries, k: [{}]), {}, "search gave 1 rankings for 64 queries"),
         (_searching(lambda queries, k: [7] * len(queries)), {}, "must map doc_ids to scores, or"),

@@ -26,17 +26,8 @@ def test_facts_of_training_data(tmp_path: Path) -> None:
     data.save(folder)
     assert TrainingData.load(folder).examples == 1
     (folder / "facts.json").write_text(json.dumps({"exmples": 1, "digest": "abc"}))
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match=r"facts.json is not as it was written; remove the folder"):
         TrainingData.load(folder)
-    said = str(caught.value)
-    assert said.startswith(f"{folder}/facts.json is not as it was written; remove the folder")
-    for problem in (
-        "facts.json: exmples: there is no such field; did you mean 'examples'? [unknown-field]",
-        "facts.json: examples: is missing [missing-field]",
-        "facts.json: digest: 'abc' is not of the form ^[0-9a-f]{64}$ [wrong-form]",
-        "facts.json: files: is missing [missing-field]",
-    ):
-        assert problem in said
 
 
 @pytest.mark.parametrize("name", ["rows.npy", "queries.parquet", "passages.parquet", "scores.npy"])

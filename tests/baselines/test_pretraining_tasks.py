@@ -10,20 +10,23 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from msshift_bench.baselines.pretraining.recipe import (
+from msshift_bench.baselines.pretraining_tasks import (
     LateHead,
+    MaskedPassages,
     MaskedWords,
+    PassagePieces,
     PretrainingRecipe,
     SpanContrast,
-)
-from msshift_bench.baselines.pretraining.tasks import (
-    MaskedPassages,
-    PassagePieces,
     late_interaction,
     load_learner,
     span_loss,
 )
-from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe, recipe_names
+from msshift_bench.baselines.systems.recipe import (
+    RandomEncoder,
+    find_recipe,
+    parse_recipe,
+    recipe_names,
+)
 from msshift_bench.baselines.training.backbones import make_random_encoder
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini.generator import passages
@@ -349,7 +352,7 @@ def test_an_encoder_that_learns_from_spans_alone_has_their_loss(
 
 @pytest.mark.parametrize("name", recipe_names("pretrain"))
 def test_the_recipes_that_come_along_load(name: str) -> None:
-    assert load_recipe(PretrainingRecipe, "pretrain", name).random
+    assert parse_recipe(PretrainingRecipe, find_recipe("pretrain", name)).random
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import Run, System, open_system
-from msshift_bench.baselines.pretraining.encoder import pretrain_encoder
-from msshift_bench.baselines.training import processes
-from msshift_bench.baselines.training.processes import wait_for
-from msshift_bench.baselines.training.trainer import last_checkpoint
+from msshift_bench.baselines.pretraining import pretrain_encoder
+from msshift_bench.baselines.training import trainer
+from msshift_bench.baselines.training.trainer import last_checkpoint, wait_for
 from msshift_bench.data import open_collection
 from msshift_bench.errors import UsageError
 from tests.conftest import Build, Command
@@ -29,7 +28,7 @@ def run_of(system: System, work: Path) -> Run:
 def test_waiting_ends_with_what_is_waited_for_or_with_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "_PAUSE", 0)
+    monkeypatch.setattr(trainer, "_PAUSE", 0)
     looks = iter((False, False, True))
     assert not wait_for(tmp_path / "triples", lambda: next(looks))
     assert next(looks, None) is None

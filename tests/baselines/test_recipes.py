@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.rerankers.monobert import MonoBert
+from msshift_bench.baselines import open_system
+from msshift_bench.baselines.rerankers.reranker import MonoBert
 from msshift_bench.baselines.retrievers.biencoder import BiEncoder
 from msshift_bench.baselines.retrievers.colbert import ColBert, ColBertSearch
 from msshift_bench.baselines.retrievers.splade import Splade
@@ -19,7 +20,6 @@ from msshift_bench.baselines.systems.recipe import (
     RecipeFile,
     SearchSettings,
     Table,
-    load_recipe,
     parse_recipe,
     read_changes,
     recipe_names,
@@ -82,12 +82,12 @@ def write(tmp_path: Path) -> Write:
 
 
 def load(path: str | Path) -> BiEncoder:
-    return load_recipe(BiEncoder, "bi-encoder", path)
+    return open_system("bi-encoder", path)
 
 
 @pytest.mark.parametrize(("system", "name"), RECIPES)
 def test_the_recipes_that_come_along_load(system: type[Neural], name: str) -> None:
-    recipe = load_recipe(system, system.name, name)
+    recipe = open_system(system.name, name)
     assert type(recipe) is system
     assert json.loads(json.dumps(recipe.parameters())) == recipe.parameters()
     # What decides a run, and whether another process may go on with it, is in its parameters.
@@ -98,7 +98,7 @@ def test_the_recipes_that_come_along_load(system: type[Neural], name: str) -> No
 @pytest.mark.parametrize("system", [Splade, MonoBert], ids=["splade", "monobert"])
 def test_the_lexical_prior_is_all_that_no_prior_lacks(system: type[Neural]) -> None:
     mini, without = (
-        load_recipe(system, system.name, name).parameters() for name in ("mini", "mini-no-prior")
+        open_system(system.name, name).parameters() for name in ("mini", "mini-no-prior")
     )
     assert mini["random"].pop("matching") is True
     assert without["random"].pop("matching") is False
@@ -136,7 +136,7 @@ def test_fields_of_other_systems_are_refused(system: type[Neural], tmp_path: Pat
         path = tmp_path / "mine.toml"
         path.write_text(f"{name} = {foreign[name]}\n{good}")
         with pytest.raises(UsageError, match=f"{name}: there is no such field"):
-            load_recipe(system, system.name, path)
+            open_system(system.name, path)
 
 
 def test_whole_numbers_do_for_floats(write: Write) -> None:
@@ -314,7 +314,7 @@ def test_epochs_are_steps_of_what_there_is(write: Write) -> None:
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_the_recipes_of_zhan(system: type[Neural]) -> None:
     """CIKM 2022, section 5.1.2."""
-    recipe = load_recipe(system, system.name, "zhan")
+    recipe = open_system(system.name, "zhan")
     assert (recipe.encoder, recipe.epochs) == ("google-bert/bert-base-uncased", 50)
     assert recipe.validation is None
     if system.name == "bi-encoder":

@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from msshift_bench.baselines.rerankers.monobert import MonoBert
-from msshift_bench.baselines.systems.recipe import EarlyStopping, RandomEncoder, load_recipe
+from msshift_bench.baselines import open_system
+from msshift_bench.baselines.rerankers.reranker import MonoBert
+from msshift_bench.baselines.systems.recipe import EarlyStopping, RandomEncoder
 from msshift_bench.baselines.training import neural
 from msshift_bench.baselines.training.backbones import (
     make_random_encoder,
@@ -33,7 +34,7 @@ def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBe
     )
     texts = (passage.text for passage in passages(60))
     make_random_encoder(encoder, shape, texts, length=60, seed=1)
-    recipe = load_recipe(SYSTEM, SYSTEM.name, "mini").changed(encoder=str(encoder))
+    recipe = open_system(SYSTEM.name, "mini").changed(encoder=str(encoder))
     given: dict[str, Any] = {"query_length": 20, "passage_length": 40, "batch_size": 4, "steps": 4}
     return recipe.changed(**given, **changes)
 
@@ -97,7 +98,7 @@ def test_losses_are_logged_and_kept(
 @pytest.mark.neural
 @pytest.mark.slow
 def test_the_best_weights_are_kept_and_training_ends_in_time(
-    triples: TrainingData, tmp_path: Path
+    triples: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = small_recipe(tmp_path / "bert", initial=0.2, warmup_steps=0)
     settings = EarlyStopping(every=1, queries=2, depth=3, patience=1)
@@ -109,11 +110,11 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(
         return worths[len(digests)]
 
     def trained(until: int | None = None) -> Checkpoint:
+        monkeypatch.setattr(TrainingData, "until", until)
         with quiet_libraries():
             recipe.changed(steps=4).fit(
                 *(recipe.new_model(tmp_path / "bert"), triples, tmp_path / "checkpoints"),
                 name="a model",
-                until=until,
                 validation=Validation(settings, measure),
             )
         last = last_checkpoint(tmp_path / "checkpoints")

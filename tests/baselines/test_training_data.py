@@ -13,12 +13,11 @@ from msshift_bench.baselines.retrievers.biencoder import BiEncoder
 from msshift_bench.baselines.systems.recipe import RecipeFile, parse_recipe
 from msshift_bench.baselines.systems.shift_data import Lesson, ShiftData, Teacher
 from msshift_bench.baselines.systems.system import Run
-from msshift_bench.baselines.training.mining import training_material
 from msshift_bench.baselines.training.training_data import (
-    OwnNegatives,
     TrainingData,
-    TrainingPart,
+    _examples,
     make_training_data,
+    training_material,
 )
 from msshift_bench.data import Triple, load_triples, open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
@@ -167,12 +166,13 @@ def test_it_is_said_what_a_model_learns_from(
 def test_parts_go_on_in_the_order_of_the_whole(run: Run) -> None:
     chosen = recipe(steps=7, negatives_per_query=2)
     whole = make_training_data(run, chosen)
-    first = make_training_data(run, chosen, TrainingPart(0, 2))
+    in_parts = recipe(steps=7, negatives_per_query=2, negatives="mined")
+    first = make_training_data(run, in_parts)
     assert [first[place] for place in range(len(first))] == [whole[n] for n in range(len(first))]
     ids = PassageIds([passage.doc_id for passage in MINI.passages()])
     pools = [tuple(sorted({*ids.ids.tolist()} - {*row.relevant_doc_ids})[:4]) for row in run.train]
-    part = TrainingPart(1, 2, 7, OwnNegatives(ids, pools))
-    second = make_training_data(run, chosen, part)
+    examples = _examples(run, ids, pools)
+    second = make_training_data(run, in_parts, 1, examples=examples)
     assert (len(first), len(second)) == (3 * chosen.batch_size, 4 * chosen.batch_size)
     own = dict(zip((row.query_id for row in run.train), pools, strict=True))
     assert all(negative in own[query_id] for query_id, _, negative in met(second))

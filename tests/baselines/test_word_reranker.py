@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.errors import NotFoundError, UsageError
 
 pytestmark = pytest.mark.neural
@@ -19,7 +19,7 @@ KNRM = neural_systems()["knrm"]
 
 @pytest.fixture
 def recipe() -> Any:
-    return load_recipe(KNRM, "knrm", "mini")
+    return open_system("knrm", "mini")
 
 
 def test_word_vectors_are_known_by_their_digest(recipe: Any, tmp_path: Path) -> None:

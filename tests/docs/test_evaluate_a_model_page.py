@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines.retrievers import block_search
+from msshift_bench.baselines.systems import searcher as block_search
 from msshift_bench.baselines.systems.finding import neural_systems
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks

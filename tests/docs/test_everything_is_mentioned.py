@@ -14,7 +14,7 @@ import pytest
 
 import msshift_bench
 from msshift_bench import baselines, errors
-from msshift_bench.baselines.pretraining.recipe import PretrainingRecipe
+from msshift_bench.baselines.pretraining_tasks import PretrainingRecipe
 from msshift_bench.baselines.systems.finding import neural_systems, our_systems
 from msshift_bench.baselines.systems.recipe import recipe_files
 from msshift_bench.cli.config_file import CONFIG_VARIABLE, VARIABLES, settings_model

@@ -50,14 +50,13 @@ def pickled(model: Path, folder: Path) -> Path:
 
 def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     """Return what loads a model -> the model that it takes, and the function."""
-    from msshift_bench.baselines.pretraining.tasks import load_learner
-    from msshift_bench.baselines.rerankers.monobert import MonoBert
+    from msshift_bench.baselines import open_system
+    from msshift_bench.baselines.pretraining_tasks import load_learner
     from msshift_bench.baselines.systems.finding import neural_systems
-    from msshift_bench.baselines.systems.recipe import load_recipe
     from msshift_bench.baselines.training.backbones import load_backbone
     from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
 
-    recipe = load_recipe(MonoBert, "monobert", "mini")
+    recipe = open_system("monobert", "mini")
     query = {"1": "what is it"}
     found: dict[str, tuple[str, Callable[[Path], Any]]] = {
         f"model of {kind}": (f"my-{kind}", neural_systems()[kind].load_model) for kind in KINDS
@@ -66,7 +65,7 @@ def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
     found["learner"] = "bert", lambda where: load_learner(where, None)  # type: ignore[arg-type]
     found["monoT5's start"] = (
         "start-monot5",
-        lambda where: load_recipe(neural_systems()["monot5"], "monot5", "mini").new_model(where),
+        lambda where: open_system("monot5", "mini").new_model(where),
     )
     for pooling, model in (("cls", "bert"), (OWN, "my-bi-encoder")):
         found[f"queries, {pooling}"] = (

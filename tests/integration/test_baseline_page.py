@@ -7,7 +7,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from msshift_bench.baselines.pretraining.recipe import LateHead, MaskedWords, SpanContrast
+from msshift_bench.baselines.pretraining_tasks import LateHead, MaskedWords, SpanContrast
 from msshift_bench.baselines.rerankers.reranker import Reranker
 from msshift_bench.baselines.rerankers.word_reranker import WordReranker
 from msshift_bench.baselines.rerankers.word_vectors import WordVectors

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.retrievers import block_search
+from msshift_bench.baselines.systems import searcher as block_search
 from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.tiny_recipes import tiny_recipe

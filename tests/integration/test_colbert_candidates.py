@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines.retrievers.colbert import ColBert, ColBertSearch
-from msshift_bench.baselines.systems.recipe import load_recipe
+from msshift_bench.baselines import open_system
+from msshift_bench.baselines.retrievers.colbert import ColBertSearch
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
@@ -34,7 +34,7 @@ def test_what_candidates_are_not(bad: object, tmp_path: Path) -> None:
     written = tmp_path / "mine.toml"
     written.write_text(tiny_recipe("colbert", search={"candidates": bad}))
     with pytest.raises(UsageError, match=r"mine\.toml:\d+: search\.candidates: (expected|.* form)"):
-        load_recipe(ColBert, "colbert", written)
+        open_system("colbert", written)
 
 
 def test_the_command_line_refuses_others(msshift: Command, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_the_command_line_refuses_others(msshift: Command, tmp_path: Path) -> No
 
 def test_the_recipes_that_come_along() -> None:
     def candidates(name: str) -> str:
-        return load_recipe(ColBert, "colbert", name).search.candidates
+        return open_system("colbert", name).search.candidates
 
     assert {name: candidates(name) for name in ("mini", "pool", "paper", "zhan")} == {
         "mini": "all",

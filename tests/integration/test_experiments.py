@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from msshift_bench import mini
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.shifts import get_shift
@@ -66,7 +66,7 @@ def test_quick_has_enough_negatives_for_each_recipe_and_passage() -> None:
     most = max(found.values())
     for plan in map(load, names()):
         for system in plan.systems:
-            recipe = load_recipe(neural_systems()[system], system, "mini")
+            recipe = open_system(system, "mini")
             assert plan.quick.data.negatives // most >= recipe.negatives_per_query
 
 

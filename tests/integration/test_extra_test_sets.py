@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines.retrievers.biencoder import BiEncoder
-from msshift_bench.baselines.systems import making
+from msshift_bench.baselines.systems import plan as making
 from msshift_bench.errors import CollectionError, DataError, NotFoundError, UsageError
 from msshift_bench.evaluation import Settings, score_runs
 from msshift_bench.runs import find_run_sets

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from msshift_bench.baselines import Plan, Run, make
+from msshift_bench.baselines import Plan, Run, make, open_system
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.cli import app
 from msshift_bench.data.collection import Collection
@@ -173,7 +172,7 @@ def test_the_first_steps(
         yield from ((row.query_id, {"1": 1.0}) for row in task.queries)
 
     monkeypatch.setattr(architecture.searcher(), "rank", first_passage)
-    recipe = shortened(load_recipe(architecture, system, "paper"), small_distilbert)
+    recipe = shortened(open_system(system, "paper"), small_distilbert)
     plan = Plan(
         system=recipe,
         shifts=["length"],

@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.in_memory import search_by
 from msshift_bench.baselines.retrievers.biencoder import (
     BiEncoder,
     DenseSearch,
     VectorIndex,
-    _rounded,
     search_vectors,
 )
-from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
-from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines.systems.recipe import RandomEncoder
+from msshift_bench.baselines.systems.searcher import EncodedPassages, PassageBlock
 from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini import generator as mini
@@ -109,7 +109,7 @@ def test_a_run_says_how_much_it_recalls(build_once: Build, tmp_path: Path) -> No
     texts = (passage.text for passage in mini.passages(100))
     make_random_encoder(tmp_path / "bert", shape, texts, length=124, seed=1)
     with quiet_libraries():
-        model = load_recipe(BiEncoder, BiEncoder.name, "mini").new_model(tmp_path / "bert")
+        model = open_system(BiEncoder.name, "mini").new_model(tmp_path / "bert")
         model.save_pretrained(str(tmp_path / "dense"), create_model_card=False)
     (run,) = make_runs(
         str(tmp_path / "dense"),
@@ -170,7 +170,8 @@ def test_an_unknown_index_is_refused_before_anything_is_trained(
 
 
 def test_vectors_that_16_bits_cannot_hold_are_refused() -> None:
-    kept = _rounded(np.array([[0.5, -65_504.0]], np.float32))
+    search = DenseSearch(storage="float16")
+    kept = search.stored(np.array([[0.5, -65_504.0]], np.float32))["vectors"]
     assert (kept.dtype, kept.tolist()) == (np.float16, [[0.5, -65_504.0]])
     with pytest.raises(DataError, match=r"holds 70000, and 16 bits end at 65,504; leave out"):
-        _rounded(np.array([[1.0], [-70_000.0]], np.float32))
+        search.stored(np.array([[1.0], [-70_000.0]], np.float32))

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+from msshift_bench.baselines import open_system
+from msshift_bench.baselines.systems.recipe import RandomEncoder
 from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.mini.generator import passages
 
@@ -35,7 +36,7 @@ def small_model(small_encoder: Path) -> MakeModel:
         from msshift_bench.baselines.training.backbones import quiet_libraries
 
         recipe = (
-            load_recipe(system, system.name, "mini")
+            open_system(system.name, "mini")
             .changed(encoder=str(small_encoder), seed=3)
             .changed(query_length=12, passage_length=40, **changes)
         )

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
 from msshift_bench.baselines.retrievers.colbert import (
     ColBert,
     ColBertSearch,
@@ -19,6 +18,7 @@ from msshift_bench.baselines.retrievers.colbert import (
     rerank,
     search_tokens,
 )
+from msshift_bench.baselines.systems.searcher import EncodedPassages, PassageBlock
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from msshift_bench.baselines.retrievers.biencoder import search_vectors
-from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
+from msshift_bench.baselines.systems.searcher import EncodedPassages, PassageBlock
 from msshift_bench.search.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
@@ -53,5 +53,5 @@ def test_queries_are_searched_in_groups(tmp_path: Path, monkeypatch: pytest.Monk
         return [list(ranking) for ranking in found]
 
     expected = run()
-    monkeypatch.setattr("msshift_bench.baselines.retrievers.block_search._QUERIES", 40)
+    monkeypatch.setattr("msshift_bench.baselines.systems.searcher._QUERIES", 40)
     assert run() == expected

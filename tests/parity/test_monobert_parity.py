@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.baselines.rerankers.monobert import MonoBert
-from msshift_bench.baselines.rerankers.reranker import RerankSearch, pair_scores
+from msshift_bench.baselines.rerankers.reranker import MonoBert, RerankSearch, pair_scores
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.rerankers.monot5 import MonoT5
 from msshift_bench.baselines.rerankers.reranker import pair_scores
 from msshift_bench.baselines.systems.finding import kind_of_model
-from msshift_bench.baselines.systems.recipe import load_recipe
 from msshift_bench.baselines.training.backbones import quiet_libraries
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.mini.generator import passages
@@ -120,7 +120,7 @@ def test_a_published_folder_scores_as_t5_answers(published: Path, tmp_path: Path
 
 
 def test_a_recipe_begins_with_random_weights_or_a_folder(published: Path, tmp_path: Path) -> None:
-    recipe = load_recipe(MonoT5, "monot5", "mini")
+    recipe = open_system("monot5", "mini")
     with quiet_libraries():
         recipe.make_encoder(TEXTS, tmp_path / "start")
         for where in (tmp_path / "start", published):

@@ -12,7 +12,6 @@ import pytest
 from scipy import sparse
 
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.retrievers.block_search import EncodedPassages, PassageBlock
 from msshift_bench.baselines.retrievers.splade import (
     SparseSearch,
     Splade,
@@ -21,7 +20,7 @@ from msshift_bench.baselines.retrievers.splade import (
     search_inverted_index,
     sparse_vectors,
 )
-from msshift_bench.baselines.systems.recipe import load_recipe
+from msshift_bench.baselines.systems.searcher import EncodedPassages, PassageBlock
 from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import PassageIds
@@ -218,7 +217,7 @@ def test_other_positives_and_own_negatives_by_hand() -> None:
 def test_the_recipe_chooses_the_in_batch_negatives(negatives: str) -> None:
     import torch
 
-    recipe: Any = load_recipe(SYSTEM, "splade", "mini")
+    recipe: Any = open_system("splade", "mini")
     loss = recipe.changed(in_batch_negatives=negatives).training_loss(None).loss
     random = np.random.default_rng(2)
     vectors = [torch.from_numpy(one) for one in random.random((3, 4, 9))]
@@ -228,7 +227,7 @@ def test_the_recipe_chooses_the_in_batch_negatives(negatives: str) -> None:
 
 
 def test_the_paper_recipe_is_that_of_the_code() -> None:
-    recipe: Any = load_recipe(SYSTEM, "splade", "paper")
+    recipe: Any = open_system("splade", "paper")
     assert (recipe.query_flops, recipe.passage_flops, recipe.flops_steps) == (3e-4, 1e-4, 50_000)
     assert recipe.in_batch_negatives == "positives"
 

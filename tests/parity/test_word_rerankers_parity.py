@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msshift_bench.baselines import open_system
 from msshift_bench.baselines.rerankers.duet import Duet
 from msshift_bench.baselines.rerankers.knrm import Knrm
 from msshift_bench.baselines.rerankers.pacrr import Pacrr
 from msshift_bench.baselines.rerankers.reranker import pair_scores
 from msshift_bench.baselines.rerankers.word_reranker import WordReranker
 from msshift_bench.baselines.rerankers.word_vectors import WordTable
-from msshift_bench.baselines.systems.recipe import load_recipe
 
 pytestmark = pytest.mark.neural
 
@@ -44,7 +44,7 @@ def model_of(system: WordReranker[Any]) -> tuple[Any, Any, WordTable]:
     rng = np.random.default_rng(4)
     vectors = np.concatenate([np.zeros((1, 5)), rng.normal(size=(6, 5))]).astype(np.float32)
     table = WordTable(WORDS, (9, 5, 4, 3, 2, 1), 20, vectors)
-    recipe = load_recipe(system, system.name, "mini").changed(
+    recipe = open_system(system.name, "mini").changed(
         query_length=QUERY_LENGTH,
         passage_length=PASSAGE_LENGTH,
         **CHANGES[system.name],

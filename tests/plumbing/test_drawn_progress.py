@@ -122,8 +122,8 @@ def test_a_length_of_time_is_read_at_a_glance(seconds: float, text: str) -> None
 
 
 def test_the_log_of_a_model_is_shown_only_inside(capsys: pytest.CaptureFixture[str]) -> None:
-    logger = logging.getLogger("msshift_bench.baselines.systems.making")
-    with shown_log("baselines.systems.making"):
+    logger = logging.getLogger("msshift_bench.baselines.systems.plan")
+    with shown_log("baselines.systems.plan"):
         logger.info("made")
     logger.info("not shown")
     assert capsys.readouterr().err == "made\n"

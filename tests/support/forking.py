@@ -74,7 +74,7 @@ SHORT = (
     + BRIEF
     + """
 from msshift_bench.baselines import opening
-from msshift_bench.baselines.pretraining import encoder as pretraining
+from msshift_bench.baselines import pretraining
 from msshift_bench.baselines.systems.recipe import parse_recipe
 def parse_short(*arguments):
     recipe = parse_recipe(*arguments)

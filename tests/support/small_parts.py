@@ -15,7 +15,7 @@ def run_in_small_parts(
 ) -> None:
     """Run a baseline for the shift ``length``; tell of every event, and wait to be let on."""
     from msshift_bench.baselines.rerankers import reranker
-    from msshift_bench.baselines.retrievers import block_search
+    from msshift_bench.baselines.systems import searcher as block_search
     from tests.support.making import make_runs
 
     block_search._SIZE = 60

@@ -12,8 +12,8 @@ KINDS = ("bi-encoder", "splade", "colbert", "monobert", "monot5", "knrm")
 
 def save_tiny_models(folder: Path) -> None:
     """Save a BERT as ``bert``, and a model of each kind on it as ``my-<kind>``."""
-    from msshift_bench.baselines.systems.finding import neural_systems
-    from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
+    from msshift_bench.baselines import open_system
+    from msshift_bench.baselines.systems.recipe import RandomEncoder
     from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
     from msshift_bench.mini.generator import passages
 
@@ -22,8 +22,7 @@ def save_tiny_models(folder: Path) -> None:
     make_random_encoder(folder / "bert", shape, texts, length=124, seed=1)
     with quiet_libraries():
         for name in KINDS:
-            architecture = neural_systems()[name]
-            recipe = load_recipe(architecture, name, "mini")
+            recipe = open_system(name, "mini")
             start = folder / "bert"
             if name in ("monot5", "knrm"):
                 start = folder / f"start-{name}"

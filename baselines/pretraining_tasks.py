@@ -1,4 +1,4 @@
-"""The tasks of a pre-training: masked passages and spans of them, and the losses on both.
+"""The tasks of a pre-training, as its recipe names them: masked passages, spans, and their losses.
 
 The seed and an item's place decide all that is drawn for it, so that training can continue at any
 step. The model is an encoder whose output is the sum of its tasks' losses.
@@ -6,26 +6,155 @@ step. The model is an encoder whose output is the sum of its tasks' losses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, NonNegativeFloat, PositiveInt
 
-from msshift_bench.baselines.pretraining.recipe import (
-    MaskedWords,
-    PretrainingRecipe,
-    SpanContrast,
-)
+from msshift_bench.baselines.systems.recipe import RANDOM, RandomEncoder, Table, TrainingSettings
+from msshift_bench.baselines.training.trainer import TrainingItems
 from msshift_bench.encoders import SAFETENSORS, only_safetensors
-from msshift_bench.errors import DataError, require
+from msshift_bench.errors import DataError
+from msshift_bench.libraries import torch, transformers
 from msshift_bench.plumbing import batches, report_progress
 
-__all__ = ["MaskedPassages", "PassagePieces", "load_learner", "save_encoder"]
+__all__ = [
+    "LateHead",
+    "MaskedPassages",
+    "MaskedWords",
+    "PassagePieces",
+    "PretrainingRecipe",
+    "SpanContrast",
+    "load_learner",
+    "save_encoder",
+]
 
-_WHAT = "pre-training"
+
+class MaskedWords(Table):
+    """The masked language model with whole words (Devlin et al., NAACL 2019, section 3.1).
+
+    Of the chosen word pieces 80% are masked, 10% are replaced by random ones, and 10% stay.
+
+    Attributes:
+        share: the probability that a word is chosen; above 0 and below 1.
+        weight: the factor of its loss.
+        pairs: the factor of the loss of telling, from the first token, whether two texts are from
+            one passage, as BERT tells whether sentences follow each other. Above 0, words are not
+            masked in passages but in pairs of spans, of the lengths in ``[spans]``; half of the
+            pairs are from one passage. Rerankers start from it: no other task shows the encoder two
+            texts.
+    """
+
+    share: float = Field(gt=0, lt=1)
+    weight: NonNegativeFloat = 1.0
+    pairs: NonNegativeFloat = 0.0
+
+
+class LateHead(Table):
+    """The head of Condenser (Gao and Callan, EMNLP 2021, section 3): it is dropped afterwards.
+
+    It names the masked words from the last layer's first token and the middle layer's other tokens,
+    so that the first token must hold what the passage says.
+
+    Attributes:
+        layers: transformer layers of the head.
+        weight: the factor of its loss.
+    """
+
+    layers: PositiveInt
+    weight: NonNegativeFloat = 1.0
+
+
+class SpanContrast(Table):
+    """Two spans of a passage attract each other, those of a batch's others repel each other.
+
+    Spans are drawn independently and may overlap (Izacard et al., TMLR 2022, section 3.1); as in
+    coCondenser (Gao and Callan, ACL 2022, section 3.2) the loss is the cross-entropy over the spans
+    of the same part of a batch. Each similarity has a loss of its own, so that no architecture is
+    favoured by how the other one compares texts.
+
+    Attributes:
+        short_least: fewest word pieces of the span that stands for a query.
+        short_most: most word pieces of that span.
+        long_least: fewest word pieces of the span that stands for a passage; the whole passage, if
+            it has fewer.
+        long_most: most word pieces of that span; special tokens come on top.
+        mean: the factor of the loss by the cosine of mean token states, as bi-encoders compare.
+        first: the factor of the loss by the cosine of the first token's states.
+        tokens: the factor of the loss by the mean of each token's highest cosine, as ColBERT does.
+        loss_scale: factor of the similarities in the softmax (the inverse of the temperature).
+    """
+
+    short_least: PositiveInt
+    short_most: PositiveInt
+    long_least: PositiveInt
+    long_most: PositiveInt
+    mean: NonNegativeFloat = 0.0
+    first: NonNegativeFloat = 0.0
+    tokens: NonNegativeFloat = 0.0
+    loss_scale: NonNegativeFloat
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        for least, most in (("short_least", "short_most"), ("long_least", "long_most")):
+            lower, upper = getattr(self, least), getattr(self, most)
+            if lower > upper:
+                yield least, f"{lower} is more than {most} {upper}"
+        if not (self.mean or self.first or self.tokens):
+            yield "mean", "[spans] compares nothing; give mean, first or tokens a factor above 0"
+
+
+class PretrainingRecipe(TrainingSettings):
+    """How an encoder is trained from random weights on a collection's passages alone.
+
+    Attributes:
+        masked_words: the masked language model; without it the head of the encoder stays random,
+            from which SPLADE starts.
+        late_head: Condenser's head; only with `masked_words`.
+        spans: the contrast of spans.
+    """
+
+    name: ClassVar[str] = "pretrain"
+
+    random: RandomEncoder
+    masked_words: MaskedWords | None = None
+    late_head: LateHead | None = None
+    spans: SpanContrast | None = None
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with several fields together."""
+        yield from super().rules()
+        words, spans, length = self.masked_words, self.spans, self.passage_length
+        if self.random.matching:
+            yield RANDOM, "matching is for encoders without pre-training; leave it out"
+        if words is None and spans is None:
+            yield "masked_words", "the recipe has no task; it needs [masked_words] or [spans]"
+        if self.late_head and (words is None or self.random.layers < 2):
+            yield "late_head", "it needs [masked_words], and two layers or more in [random]"
+        if spans and spans.long_most + 2 > length:
+            yield (
+                "spans",
+                f"long_most is {spans.long_most}, which with two special tokens is more than "
+                f"passage_length {length}",
+            )
+        if words and words.pairs:
+            yield from self._rules_of_pairs(spans)
+
+    def _rules_of_pairs(self, spans: SpanContrast | None) -> Iterator[tuple[str, str]]:
+        if spans is None:
+            yield "masked_words", "pairs needs [spans], which says how long the spans are"
+        elif spans.short_most + spans.long_most + 3 > self.passage_length:
+            yield (
+                "masked_words",
+                f"short_most is {spans.short_most} and long_most {spans.long_most}, which as a "
+                f"pair, with three special tokens, is more than passage_length "
+                f"{self.passage_length}",
+            )
+
 
 Pieces = npt.NDArray[np.int32]
 """The word pieces of a text, without special tokens."""
@@ -77,7 +206,7 @@ class PassagePieces:
         return self._pieces[int(self._ends[row - 1]) if row else 0 : end]
 
 
-class MaskedPassages:
+class MaskedPassages(TrainingItems):
     """The items of a pre-training, in its order: every passage once per round.
 
     Args:
@@ -143,7 +272,6 @@ class MaskedPassages:
         self, items: Sequence[tuple[Pieces, np.random.Generator]], task: MaskedWords
     ) -> dict[str, Any]:
         """Return masked texts, and what their masked word pieces were."""
-        torch = require("torch", "neural", _WHAT)
         batch: dict[str, Any] = {}
         texts = [pieces for pieces, _ in items]
         firsts = [0] * len(items)
@@ -219,7 +347,6 @@ class MaskedPassages:
 
     def _padded(self, kind: str, rows: Sequence[Pieces]) -> dict[str, Any]:
         """Return the ids and the attention mask of texts, with special tokens around each."""
-        torch = require("torch", "neural", _WHAT)
         longest = max(len(row) for row in rows) + 2
         ids = np.full((len(rows), longest), self._padding, dtype=np.int64)
         attention = np.zeros((len(rows), longest), dtype=np.int64)
@@ -246,91 +373,75 @@ def load_learner(folder: Path, recipe: PretrainingRecipe) -> Any:
         folder: the encoder: a BERT with the head of a masked language model.
         recipe: the tasks, and the seed of Condenser's head.
     """
-    torch = require("torch", "neural", _WHAT)
-    base: Any = require("transformers", "neural", _WHAT).BertForMaskedLM
     functional = torch.nn.functional
 
-    class Learner(base):  # type: ignore[misc]
+    class Learner(transformers.BertForMaskedLM):  # type: ignore[misc]
         """The encoder while it learns."""
 
         # Otherwise the trainer would count the tokens of every part, and scale the loss by them.
         accepts_loss_kwargs = False
 
-        def add_pair_head(self) -> None:
-            torch.manual_seed(recipe.seed)
-            self.pair = torch.nn.Linear(self.config.hidden_size, 1)
-
-        def add_late_head(self, layers: int) -> None:
-            config = self.config
-            torch.manual_seed(recipe.seed)
-            self.late = torch.nn.TransformerEncoder(
-                torch.nn.TransformerEncoderLayer(
-                    config.hidden_size,
-                    config.num_attention_heads,
-                    config.intermediate_size,
-                    config.hidden_dropout_prob,
-                    activation="gelu",
-                    batch_first=True,
-                ),
-                layers,
-                enable_nested_tensor=False,
-            )
-
-        def forward(
-            self,
-            masked_ids: Any = None,
-            masked_attention: Any = None,
-            masked_types: Any = None,
-            same: Any = None,
-            places: Any = None,
-            targets: Any = None,
-            short_ids: Any = None,
-            short_attention: Any = None,
-            long_ids: Any = None,
-            long_attention: Any = None,
-        ) -> dict[str, Any]:
+        def forward(self, **batch: Any) -> dict[str, Any]:
+            """Return the loss of what `MaskedPassages.collate` returned."""
             loss = 0.0
             if recipe.masked_words is not None:
                 output = self.bert(
-                    masked_ids,
-                    masked_attention,
-                    masked_types,
+                    batch["masked_ids"],
+                    batch["masked_attention"],
+                    batch.get("masked_types"),
                     output_hidden_states=recipe.late_head is not None,
                 )
-                loss += self.naming_loss(output, masked_attention, places, targets)
-                if same is not None:
+                loss += self.naming_loss(output, batch)
+                if "same" in batch:
                     told = self.pair(output.last_hidden_state[:, 0])[:, 0]
                     loss += recipe.masked_words.pairs * (
-                        functional.binary_cross_entropy_with_logits(told, same)
+                        functional.binary_cross_entropy_with_logits(told, batch["same"])
                     )
             if recipe.spans is not None:
-                short = self.bert(short_ids, short_attention).last_hidden_state
-                long = self.bert(long_ids, long_attention).last_hidden_state
-                loss += span_loss(short, short_attention, long, long_attention, recipe.spans)
+                short, long = (
+                    self.bert(batch[f"{kind}_ids"], batch[f"{kind}_attention"]).last_hidden_state
+                    for kind in ("short", "long")
+                )
+                loss += span_loss(
+                    short, batch["short_attention"], long, batch["long_attention"], recipe.spans
+                )
             return {"loss": loss}
 
-        def naming_loss(self, output: Any, attention: Any, places: Any, targets: Any) -> Any:
+        def naming_loss(self, output: Any, batch: Mapping[str, Any]) -> Any:
             """Return the cross-entropy of the masked word pieces; no other is given logits."""
-            rows, columns = places.unbind(1)
+            rows, columns = batch["places"].unbind(1)
 
             def name(states: Any) -> Any:
-                return functional.cross_entropy(self.cls(states[rows, columns]), targets)
+                return functional.cross_entropy(self.cls(states[rows, columns]), batch["targets"])
 
             assert recipe.masked_words is not None
             loss = recipe.masked_words.weight * name(output.last_hidden_state)
             if recipe.late_head is not None:
                 middle = output.hidden_states[self.config.num_hidden_layers // 2]
                 states = torch.cat([output.last_hidden_state[:, :1], middle[:, 1:]], dim=1)
-                late = self.late(states, src_key_padding_mask=attention == 0)
+                late = self.late(states, src_key_padding_mask=batch["masked_attention"] == 0)
                 loss = loss + recipe.late_head.weight * name(late)
             return loss
 
     with only_safetensors(folder):
         learner = Learner.from_pretrained(folder, **SAFETENSORS)
+    config = learner.config
     if recipe.masked_words is not None and recipe.masked_words.pairs:
-        learner.add_pair_head()
+        torch.manual_seed(recipe.seed)
+        learner.pair = torch.nn.Linear(config.hidden_size, 1)
     if recipe.late_head is not None:
-        learner.add_late_head(recipe.late_head.layers)
+        torch.manual_seed(recipe.seed)
+        layer = torch.nn.TransformerEncoderLayer(
+            config.hidden_size,
+            config.num_attention_heads,
+            config.intermediate_size,
+            config.hidden_dropout_prob,
+            activation="gelu",
+            batch_first=True,
+        )
+        learner.late = torch.nn.TransformerEncoder(
+            layer, recipe.late_head.layers, enable_nested_tensor=False
+        )
     return learner
 
 
@@ -346,7 +457,6 @@ def span_loss(
         long_attention: likewise.
         spans: the factors.
     """
-    torch = require("torch", "neural", _WHAT)
     functional = torch.nn.functional
     own = torch.arange(len(short), device=short.device)
 
@@ -379,7 +489,7 @@ def late_interaction(short: Any, short_attention: Any, long: Any, long_attention
 
     The shape is (short spans, long spans); the arguments are those of `span_loss`.
     """
-    functional = require("torch", "neural", _WHAT).nn.functional
+    functional = torch.nn.functional
     ours, theirs = functional.normalize(short, dim=-1), functional.normalize(long, dim=-1)
     every = ours.flatten(0, 1) @ theirs.flatten(0, 1).T
     every = every.view(*short.shape[:2], *long.shape[:2])
@@ -396,8 +506,7 @@ def save_encoder(learner: Any, folder: Path) -> Any:
         learner: the model, after the training.
         folder: an existing folder.
     """
-    base = require("transformers", "neural", _WHAT).BertForMaskedLM
-    encoder = base(learner.config)
+    encoder = transformers.BertForMaskedLM(learner.config)
     weights = learner.state_dict()
     encoder.load_state_dict({name: weights[name] for name in encoder.state_dict()})
     encoder.save_pretrained(folder)

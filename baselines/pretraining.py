@@ -12,21 +12,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from msshift_bench.baselines.pretraining.recipe import PretrainingRecipe
-from msshift_bench.baselines.pretraining.tasks import (
+from msshift_bench.baselines.pretraining_tasks import (
     MaskedPassages,
     PassagePieces,
+    PretrainingRecipe,
     load_learner,
     save_encoder,
 )
 from msshift_bench.baselines.systems.recipe import find_recipe, parse_recipe
 from msshift_bench.baselines.systems.sidecars import (
+    Facts,
     check_same,
     hardware,
     installed_versions,
     read_json,
+    stream_passages,
 )
-from msshift_bench.baselines.systems.system import Facts, stream_passages
 from msshift_bench.baselines.training.backbones import (
     PRETRAINING,
     WEIGHTS,
@@ -37,10 +38,10 @@ from msshift_bench.baselines.training.backbones import (
     require_libraries,
     weights_digest,
 )
-from msshift_bench.baselines.training.processes import process_count
-from msshift_bench.baselines.training.trainer import check_precision, fit
+from msshift_bench.baselines.training.trainer import check_precision, fit, process_count
 from msshift_bench.data import Collection, open_collection, sha256_of
-from msshift_bench.errors import UsageError, require
+from msshift_bench.errors import UsageError
+from msshift_bench.libraries import transformers
 from msshift_bench.plumbing import (
     check_folder,
     hold_unfinished,
@@ -90,7 +91,7 @@ def pretrain_encoder(
         MissingError: if libraries are missing, or the GPU that the precision needs.
         DataError: if no passage has a word, or the training ends in weights that are not finite.
     """
-    file = find_recipe("pretrain", recipe)
+    file = find_recipe(PretrainingRecipe.name, recipe)
     chosen = parse_recipe(PretrainingRecipe, file).with_changes(changes)
     source, folder = open_collection(collection), Path(out).expanduser()
     require_libraries("pre-training")
@@ -167,7 +168,6 @@ def _learn(
     record: Facts,
 ) -> tuple[Any, Any]:
     """Train, and return the model and the trainer's state."""
-    transformers = require("transformers", "neural", "pre-training")
     begin = work / _BEGIN
     if not begin.exists():
         report_progress("vocabulary", 0, 0)
@@ -200,8 +200,6 @@ def _learn(
             recipe,
             work / "checkpoints",
             name="encoder",
-            trainer=transformers.Trainer,
-            arguments=transformers.TrainingArguments,
             data_collator=items.collate,
         )
     return learner, state

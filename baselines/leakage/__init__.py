@@ -1,1 +1,0 @@
-"""The leakage experiment: models trained with and without leaking queries."""

@@ -1,1 +1,0 @@
-"""Pre-training encoders on a collection's passages alone."""
