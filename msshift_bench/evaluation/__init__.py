@@ -7,7 +7,7 @@ returns a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plu
 """
 
 from msshift_bench.evaluation.also_tests import evaluate_also_tests
-from msshift_bench.evaluation.checks import ALLOWANCES, Checks
+from msshift_bench.evaluation.checks import ALLOWANCES, Checks, count_trained
 from msshift_bench.evaluation.claims import (
     ALL_QUERIES,
     LeftOut,
@@ -21,6 +21,7 @@ from msshift_bench.evaluation.evaluating import (
     differences_of,
     evaluate_run_sets,
     losses_of,
+    read_labels,
     read_scores,
     score_run_sets,
 )
@@ -34,7 +35,6 @@ from msshift_bench.evaluation.scores import (
     ScoredRun,
     Scores,
     judgements_of,
-    read_labels,
     slice_scores,
 )
 from msshift_bench.evaluation.scoring import open_test_set, score_files, score_runs
@@ -47,7 +47,6 @@ from msshift_bench.evaluation.tables import (
     matrix_table,
     show_delta,
 )
-from msshift_bench.evaluation.trained_queries import count_trained
 
 __all__ = [
     "count_trained",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset, read_extra_tests
 from msshift_bench.errors import DataError, NotFoundError, RunError, UsageError
-from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, identical_doubts
+from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, find_dataset
 from msshift_bench.evaluation.claims import (
     change_claims,
     compound_claims,
@@ -27,11 +27,16 @@ from msshift_bench.evaluation.claims import (
 )
 from msshift_bench.evaluation.notes import change_notes, extra_notes, trained_notes
 from msshift_bench.evaluation.results import Note, Result
-from msshift_bench.evaluation.scores import FOR_ALL, Scores, answered_by_all, check_is_mean
+from msshift_bench.evaluation.scores import (
+    FOR_ALL,
+    Scores,
+    answered_by_all,
+    check_is_mean,
+    identical_doubts,
+)
 from msshift_bench.evaluation.scoring import score_files
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import change_tables, extra_tables
-from msshift_bench.evaluation.trained_queries import find_dataset
 from msshift_bench.records import Row
 from msshift_bench.runs import RunSet, extra_runs_path, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift, in_order
@@ -191,8 +196,10 @@ def _score(run_set: RunSet, test_set: TestSet, settings: Settings, checks: Check
         replace(run_set, system=str(place)).check_complete()
     checks.check_queries(run_set, test_set)
     checks.check_models(run_set)
-    models = [part for runs in run_set.runs.values() for part in runs.items()]
-    checks.check_untrained(test_set, [(run, run_set.shift.name, name) for name, run in models])
+    trained = run_set.runs.items() if run_set.trained_per_group else ()
+    checks.check_untrained(
+        test_set, [(run, run_set.shift.name, name) for (name, _), run in trained]
+    )
     (scores,) = score_files([(run_set, test_set)], settings)
     checks.check_scores(scores, settings.missing, every_group=False)
     name = f"{run_set.system} on {test_set.name} ({run_set.shift.name})"

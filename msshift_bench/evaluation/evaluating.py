@@ -12,11 +12,16 @@ from functools import partial
 from pathlib import Path
 
 from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    FindingLog,
+    UnknownNameError,
+    UsageError,
+)
 from msshift_bench.evaluation.checks import (
     COMPARED_RUNS,
     Checks,
-    identical_doubts,
 )
 from msshift_bench.evaluation.claims import (
     ALL_QUERIES,
@@ -40,8 +45,9 @@ from msshift_bench.evaluation.scores import (
     FOR_ALL,
     Scores,
     check_is_mean,
-    check_labels,
     counted_by_all,
+    first_ids,
+    identical_doubts,
     slice_scores,
 )
 from msshift_bench.evaluation.scoring import score_files
@@ -53,7 +59,7 @@ from msshift_bench.evaluation.tables import (
     loss_table,
     matrix_table,
 )
-from msshift_bench.plumbing import Progress, silent
+from msshift_bench.plumbing import Progress, silent, tsv_rows
 from msshift_bench.runs import RunSet, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import MEAN, STAR, Claim, Figure, Figures, infer, rank_ranges
@@ -65,6 +71,7 @@ __all__ = [
     "differences_of",
     "evaluate_run_sets",
     "losses_of",
+    "read_labels",
     "read_scores",
     "score_run_sets",
 ]
@@ -295,8 +302,18 @@ def _system_claims(
 def _label_doubts(
     scores: Sequence[Scores], labels: Mapping[str, str], settings: Settings
 ) -> list[str]:
-    """Return a doubt for each label that has no figures, since runs lack its queries."""
-    check_labels(labels, (query for part in scores for query in part.query_ids))
+    """Return a doubt for each label that has no figures, since runs lack its queries.
+
+    Raises:
+        DataError: if no test query has a label.
+    """
+    tested = {query for part in scores for query in part.query_ids}
+    if tested.isdisjoint(labels):
+        labelled = first_ids([str(query_id) for query_id in labels]) or "no query"
+        raise DataError(
+            f"none of the {len(tested):,} test queries has a label ({first_ids(tested)}); the "
+            f"labels are those of {labelled}"
+        )
     return [
         f"{part.system}/{part.shift_name}: no slice {label}, because a run "
         "lacks each of its queries"
@@ -304,6 +321,39 @@ def _label_doubts(
         for label in slice_scores(part, labels)
         if label not in slice_scores(part, labels, settings.missing)
     ]
+
+
+def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
+    """Return query_id -> label.
+
+    Args:
+        by: a file of two tab-separated columns, query_id and label; or the name of a shift of
+            the data set, or the beginning of one alone; the shift's groups are then the labels. A
+            query in two groups, as a few of the official release are, has the first as its label.
+        data: the built data set.
+
+    Raises:
+        UnknownNameError: if it is neither.
+        CollectionError: if the file is malformed, or labels a query twice.
+    """
+    path = Path(by)
+    labels: dict[str, str] = {}
+    if path.is_file():
+        findings = FindingLog()
+        for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings):
+            if query_id in labels:
+                findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
+            labels[query_id] = label
+        findings.stop_if_any(CollectionError, f"the labels in {path} are malformed:")
+        return labels
+    dataset = open_dataset(data)
+    shifts = dataset.manifest.shifts
+    meant = [by] if by in shifts else [name for name in shifts if by and name.startswith(by)]
+    if len(meant) != 1:
+        raise UnknownNameError("file or shift to break results down by", by, shifts)
+    for row in dataset.rows(meant[0], "queries"):
+        labels.setdefault(row.query_id, row.group)
+    return labels
 
 
 def _loss_sections(

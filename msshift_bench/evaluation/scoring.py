@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msshift_bench.data import Dataset, TestSet, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, identical_doubts
+from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, find_dataset
 from msshift_bench.evaluation.claims import (
     LeftOut,
     left_out_claims,
@@ -24,6 +24,7 @@ from msshift_bench.evaluation.scores import (
     Scores,
     check_is_mean,
     counted_by_all,
+    identical_doubts,
     judgements_of,
     positions_of,
     score_run,
@@ -33,7 +34,6 @@ from msshift_bench.evaluation.tables import (
     left_out_tables,
     run_tables,
 )
-from msshift_bench.evaluation.trained_queries import find_dataset
 from msshift_bench.plumbing import Progress, map_in_threads, silent
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, RunSet, read_qrels
@@ -129,11 +129,8 @@ def score_files(
     scored = map_in_threads(read, files, _MOST_AT_ONCE)
     numbers = itertools.count(1)
     for run_set, test_set in run_sets:
-        models: list[tuple[str, int | None]] = [
-            (held_out, seed) for seed, runs in run_set.runs.items() for held_out in runs
-        ] or [(FOR_ALL, None)]
         runs = {}
-        for model in models:
+        for model in run_set.runs:
             runs[model] = next(scored)
             progress("run files", next(numbers), len(files))
         compiled = judgements[id(test_set)]

@@ -10,6 +10,8 @@ from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_ti
 from msshift_bench.runs.qrels import Judgements, read_qrels
 from msshift_bench.runs.reader import RunValidation, judge_run, read_run, validate_run
 from msshift_bench.runs.runsets import (
+    FOR_ALL,
+    Model,
     RunSet,
     extra_runs_path,
     find_run_sets,
@@ -22,6 +24,8 @@ from msshift_bench.runs.writing import write_run
 
 __all__ = [
     "CODES",
+    "FOR_ALL",
+    "Model",
     "RunValidation",
     "JudgedRun",
     "Judgements",

@@ -97,7 +97,6 @@ class RunReport:
         tag: the run tag of the first line; ``""`` where the format has none.
         ranking: digest of its queries, each with its document ids in the order of their scores:
             another tag, file or scale of scores leaves it as it is.
-        documents: digest of its queries, each with its document ids in any order.
         lines: lines read, blank lines at the end not counted.
         queries: queries in the run.
         extra_queries: queries in the run that do not count in the test set.
@@ -109,7 +108,6 @@ class RunReport:
     digest: str = ""
     tag: str = ""
     ranking: str = ""
-    documents: str = ""
     lines: int = 0
     queries: int = 0
     extra_queries: int = 0

@@ -15,11 +15,11 @@ from msshift_bench.arrays import Ints
 __all__ = [
     "ODD_IDS",
     "SortedKeys",
+    "digest_of_rankings",
     "flags",
     "hashes_of",
     "id_column",
     "odd_rows",
-    "sums_of_rankings",
     "take",
 ]
 
@@ -171,21 +171,19 @@ def _scramble(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mixed
 
 
-def sums_of_rankings(
+def digest_of_rankings(
     queries: pa.BinaryArray, starts: Ints, hashes: NDArray[np.uint64], places: Ints
-) -> tuple[int, int]:
-    """Return a number that stands for queries with their rankings, and one for their documents.
+) -> int:
+    """Return a number that stands for queries with their rankings.
 
-    The order of queries changes neither: those of several blocks are added, modulo 2**64.
+    The order of queries does not change it: those of several blocks are added, modulo 2**64.
 
     Args:
         queries: the id of each query.
         starts: index of each query's first document, shape ``[queries]``.
         hashes: the documents' hashes, shape ``[documents]``.
-        places: how many documents stand above each one, shape ``[documents]``.
+        places: the place of each document in its ranking, shape ``[documents]``.
     """
-    of_documents = np.add.reduceat(hashes, starts)
-    of_places = np.add.reduceat(hashes * places.view(np.uint64), starts)
-    of_queries = hashes_of(queries)
-    ranking = _scramble((_scramble(of_places) + of_documents) ^ of_queries)
-    return int(ranking.sum()), int(_scramble(of_documents ^ of_queries).sum())
+    placed = hashes * (places + 1).astype(np.uint64)
+    rankings = _scramble(np.add.reduceat(placed, starts) ^ hashes_of(queries))
+    return int(rankings.sum())

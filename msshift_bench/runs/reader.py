@@ -285,12 +285,10 @@ def _judge_parts(
             continue
     if not (judge.queries or findings.errors):
         findings.add("empty-file", place_of(0, 0), "the run holds no line")
-    ranking, documents = (f"{total % (1 << 64):016x}" for total in judge.sums)
     report = RunReport(
         name=", ".join(names),
         tag=parts[0].tag,
-        ranking=ranking,
-        documents=documents,
+        ranking=f"{judge.digest % (1 << 64):016x}",
         lines=judge.lines,
         queries=judge.queries,
         extra_queries=judge.extra_queries,
