@@ -34,7 +34,7 @@ from msshift_bench.evaluation.tables import (
     left_out_tables,
     run_tables,
 )
-from msshift_bench.plumbing import Progress, map_in_threads, silent
+from msshift_bench.plumbing import map_in_threads, report_progress
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, RunSet, read_qrels
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, parse_config
@@ -102,15 +102,12 @@ def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
     return TestSet(config, judged, groups, dataset.info, relevant_only=True, elsewhere=strangers)
 
 
-def score_files(
-    run_sets: Sequence[tuple[RunSet, TestSet]], settings: Settings, progress: Progress = silent
-) -> Iterator[Scores]:
+def score_files(run_sets: Sequence[tuple[RunSet, TestSet]], settings: Settings) -> Iterator[Scores]:
     """Read and score run sets; files of the next are read while the caller looks at one.
 
     Args:
         run_sets: every run set, with its test set.
         settings: measures and policies.
-        progress: called with the number of run files done, of all run sets.
 
     Yields:
         The scores, in the order of the run sets.
@@ -132,7 +129,7 @@ def score_files(
         runs = {}
         for model in run_set.runs:
             runs[model] = next(scored)
-            progress("run files", next(numbers), len(files))
+            report_progress("run files", next(numbers), len(files))
         compiled = judgements[id(test_set)]
         is_own = test_set.name == run_set.shift.name
         yield Scores(
@@ -179,8 +176,8 @@ def score_runs(
         RunError: if a run is malformed, answers no query of the test set, or was made on other
             data; or runs that are compared are of different passages, or a model was trained on
             queries of the test set (unless allowed).
-        UsageError: if a run is given twice, or a measure is no mean over the same queries for runs
-            that are compared.
+        UsageError: if there is no run, one is given twice, or a measure is no mean over the same
+            queries for runs that are compared.
         DataError: if no query is left to count.
         UnknownNameError: for an unknown config, allowance or run format.
         NotFoundError: if there is no such run, qrels file or data set.
@@ -193,6 +190,8 @@ def score_runs(
         RR@10 0.75 2
         R@10 0.75 2
     """
+    if not runs:
+        raise UsageError("name at least one run to score")
     settings, judged = settings or Settings(), open_test_set(test_set, data)
     checks = Checks(judged.data, allow)
     sources = _each_once(runs)

@@ -221,7 +221,7 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
 
     Raises:
         NotFoundError: if a folder does not exist.
-        UsageError: if a folder holds no run set, or two files claim one place in it.
+        UsageError: if there is no folder, one holds no run set, or two files claim one place in it.
         RunError: if a folder holds a run that has no place in a run set; it says the nearest.
 
     Examples:
@@ -232,8 +232,11 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
         dense length 2
         sparse length 2
     """
+    parents = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    if not parents:
+        raise UsageError("name at least one folder of run sets")
     folders: dict[Path, Path] = {}
-    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
+    for path in parents:
         if not path.is_dir():
             raise NotFoundError(f"no folder {path}; run sets are folders: <system>/<shift>/...")
         for system in [path] if _is_system(path) else _systems_in(path):

@@ -75,6 +75,7 @@ def test_what_is_wrong_is_named(run: Path, qrels: Path, golden: Golden) -> None:
         "a whole shift": lambda: open_test_set("length"),
         "an unknown test set": lambda: open_test_set("lenght-short"),
         "no run": lambda: means("x", {"q": {"d": 1}}),
+        "no run is named": lambda: score_runs([], qrels),
         "a run twice": lambda: score_runs([run, same], qrels),
         "half a relevance": lambda: means({"q": {"d": 1}}, [Qrel("q", "d", 0.5)]),  # type: ignore[arg-type]
         "no measure": lambda: means(run, qrels, "MRR!"),

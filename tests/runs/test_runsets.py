@@ -91,6 +91,7 @@ def test_what_is_no_whole_run_set_is_refused(
 
     refusals = {name: partial(find, name) for name in folders}
     refusals["no folder"] = partial(find_run_sets, tmp_path / "nowhere")
+    refusals["none is named"] = partial(find_run_sets, [])
     refusals["no group"] = partial(run_path, tmp_path, "a", LENGTH, "shrt")
     golden.check_refusals("no-run-sets.txt", refusals)
     touch(tmp_path / "whole/a/length/seed-1", "short.run", "long.run")
