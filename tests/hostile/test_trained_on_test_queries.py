@@ -157,7 +157,7 @@ def sidecar(run: Path, data: Path, held_out: str | None = "short") -> None:
 def test_a_model_of_another_data_set_is_not_taken_for_the_one_of_its_name(
     tmp_path: Path, data: Path
 ) -> None:
-    write(tmp_path, [(f"new{number}", f"unheard {number}", ["x"]) for number in range(30)])
+    write(tmp_path, [(f"new{number}", f"unheard {number}", ["elsewhere"]) for number in range(30)])
     shutil.copytree(tmp_path / "runs/dense", tmp_path / "runs/other")
     counts = {"test": "own", "shift": "length", "model": "short", "queries": 30, "ids": 3}
     counts |= {"words": 0, "trained": 3, "passages": 0}
