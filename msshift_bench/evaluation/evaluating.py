@@ -574,7 +574,7 @@ def _ranks(figures: Figures) -> list[Figure]:
         rel_loss = next(row for row in wholes if row.system == system)
         rank = Figure("rank", shift=rel_loss.shift, system=system, measure=rel_loss.measure)
         if system in ranges:
-            place = ranges[system]
-            rank = rank._replace(value=place.rank, low=place.best, high=place.worst)
+            best, worst = ranges[system]
+            rank = rank._replace(value=best, low=best, high=worst)
         ranks.append(rank._replace(group=rel_loss.group))
     return ranks

@@ -26,8 +26,7 @@ from numpy.typing import ArrayLike
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.stats.estimates import Uncertainty
-from msshift_bench.stats.sums_of_t import Part
+from msshift_bench.stats.estimates import Part, Uncertainty
 
 __all__ = [
     "FEWEST_GROUPS",
