@@ -26,7 +26,6 @@ from msshift_bench.evaluation.evaluating import (
     score_run_sets,
 )
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.named_measures import parse_measure
 from msshift_bench.evaluation.notes import data_notes, policy_notes
 from msshift_bench.evaluation.per_query import read_per_query, scores_table
 from msshift_bench.evaluation.results import Note, Result, Section
@@ -38,7 +37,7 @@ from msshift_bench.evaluation.scores import (
     slice_scores,
 )
 from msshift_bench.evaluation.scoring import open_test_set, score_files, score_runs
-from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.settings import Settings, parse_measure
 from msshift_bench.evaluation.tables import (
     FEWEST_IN_SLICE,
     figure_ends,

@@ -14,9 +14,8 @@ from functools import partial
 
 from msshift_bench.evaluation.claims import ALL_QUERIES
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.named_measures import parse_measure
 from msshift_bench.evaluation.results import Section
-from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.settings import Settings, parse_measure
 from msshift_bench.output import (
     P_VALUE,
     PERCENT_ENDS,

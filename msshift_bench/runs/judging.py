@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Ints
 from msshift_bench.errors import MAX_FINDINGS, quoted
 from msshift_bench.runs.findings import RunFindings
-from msshift_bench.runs.hits import Hits, JudgedRun, RunReport
-from msshift_bench.runs.ids import (
+from msshift_bench.runs.judged import Hits, JudgedRun, Judgements, RunReport
+from msshift_bench.runs.lines import (
     ODD_IDS,
+    Lines,
     SortedKeys,
     digest_of_rankings,
     id_column,
     odd_rows,
     take,
 )
-from msshift_bench.runs.lines import Lines
-from msshift_bench.runs.qrels import Judgements
 
 __all__ = ["QueriesInterleavedError", "RunJudge", "grouped", "whole_queries"]
 

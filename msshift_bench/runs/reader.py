@@ -19,22 +19,21 @@ import pyarrow as pa
 from msshift_bench.errors import Finding, UnknownNameError
 from msshift_bench.plumbing import map_in_threads
 from msshift_bench.runs.findings import RunFindings, place_of
-from msshift_bench.runs.hits import (
+from msshift_bench.runs.judged import (
     JudgedRun,
+    Judgements,
     QueryRanking,
     RankedDoc,
     RunReport,
     check_tie_policy,
 )
-from msshift_bench.runs.ids import take
 from msshift_bench.runs.judging import (
     QueriesInterleavedError,
     RunJudge,
     grouped,
     whole_queries,
 )
-from msshift_bench.runs.lines import Lines
-from msshift_bench.runs.qrels import Judgements
+from msshift_bench.runs.lines import Lines, take
 from msshift_bench.runs.sources import (
     MOST_THREADS,
     InputFile,
