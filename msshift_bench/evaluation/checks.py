@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset
-from msshift_bench.errors import Finding, NotFoundError, RunError, UnknownNameError
+from msshift_bench.data import DataInfo, Dataset, TestSet
+from msshift_bench.errors import Finding, RunError, UnknownNameError
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scores import (
     FEWEST_ANSWERED,
@@ -30,7 +31,7 @@ from msshift_bench.evaluation.scores import (
 )
 from msshift_bench.runs import RunReport, RunSet, Sidecar
 from msshift_bench.search import sorted_words
-from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
+from msshift_bench.shifts import Shift, get_shift
 
 __all__ = [
     "ALLOWANCES",
@@ -38,7 +39,6 @@ __all__ = [
     "Checks",
     "TrainedQueries",
     "count_trained",
-    "find_dataset",
 ]
 
 ALLOWANCES: Mapping[str, str] = MappingProxyType(
@@ -92,21 +92,6 @@ class TrainedQueries(NamedTuple):
         """What was counted, in words."""
         trained = get_shift(self.shift).training_of(self.model)
         return f"the model {trained} trained on {self.trained:,}"
-
-
-def find_dataset(data: Dataset | str | Path) -> Dataset | None:
-    """Return the data set; `None` if none was named and there is none in the usual places.
-
-    Raises:
-        NotFoundError: if the one that was named does not exist.
-        IntegrityError: if its manifest cannot be read.
-    """
-    try:
-        return open_dataset(data)
-    except NotFoundError:
-        if str(data) != DATASET_NAME:
-            raise
-        return None
 
 
 def count_trained(
@@ -498,6 +483,17 @@ class Checks:
         starts = [{sidecar.start for sidecar in part} for part in sidecars]
         is_one_baseline = len(names) == 1 and "" not in names
         return is_one_baseline and starts[0] != starts[1] and min(map(len, starts)) == 1
+
+    def doubt_runs(self, scores: Sequence[Scores]) -> None:
+        """Doubt what is odd about run files of systems, and rankings that two of a shift share."""
+        for part in scores:
+            self.doubts += self.doubts_about(part, part.place)
+        for shift in dict.fromkeys(part.shift_name for part in scores):
+            of_shift = (part.runs.values() for part in scores if part.shift_name == shift)
+            self.doubts += [
+                f"{second.report.name} holds the same rankings as {first.report.name}"
+                for first, second in identical_runs(chain.from_iterable(of_shift))
+            ]
 
     def doubts_about(self, scores: Scores, name: str) -> list[str]:
         """Return doubts about run files: those missing, queries they lack, sidecars of others.

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset
+from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.errors import (
     CollectionError,
     DataError,
@@ -40,17 +40,16 @@ from msshift_bench.evaluation.notes import (
     tie_notes,
     weak_notes,
 )
-from msshift_bench.evaluation.results import Note, Result, Section
+from msshift_bench.evaluation.results import Note, Result, Section, notes_of
 from msshift_bench.evaluation.scores import (
     FOR_ALL,
     Scores,
     check_is_mean,
     counted_by_all,
     first_ids,
-    identical_doubts,
     slice_scores,
 )
-from msshift_bench.evaluation.scoring import score_files
+from msshift_bench.evaluation.scoring import score_files, test_set_of_shift
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import (
     compared_tables,
@@ -61,7 +60,7 @@ from msshift_bench.evaluation.tables import (
 )
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.runs import RunSet, find_run_sets
-from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
+from msshift_bench.shifts import DATASET_NAME, get_shift
 from msshift_bench.stats import MEAN, STAR, Claim, Figure, Figures, infer, rank_ranges
 
 __all__ = [
@@ -75,14 +74,6 @@ __all__ = [
     "read_scores",
     "score_run_sets",
 ]
-
-
-def _test_set_of_shift(shift: Shift, dataset: Dataset) -> TestSet:
-    """Return the test queries of all groups of a shift."""
-    rows = dataset.test_sets(shift)
-    judged = {row.query_id: row.relevant for part in rows.values() for row in part}
-    groups = {group: tuple(row.query_id for row in part) for group, part in rows.items()}
-    return TestSet(shift.name, judged, groups, dataset.info, relevant_only=True)
 
 
 def read_scores(
@@ -143,7 +134,7 @@ def score_run_sets(
     checks.data = dataset.info
     checks.doubt_collection(dataset)
     shifts = {run_set.shift.name: run_set.shift for run_set in run_sets}
-    test_sets = {name: _test_set_of_shift(shift, dataset) for name, shift in shifts.items()}
+    test_sets = {name: test_set_of_shift(shift, dataset) for name, shift in shifts.items()}
     checks.check_run_sets(run_sets)
     for test_set in test_sets.values():
         checks.check_grades(test_set, settings.measures)
@@ -154,16 +145,6 @@ def score_run_sets(
         part.check_counted(settings.missing)
         scores.append(part)
     return scores
-
-
-def _run_doubts(scores: Sequence[Scores], checks: Checks) -> list[str]:
-    """Return what checks doubt, each once, and doubts about run sets and about two that are one."""
-    doubts = list(dict.fromkeys(checks.doubts))
-    for part in scores:
-        doubts += checks.doubts_about(part, f"{part.system}/{part.shift_name}")
-    for of_shift in by_shift(scores).values():
-        doubts += identical_doubts(run for part in of_shift for run in part.runs.values())
-    return doubts
 
 
 def by_shift(scores: Sequence[Scores]) -> dict[str, list[Scores]]:
@@ -217,10 +198,12 @@ def evaluate_run_sets(
     """
     settings, checks = settings or Settings(), Checks(allow=allow)
     scores = read_scores(runs, data, shifts, settings, checks)
-    doubts = _run_doubts(scores, checks)
+    checks.doubt_runs(scores)
     if labels is not None:
-        doubts += _label_doubts(scores, labels, settings)
-    return losses_of(scores, checks.data, settings, labels=labels, without=without, doubts=doubts)
+        checks.doubts += _label_doubts(scores, labels, settings)
+    return losses_of(
+        scores, checks.data, settings, labels=labels, without=without, doubts=checks.doubts
+    )
 
 
 def losses_of(
@@ -263,11 +246,10 @@ def losses_of(
     figures = infer(claims, settings)
     notes += weak_notes(figures, settings)
     for (name,), means in figures.where(slice="").each("shift"):
-        notes += [Note(line, about={"shift": name}) for line in tie_notes(means, settings)]
+        notes += notes_of(tie_notes(means, settings), about={"shift": name})
     if without is not None:
-        lines = left_out_notes(figures, without.source)
-        notes += [Note(line, about={"view": "left out"}) for line in lines]
-    notes += [Note(doubt, "doubt") for doubt in doubts]
+        notes += notes_of(left_out_notes(figures, without.source), about={"view": "left out"})
+    notes += notes_of((), doubts)
     lacking = {(part.shift_name, part.system) for part in scores if part.missing_files}
     layout = partial(_loss_sections, settings=settings, partial_systems=lacking)
     return Result("losses", figures, settings.to_json(), data, notes, layout, scores)
@@ -458,7 +440,7 @@ def compare_run_sets(
         for shift, of_shift in by_shift(scores).items()
     }
     checks.check_passages(files.items(), COMPARED_RUNS)
-    doubts = _run_doubts(scores, checks)
+    checks.doubt_runs(scores)
     starts = {
         (first.system, second.system)
         for of_shift in by_shift(scores).values()
@@ -466,7 +448,7 @@ def compare_run_sets(
         if checks.differ_in_start(first, second)
     }
     return differences_of(
-        scores, checks.data, settings, reference=name, doubts=doubts, starts=starts
+        scores, checks.data, settings, reference=name, doubts=checks.doubts, starts=starts
     )
 
 
@@ -533,8 +515,7 @@ def differences_of(
             f"{', '.join(pairs)}: the same baseline from two starts, one pre-training each: no p, "
             "as other pre-trainings would differ, too"
         )
-    notes = [Note(line) for line in lines]
-    notes += [Note(line, "doubt") for line in (*doubts, *not_compared)]
+    notes = notes_of(lines, [*doubts, *not_compared])
     layout = partial(_compared_sections, settings=settings, reference=reference)
     return Result("differences", figures, settings.to_json(), data, notes, layout, scores)
 

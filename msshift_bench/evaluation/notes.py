@@ -10,7 +10,6 @@ from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.checks import TrainedQueries
 from msshift_bench.evaluation.claims import ALL_QUERIES, COMPARED, whole_of
-from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.results import Note
 from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
@@ -95,15 +94,12 @@ def policy_notes(settings: Settings) -> list[str]:
         f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}",
         f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}",
         *(
-            f"{measure.name}: computed by {measure.computed_by}{_summed(measure)}"
+            f"{measure.name}: computed by {measure.computed_by}"
+            + ", a sum over the queries" * (measure.aggregate == "sum")
             for measure in settings.measures
             if measure.computed_by != "msshift-bench"
         ),
     ]
-
-
-def _summed(measure: Measure) -> str:
-    return ", a sum over the queries" if measure.aggregate == "sum" else ""
 
 
 def _what_counts(figures: Figures) -> str:

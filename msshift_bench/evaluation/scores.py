@@ -42,7 +42,6 @@ __all__ = [
     "check_is_mean",
     "counted_by_all",
     "first_ids",
-    "identical_doubts",
     "identical_runs",
     "judgements_of",
     "looks_like",
@@ -310,14 +309,6 @@ def _ranks_alike(
     return bool(tied.max() * 2 < documents)
 
 
-def identical_doubts(runs: Iterable[ScoredRun]) -> list[str]:
-    """Return a doubt for each run that holds the same rankings as an earlier one."""
-    return [
-        f"{second.report.name} holds the same rankings as {first.report.name}"
-        for first, second in identical_runs(runs)
-    ]
-
-
 def judgements_of(test_set: TestSet) -> Judgements:
     """Return the judgements of a test set, as runs are judged by them."""
     return Judgements(
@@ -373,6 +364,13 @@ class Scores:
         return "" if self.shift is None else self.shift.name
 
     @property
+    def place(self) -> str:
+        """What it is called in doubts: its system, with its test set and shift if there are any."""
+        if self.test:
+            return f"{self.system} on {self.test} ({self.shift_name})"
+        return f"{self.system}/{self.shift_name}" if self.shift else self.system
+
+    @property
     def files(self) -> list[Path]:
         """The run files, as far as the runs are files."""
         return [Path(run.report.name) for run in self.runs.values()]
@@ -404,6 +402,11 @@ class Scores:
     def trained_per_group(self) -> bool:
         """Whether there is a model that was trained without a group."""
         return self.models != [FOR_ALL]
+
+    @property
+    def replicates(self) -> int | None:
+        """The number of seeds; `None` if it was not trained per group."""
+        return len(self.seeds) if self.trained_per_group else None
 
     def ids_of(self, group: str) -> tuple[str, ...]:
         """Return the ids of a group's queries."""

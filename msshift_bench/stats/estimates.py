@@ -50,6 +50,7 @@ from msshift_bench.errors import UsageError
 __all__ = [
     "FIXED",
     "GROUPS",
+    "NOTHING",
     "QUERIES_AND_SEEDS",
     "QUERIES_ONLY",
     "ROUNDING",
@@ -91,7 +92,10 @@ NOTHING = Part(0.0, 1.0)
 """A source that adds nothing to an error."""
 
 _STEPS = 64
+"""Places of a quadrature per unit of the transformed scale."""
+
 _REACH = 4
+"""Where a quadrature begins, on the transformed scale, to the left of the middle."""
 
 Source = tuple[str, str]
 """Whose training, and which sample of queries; each varies independently of the others."""
