@@ -62,14 +62,6 @@ def test_reports_what_was_read(write: Write) -> None:
     assert [finding.line for finding in report.warnings] == [6]
 
 
-@pytest.mark.parametrize(
-    ("policy", "rank_of_d2"), [("trec", 2), ("doc-id-ascending", 2), ("rank", 1), ("expected", 2)]
-)
-def test_the_tie_policy_orders_equal_scores(write: Write, policy: str, rank_of_d2: int) -> None:
-    text = "q1 Q0 d2 1 5 t\nq1 Q0 d1 2 5 t\nq1 Q0 d9 3 5 t\n"
-    assert judge_run(write(text), JUDGEMENTS, tie_policy=policy).hits.rank.tolist() == [rank_of_d2]
-
-
 def test_doc_ids_are_compared_as_strings_of_utf8_bytes(write: Write) -> None:
     docs = ["9", "10", "é", "\U0001f600", "\uffff"]
     judgements = Judgements.from_qrels({"q": {doc: 1 for doc in docs if doc != "10"}})

@@ -149,14 +149,6 @@ def test_seeds_whose_effects_on_two_groups_cancel_leave_the_mean_sure() -> None:
     assert np.ptp(ends(mean)) < 0.1 * min(np.ptp(ends(group["rel_loss"])) for group in groups)
 
 
-def test_a_difference_has_what_the_differences_of_its_seeds_have() -> None:
-    a, b = np.random.default_rng(3).random((2, 4, 200))
-    error = (Estimate.mean(a, "a", "short") - Estimate.mean(b, "b", "short")).uncertainty()
-    per_seed = a.mean(axis=1) - b.mean(axis=1)
-    assert error.trained.scale**2 == pytest.approx(per_seed.var(ddof=1) / 4)
-    assert error.trained.df == 3
-
-
 def test_unequal_numbers_of_seeds_rest_on_the_smaller() -> None:
     rng = np.random.default_rng(4)
     variances = []
