@@ -42,23 +42,20 @@ QueryLines = tuple[Lines, Ints]
 
 def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
     """Cut lines anew, so that no query lies in two neighbouring parts."""
-    last_query: list[Lines] = []
+    held: list[Lines] = []  # from the first line of a query on
     for part in parts:
         if not part.size:
             continue
-        starts, begin = part.starts(), 0
-        if last_query and last_query[-1].queries[-1] == part.queries[0]:
-            begin = int(starts[1]) if len(starts) > 1 else part.size
-            last_query.append(part.cut(slice(0, begin)))
-            starts = starts[1:]
-        if len(starts):
-            if last_query:
-                yield Lines.joined(last_query), np.zeros(1, np.int64)
-            if len(starts) > 1:
-                yield part.cut(slice(begin, int(starts[-1]))), starts[:-1] - begin
-            last_query = [part.cut(slice(int(starts[-1]), None))]
-    if last_query:
-        yield Lines.joined(last_query), np.zeros(1, np.int64)
+        held.append(part)
+        if held[0].queries[0] != part.queries[-1]:
+            lines = Lines.joined(held)
+            starts = lines.starts()
+            last = int(starts[-1])
+            yield lines.cut(slice(0, last)), starts[:-1]
+            held = [lines.cut(slice(last, None))]
+    if held:
+        lines = Lines.joined(held)
+        yield lines, lines.starts()
 
 
 def grouped(parts: Iterable[Lines]) -> Iterator[QueryLines]:
