@@ -177,7 +177,7 @@ def squeezed(variances: Floats, df: float) -> tuple[Floats, Floats]:
 
 
 def two_ts(distance: Floats, scales: Sequence[Floats], dfs: Sequence[Any]) -> Floats:
-    """Return what `stats.sums_of_t.two_sided_p` does, for many sums at once."""
+    """Return what `stats.estimates.two_sided_p` does, for many sums at once."""
     alone = [
         2 * stdtr(df, -distance / np.maximum(scale, 1e-300))
         for scale, df in zip(scales, dfs, strict=True)

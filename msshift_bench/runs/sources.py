@@ -32,11 +32,11 @@ from msshift_bench.plumbing import (
     unpacked_batches,
 )
 from msshift_bench.runs.findings import RunFindings, place_of
-from msshift_bench.runs.ids import id_column
 from msshift_bench.runs.lines import (
     FORMATS,
     Lines,
     NotTextError,
+    id_column,
     parse_each,
     parse_fast,
     sound_lines,

@@ -39,11 +39,10 @@ def models_of_shift(
             raise UsageError(f"no model is given for {', '.join(absent)} of {shift.name}")
         return {group: Path(models[group]) for group in shift.groups}
     run_set = _run_set(models, shift)
-    seeds = sorted(run_set.runs, key=lambda number: -1 if number is None else number)
-    chosen = seeds[0] if seed is None else seed
-    if chosen not in run_set.runs:
-        raise UnknownNameError(f"seed of {run_set.folder}", str(seed), map(str, seeds))
-    runs = run_set.runs[chosen]
+    chosen = run_set.seeds[0] if seed is None else seed
+    if chosen not in run_set.seeds:
+        raise UnknownNameError(f"seed of {run_set.folder}", str(seed), map(str, run_set.seeds))
+    runs = {group: path for (group, of_seed), path in run_set.runs.items() if of_seed == chosen}
     if absent := [group for group in shift.groups if group not in runs]:
         raise RunError(f"{run_set.folder} holds no run of {shift.name} without {absent[0]}")
     folders = {group: model_path(runs[group]) for group in shift.groups}
@@ -83,7 +82,9 @@ def _check_models(runs: Mapping[str, Path], digest: str) -> None:
 def _run_set(folder: str | Path, shift: Shift) -> RunSet:
     """Return the one run set of a shift in a folder that was trained per group."""
     run_sets = [
-        run_set for run_set in find_run_sets(folder) if run_set.shift == shift and run_set.runs
+        run_set
+        for run_set in find_run_sets(folder)
+        if run_set.shift == shift and run_set.trained_per_group
     ]
     if len(run_sets) != 1:
         names = ", ".join(run_set.system for run_set in run_sets) or "none"

@@ -340,7 +340,7 @@ def write_kept_runs(folder: Path, data: Path) -> Path:
     """Write runs of topics beside folders for their models, in which there is no model."""
     write_runs(folder / "dense", data, "topics")
     (trained,) = find_run_sets([folder])
-    for path in trained.runs[None].values():
+    for path in trained.files:
         model_path(path).mkdir()
     return folder
 
