@@ -24,7 +24,6 @@ from typing import Any, TypeAlias, TypedDict
 import numpy as np
 
 from msshift_bench.errors import DataError, UnknownNameError
-from msshift_bench.plumbing import Progress
 from msshift_bench.search import content_words
 from msshift_bench.similarity.overlap import shares_passages
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
@@ -108,7 +107,6 @@ class IndicatorOptions(TypedDict, total=False):
         models: the bi-encoders: a folder of run sets of one system with kept models, held-out group
             -> model folder, or one model folder for two sets of queries.
         seed: the seed whose models count, if the run set has several; by default the smallest.
-        progress: called with ``(stage, done, total)``.
 
     Examples:
         >>> options = IndicatorOptions(tokenizer=str.split)
@@ -121,7 +119,6 @@ class IndicatorOptions(TypedDict, total=False):
     pooling: str
     models: Mapping[str, str | Path] | str | Path | None
     seed: int | None
-    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
-from msshift_bench.plumbing import silent
 from msshift_bench.runs import Sidecar, find_run_sets, model_path
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.similarity.indicators import (
@@ -142,7 +141,7 @@ def group_similarity(
         against: the queries of the other groups that count, likewise; by default as the indicator's
             row says.
         **options: how the indicator is computed: ``tokenizer``, ``encoder``, ``pooling``,
-            ``models``, ``seed``, ``progress``; see `IndicatorOptions`.
+            ``models``, ``seed``; see `IndicatorOptions`.
 
     Returns:
         One value per group, in the shift's order; for their range see `set_similarity`.
@@ -212,7 +211,7 @@ def set_similarity(
         indicator: a name in `INDICATORS`; the value of one that is defined per query is the mean
             over the test queries.
         **options: how the indicator is computed: ``tokenizer``, ``encoder``, ``pooling``,
-            ``models``, ``seed``, ``progress``; see `IndicatorOptions`.
+            ``models``, ``seed``; see `IndicatorOptions`.
 
     Returns:
         The value: 0 to 1 for ``weighted-jaccard``, ``unseen-words`` and ``overlap``, a cosine of -1
@@ -295,7 +294,7 @@ def _compare_sets(
 def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
     """Check that an indicator takes the options that were given, and has those that it needs."""
     for name, value in options.items():
-        if value is not None and name not in (*indicator.options, "progress"):
+        if value is not None and name not in indicator.options:
             takers = ", ".join(row.name for row in INDICATORS.values() if name in row.options)
             option = name if name == "tokenizer" else f"{name} (--{name})"
             raise UsageError(
@@ -338,7 +337,7 @@ def _needed(
         layout = "" if dataset is None else str(dataset.manifest.collection.get("layout", ""))
         name = choose_encoder(options.get("encoder"), layout)
         spec = EncoderSpec(name, pooling=options.get("pooling", "cls"))
-    return embed_texts(texts, spec, progress=options.get("progress", silent))
+    return embed_texts(texts, spec)
 
 
 def _compare(

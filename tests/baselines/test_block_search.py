@@ -13,7 +13,7 @@ from msshift_bench.baselines.retrievers.biencoder import search_vectors
 from msshift_bench.baselines.retrievers.block_search import Arrays, EncodedPassages, encode_passages
 from msshift_bench.baselines.retrievers.colbert import rerank, search_tokens
 from msshift_bench.baselines.retrievers.splade import inverted_index, search_inverted_index
-from msshift_bench.plumbing import silent
+from msshift_bench.plumbing import reporting
 from msshift_bench.records import Passage
 from msshift_bench.search import Ranking
 
@@ -38,7 +38,8 @@ def test_blocks_that_are_there_are_not_encoded_again(
 
     def run(items: list[Passage]) -> tuple[list[str], list[int]]:
         encoder = _Encoder()
-        found = encode_passages(encoder, items, tmp_path, lambda *event: seen.append(event[1]))
+        with reporting(lambda *event: seen.append(event[1])):
+            found = encode_passages(encoder, items, tmp_path)
         assert found.ids.ids.tolist() == [passage.doc_id for passage in items]
         assert [block.size for block in found.blocks] == [2] * (len(items) // 2) + [1]
         assert found.bytes == sum(block.path.stat().st_size for block in found.blocks)
@@ -111,7 +112,7 @@ def test_the_number_of_blocks_changes_no_ranking(
         folder = tmp_path / str(size)
         folder.mkdir()
         passages = encode_passages(
-            lambda texts: arrays(np.array(texts, dtype=np.int64)), given, folder, silent
+            lambda texts: arrays(np.array(texts, dtype=np.int64)), given, folder
         )
         assert len(passages.blocks) == -(-PASSAGES // size)
         return [list(ranking.items()) for ranking in search(passages)]

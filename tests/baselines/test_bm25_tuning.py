@@ -15,6 +15,7 @@ from msshift_bench.baselines.systems.system import no_rows
 from msshift_bench.data import load_dataset, open_collection, open_dataset
 from msshift_bench.errors import DataError, RunError, UsageError
 from msshift_bench.evaluation import evaluate_run_sets
+from msshift_bench.plumbing import reporting
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25, Bm25Parameters
 from msshift_bench.shifts import get_shift
@@ -105,10 +106,10 @@ def test_queries_that_were_scored_for_one_group_are_not_searched_again_for_anoth
         held_out="short",
         queries=rows[:1],
         train=rows,
-        progress=lambda stage, *_: events.append(stage),
     )
     system = TunedBm25System()
-    ((query_id, first),) = system.rank(run)
+    with reporting(lambda stage, *_: events.append(stage)):
+        ((query_id, first),) = system.rank(run)
     tuned = run.facts["tuned"]
     assert query_id == rows[0].query_id
     assert events.count("tune") == 2
@@ -118,7 +119,8 @@ def test_queries_that_were_scored_for_one_group_are_not_searched_again_for_anoth
     )
     assert 0 < tuned["RR@10"] <= 0.5
     again = replace(run, facts={}, seconds={})
-    assert list(system.rank(again)) == [(query_id, first)]
+    with reporting(lambda stage, *_: events.append(stage)):
+        assert list(system.rank(again)) == [(query_id, first)]
     assert events.count("tune") == 2
     assert again.facts["tuned"] == tuned
     with pytest.raises(DataError, match="bm25 without short: there are no training queries to"):

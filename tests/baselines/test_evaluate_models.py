@@ -17,7 +17,6 @@ from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.systems.shift_data import Lesson
 from msshift_bench.baselines.training.teachers import _score_by_model
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.plumbing import silent
 from msshift_bench.search import kept_index
 from tests.conftest import Build
 from tests.support.making import make_runs
@@ -194,7 +193,7 @@ def test_a_teacher_whose_weights_were_changed_is_refused(models: Path) -> None:
     lesson = Lesson((), [], pa.array([], pa.string()), [])
     with pytest.raises(UsageError, match="my-bi-encoder is not the model that the sidecar beside"):
         _score_by_model(
-            models / "my-bi-encoder", 8, "0" * 64, lesson, lambda: pytest.fail("no index"), silent
+            models / "my-bi-encoder", 8, "0" * 64, lesson, lambda: pytest.fail("no index")
         )
 
 

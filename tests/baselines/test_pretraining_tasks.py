@@ -28,7 +28,6 @@ from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe, r
 from msshift_bench.baselines.training.backbones import make_random_encoder
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini.generator import passages
-from msshift_bench.plumbing import silent
 
 pytestmark = pytest.mark.neural
 
@@ -91,9 +90,7 @@ def make_items(tokenizer: Any) -> Callable[..., MaskedPassages]:
             "spans": SpanContrast(**SPANS),
             **changed,
         }
-        return MaskedPassages(
-            PassagePieces(texts, tokenizer, 40, len(texts), silent), tokenizer, **options
-        )
+        return MaskedPassages(PassagePieces(texts, tokenizer, 40, len(texts)), tokenizer, **options)
 
     return make
 
@@ -240,11 +237,11 @@ def test_pairs_are_of_one_passage_or_two_and_look_like_the_tokenizer_s(
 
 
 def test_texts_without_words_are_left_out(tokenizer: Any) -> None:
-    kept = PassagePieces(["", "wine", " "], tokenizer, 40, 3, silent)
+    kept = PassagePieces(["", "wine", " "], tokenizer, 40, 3)
     assert len(kept) == 1
     assert tokenizer.decode(kept[0]).replace(" ", "").replace("##", "") == "wine"
     with pytest.raises(DataError, match="no passage"):
-        PassagePieces(["", " "], tokenizer, 40, 2, silent)
+        PassagePieces(["", " "], tokenizer, 40, 2)
 
 
 def test_masked_words_have_the_loss_of_the_library(

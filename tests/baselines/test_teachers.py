@@ -75,7 +75,7 @@ def test_bm25_teaches_everybody(source: ShiftData, lesson: Lesson) -> None:
     teacher = find("bm25", source)
     assert teacher.facts["kind"] == "bm25"
     index = Bm25(MINI.passages())
-    scores = teacher.score(lesson, lambda: index, lambda *_: None)
+    scores = teacher.score(lesson, lambda: index)
     searched = list(index.search((row.text for row in lesson.queries), depth=300))
     expected = [
         ranking.get(lesson.doc_ids[place], 0.0)
@@ -91,7 +91,7 @@ def test_a_run_s_scores_are_taken_as_they_are(
 ) -> None:
     teacher = find(write(seed=1), source)
     assert teacher.facts["kind"] == "run"
-    scores = teacher.score(lesson, lambda: pytest.fail("no index"), lambda *_: None)
+    scores = teacher.score(lesson, lambda: pytest.fail("no index"))
     assert scores.tolist() == [9, 8, 7, 8, 7, 6, 9, 7, 6]
 
 
@@ -106,14 +106,14 @@ def test_scores_that_a_run_lacks_are_counted_and_named(
     sidecar = json.loads(sidecar_path(run).read_text())
     sidecar_path(run).write_text(json.dumps({**sidecar, "run_sha256": sha256_of(run)}))
     with pytest.raises(DataError) as caught:
-        find(folder, source).score(lesson, lambda: pytest.fail("no index"), lambda *_: None)
+        find(folder, source).score(lesson, lambda: pytest.fail("no index"))
     said = str(caught.value)
     assert "lacks the scores of 4 of 9 passages that training meets, of 2 queries: " in said
     assert f"{lesson.doc_ids[3]} for query {second}, {lesson.doc_ids[0]} for query {third}" in said
     assert "--keep-model" in said
     sidecar_path(run).write_text(json.dumps(sidecar))
     with pytest.raises(UsageError, match="is not the run that the sidecar beside it describes"):
-        find(folder, source).score(lesson, lambda: pytest.fail("no index"), lambda *_: None)
+        find(folder, source).score(lesson, lambda: pytest.fail("no index"))
 
 
 @pytest.mark.parametrize("group", ["short", None])

@@ -20,7 +20,7 @@ from msshift_bench.baselines.training.trainer import Checkpoint, last_checkpoint
 from msshift_bench.baselines.training.training_data import TrainingData
 from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
-from msshift_bench.plumbing.progress import silent
+from msshift_bench.plumbing import reporting
 from tests.support.bare_runs import bare_run
 
 SYSTEM = MonoBert
@@ -78,7 +78,7 @@ def test_losses_are_logged_and_kept(
     recipe = small_recipe(tmp_path / "bert", accumulate=1, checkpoint_every=2)
     with quiet_libraries(), caplog.at_level("INFO", "msshift_bench"):
         model = recipe.new_model(tmp_path / "bert")
-        recipe.fit(model, triples, tmp_path / "checkpoints", silent, name="a model")
+        recipe.fit(model, triples, tmp_path / "checkpoints", name="a model")
     lines = [record.getMessage() for record in caplog.records if "step" in record.getMessage()]
     assert [line.rpartition(" ")[0] for line in lines] == [
         f"a model: step {n} of 4: loss" for n in (2, 4)
@@ -111,7 +111,7 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(
     def trained(until: int | None = None) -> Checkpoint:
         with quiet_libraries():
             recipe.changed(steps=4).fit(
-                *(recipe.new_model(tmp_path / "bert"), triples, tmp_path / "checkpoints", silent),
+                *(recipe.new_model(tmp_path / "bert"), triples, tmp_path / "checkpoints"),
                 name="a model",
                 until=until,
                 validation=Validation(settings, measure),
@@ -156,13 +156,10 @@ def test_parts_of_a_batch_add_up_to_the_batch(triples: TrainingData, tmp_path: P
         with quiet_libraries():
             model = recipe.new_model(tmp_path / "bert")
             initial = scores(model)
-            last = recipe.changed(accumulate=accumulate).fit(
-                model,
-                triples,
-                tmp_path / str(accumulate),
-                lambda *event: seen.append(event),
-                name="a model",
-            )
+            with reporting(lambda *event: seen.append(event)):
+                last = recipe.changed(accumulate=accumulate).fit(
+                    model, triples, tmp_path / str(accumulate), name="a model"
+                )
         assert last == 4
         found.append(scores(model))
     assert seen == [("train", step, 4) for step in (1, 2, 3, 4)] * 2
@@ -208,7 +205,7 @@ def test_the_optimizer_is_the_recipe_s(triples: TrainingData, tmp_path: Path) ->
         with quiet_libraries():
             model = recipe.new_model(tmp_path / "bert")
             folder = tmp_path / str(number)
-            recipe.changed(**change).fit(model, triples, folder, silent, name="a")
+            recipe.changed(**change).fit(model, triples, folder, name="a")
         made.append(weights_digest(model))
     # The gradients are shorter than the recipe's 1, so that no limit at all changes nothing.
     assert made.pop() == made[0]

@@ -26,6 +26,7 @@ from msshift_bench.errors import (
     UsageError,
 )
 from msshift_bench.mini import generator as mini
+from msshift_bench.plumbing import reporting
 from msshift_bench.plumbing.files import lock
 from tests.support.forking import NEURAL, run_forked
 from tests.support.tiny_encoder import make_tiny_encoder
@@ -134,9 +135,8 @@ def test_the_number_of_threads_changes_no_bit(spec: EncoderSpec, tmp_path: Path)
 def test_equal_texts_are_embedded_once(spec: EncoderSpec, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     queries = {"3": "how old", "1": "who", "2": "how old"}
-    embedded = embed_queries(
-        queries, spec, cache=tmp_path, progress=lambda *event: seen.append(event)
-    )
+    with reporting(lambda *event: seen.append(event)):
+        embedded = embed_queries(queries, spec, cache=tmp_path)
     assert embedded.query_ids == ("1", "2", "3")
     assert embedded.vectors[1].tobytes() == embedded.vectors[2].tobytes()
     assert embedded.vectors[0].tobytes() != embedded.vectors[1].tobytes()
