@@ -27,6 +27,7 @@ from msshift_bench.encoders import (
     Embeddings,
     EncoderSpec,
     embed_queries,
+    incidence,
     sign_vectors,
 )
 from msshift_bench.errors import DataError, UsageError
@@ -363,18 +364,11 @@ class WordSpace:
 
         A word that no counted text holds weighs as much as one of a single text.
         """
-        from scipy.sparse import csr_array
-
-        words_of = [sorted(set(normalise(text).split())) for text in texts]
-        vocabulary = sorted({word for words in words_of for word in words})
-        place_of = {word: place for place, word in enumerate(vocabulary)}
-        starts = np.cumsum([0, *map(len, words_of)])
-        places = np.array([place_of[word] for words in words_of for word in words], dtype=np.int64)
-        shape = (len(texts), len(vocabulary))
-        incidence = csr_array((np.ones(len(places)), places, starts), shape=shape)
+        words_of = [set(normalise(text).split()) for text in texts]
+        vocabulary = sorted(set().union(*words_of))
         weights = np.array([self._weight(word) for word in vocabulary]).reshape(-1, 1)
-        vectors: Vectors = (incidence @ (sign_vectors(vocabulary) * weights)).astype(np.float32)
-        return vectors
+        vectors: Vectors = incidence(words_of, vocabulary) @ (sign_vectors(vocabulary) * weights)
+        return vectors.astype(np.float32)
 
     def _weight(self, word: str) -> float:
         frequency = self._frequency.get(word, 0) or 1
@@ -383,20 +377,13 @@ class WordSpace:
 
 def _sample(texts: Iterable[str]) -> list[str]:
     """Return the distinct texts, or those with the smallest hashes where there are too many."""
-    sample: dict[str, bytes] = {}
-    highest = b""
+    sample: set[tuple[bytes, str]] = set()
+    highest = b"\xff" * 8
     for text in texts:
-        if text in sample:
-            continue
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-        if highest and digest > highest:
-            continue
-        sample[text] = digest
+        if digest <= highest:
+            sample.add((digest, text))
         if len(sample) == 2 * _SAMPLE:
-            sample = dict(_smallest(sample))
-            highest = max(sample.values())
-    return sorted(text for text, _ in _smallest(sample))
-
-
-def _smallest(sample: dict[str, bytes]) -> list[tuple[str, bytes]]:
-    return heapq.nsmallest(_SAMPLE, sample.items(), key=lambda item: (item[1], item[0]))
+            sample = set(heapq.nsmallest(_SAMPLE, sample))
+            highest, _ = max(sample)
+    return sorted(text for _, text in heapq.nsmallest(_SAMPLE, sample))
