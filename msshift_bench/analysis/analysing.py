@@ -251,7 +251,8 @@ def analyse_report(
             "which counts 0 for queries that a run lacks"
         )
     measures = [parse_measure(name) for name in report.settings["measures"]]
-    trained = by_shift([scores for scores in report.scores if scores.trained_per_group])
+    systems = [scores for scores in report.scores if scores.trained_per_group]
+    trained = by_shift(systems)
     if not trained:
         raise DataError(
             "no system was trained once per held-out group, so that there is no loss to explain; "
@@ -264,7 +265,6 @@ def analyse_report(
             f"there is no similarity of the groups of {', '.join(sorted(lacking))}; compute it "
             "with group_similarity"
         )
-    systems = [scores for of_shift in trained.values() for scores in of_shift]
     points = [
         row
         for scores in systems
@@ -487,14 +487,14 @@ def predict_losses(
             f"{len(link.groups)} groups of {fitted}: beyond that it says nothing; to continue the "
             "line all the same, --extrapolate (extrapolate=True)"
         )
-    shared = link.named("similarity", "")._replace(test=NEW_QUERIES, group="")
-    rows = [shared._replace(value=value, queries=len(tested))]
+    similarity = link.named("similarity", "")._replace(test=NEW_QUERIES, group="")
+    rows = [similarity._replace(value=value, queries=len(tested))]
     for system in link.losses:
         line = link.line(system)
+        row = similarity._replace(system=system, value=float(line.at(value)))
         for figure, of_a_group in (("foretold", True), ("line", False)):
             low, high = map(float, line.interval(value, of_a_group=of_a_group))
-            row = shared._replace(figure=figure, system=system, value=float(line.at(value)))
-            rows.append(row._replace(low=low, high=high))
+            rows.append(row._replace(figure=figure, low=low, high=high))
     policy = (
         f"by the link over {len(link.groups)} groups of {link.shift}, fitted from {fitted}",
         "the prediction interval holds the loss of one more group in 95% of cases, if it scatters "
@@ -517,13 +517,9 @@ def predict_losses(
             "queries, and small sets scatter more"
         )
     about = {"figure": "foretold"}
-    notes = [Note(text, "policy", about) for text in policy]
+    notes = [*analysis.notes, *(Note(text, "policy", about) for text in policy)]
     notes += [Note(text, "doubt", about) for text in doubts]
-    return replace(
-        analysis,
-        figures=Figures([*analysis.figures, *rows]),
-        notes=[*analysis.notes, *notes],
-    )
+    return replace(analysis, figures=Figures([*analysis.figures, *rows]), notes=notes)
 
 
 def _widest(links: Sequence[Link]) -> Link:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -294,22 +295,10 @@ def _rows(of_group: GroupSimilarity) -> Iterator[tuple[object, ...]]:
 
 
 def _compare_files(indicator: Indicator, train: Path, test: Path, settings: Any) -> _Compared:
-    from msshift_bench.similarity import (
-        GroupSimilarity,
-        query_similarity,
-        read_query_set,
-        set_similarity,
-    )
+    from msshift_bench.similarity import compare_sets
 
-    training, tested = read_query_set(train), read_query_set(test)
-    per_query = None
-    if indicator.per_query:
-        per_query = query_similarity(training, tested, indicator.name, **settings)
-        value = per_query.mean
-    else:
-        value = set_similarity(training, tested, indicator.name, **settings)
-    sizes = (len(tested), len(training))
-    of_files = GroupSimilarity(indicator.name, "", str(test), value, *sizes, per_query)
+    of_files = compare_sets(train, test, indicator.name, **settings)
+    of_files = replace(of_files, group=str(test))
     title = f"{indicator.title}, to {train}"
     return _Compared(
         indicator, {"train": str(train), "test": str(test)}, {"": title}, {"": [of_files]}

@@ -25,6 +25,7 @@ from msshift_bench.similarity.query_sets import (
 from msshift_bench.similarity.values import (
     GroupSimilarity,
     QuerySimilarity,
+    compare_sets,
     group_similarity,
     query_similarity,
     set_similarity,
@@ -49,6 +50,7 @@ __all__ = [
     "QuerySource",
     "TextVectors",
     "check_same_texts",
+    "compare_sets",
     "count_overlap",
     "find_indicator",
     "group_similarity",

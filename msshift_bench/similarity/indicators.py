@@ -154,76 +154,79 @@ class Indicator:
     function: Callable[..., Any]
 
 
-_TABLE = (
-    Indicator(
-        name="weighted-jaccard",
-        title="weighted Jaccard similarity of words",
-        per_query=False,
-        needs="",
-        against="same",
-        higher="nearer",
-        options=("tokenizer",),
-        source="MS-Shift (ECIR 2023), section 5.2; BEIR, appendix F",
-        function=weighted_jaccard,
-    ),
-    Indicator(
-        name="mean-cosine",
-        title="mean cosine similarity of query vectors",
-        per_query=True,
-        needs="encoder",
-        against="same",
-        higher="nearer",
-        options=("encoder", "pooling"),
-        source="MS-Shift v1 (2022), section 3.1",
-        function=mean_cosine,
-    ),
-    Indicator(
-        name="model-based",
-        title="model-based similarity R",
-        per_query=True,
-        needs="model",
-        against="train",
-        higher="nearer",
-        options=("models", "seed"),
-        source="MS-Shift (ECIR 2023), equation 1",
-        function=model_based,
-    ),
-    Indicator(
-        name="nearest-query",
-        title="cosine with the nearest query",
-        per_query=True,
-        needs="encoder",
-        against="train",
-        higher="nearer",
-        options=("encoder", "pooling"),
-        source="this package",
-        function=nearest_query,
-    ),
-    Indicator(
-        name="unseen-words",
-        title="share of content words never met",
-        per_query=True,
-        needs="",
-        against="train",
-        higher="farther",
-        options=("tokenizer",),
-        source="this package",
-        function=unseen_words,
-    ),
-    Indicator(
-        name="overlap",
-        title="share of queries with a relevant passage in common",
-        per_query=True,
-        needs="labels",
-        against="train",
-        higher="nearer",
-        options=(),
-        source="Zhan et al. (CIKM 2022), section 3.2",
-        function=shares_passages,
-    ),
+INDICATORS: Mapping[str, Indicator] = MappingProxyType(
+    {
+        row.name: row
+        for row in (
+            Indicator(
+                name="weighted-jaccard",
+                title="weighted Jaccard similarity of words",
+                per_query=False,
+                needs="",
+                against="same",
+                higher="nearer",
+                options=("tokenizer",),
+                source="MS-Shift (ECIR 2023), section 5.2; BEIR, appendix F",
+                function=weighted_jaccard,
+            ),
+            Indicator(
+                name="mean-cosine",
+                title="mean cosine similarity of query vectors",
+                per_query=True,
+                needs="encoder",
+                against="same",
+                higher="nearer",
+                options=("encoder", "pooling"),
+                source="MS-Shift v1 (2022), section 3.1",
+                function=mean_cosine,
+            ),
+            Indicator(
+                name="model-based",
+                title="model-based similarity R",
+                per_query=True,
+                needs="model",
+                against="train",
+                higher="nearer",
+                options=("models", "seed"),
+                source="MS-Shift (ECIR 2023), equation 1",
+                function=model_based,
+            ),
+            Indicator(
+                name="nearest-query",
+                title="cosine with the nearest query",
+                per_query=True,
+                needs="encoder",
+                against="train",
+                higher="nearer",
+                options=("encoder", "pooling"),
+                source="this package",
+                function=nearest_query,
+            ),
+            Indicator(
+                name="unseen-words",
+                title="share of content words never met",
+                per_query=True,
+                needs="",
+                against="train",
+                higher="farther",
+                options=("tokenizer",),
+                source="this package",
+                function=unseen_words,
+            ),
+            Indicator(
+                name="overlap",
+                title="share of queries with a relevant passage in common",
+                per_query=True,
+                needs="labels",
+                against="train",
+                higher="nearer",
+                options=(),
+                source="Zhan et al. (CIKM 2022), section 3.2",
+                function=shares_passages,
+            ),
+        )
+    }
 )
-
-INDICATORS: Mapping[str, Indicator] = MappingProxyType({row.name: row for row in _TABLE})
 """Every indicator by name."""
 
 

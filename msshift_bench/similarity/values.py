@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -42,6 +42,7 @@ from msshift_bench.similarity.vectors import TextVectors, embed_texts
 __all__ = [
     "GroupSimilarity",
     "QuerySimilarity",
+    "compare_sets",
     "group_similarity",
     "query_similarity",
     "set_similarity",
@@ -190,9 +191,8 @@ def group_similarity(
                     f"the model without {group} gives vectors of {widths[group]} components, and "
                     f"the one without {first} of {width}; give the models of one system"
                 )
-        value, per_query = _compare(chosen, together, queries, needed)
-        sizes = len(queries), len(together)
-        values.append(GroupSimilarity(chosen.name, cut.name, group, value, *sizes, per_query))
+        value = _compare(chosen, together, queries, needed)
+        values.append(replace(value, shift=cut.name, group=group))
     return tuple(values)
 
 
@@ -230,7 +230,7 @@ def set_similarity(
         >>> set_similarity({"1": "cheap flights to rome"}, {"8": "Cheap hotels in Rome"})
         0.3333333333333333
     """
-    return _compare_sets(train, test, indicator, options)[0]
+    return compare_sets(train, test, indicator, **options).value
 
 
 def query_similarity(
@@ -268,14 +268,19 @@ def query_similarity(
             f"{indicator} is defined for sets of queries, not for single ones; defined per query "
             f"are {', '.join(per_query)}"
         )
-    _, values = _compare_sets(train, test, indicator, options)
+    values = compare_sets(train, test, indicator, **options).per_query
     assert values is not None
     return values
 
 
-def _compare_sets(
-    train: QuerySource, test: QuerySource, indicator: str, options: IndicatorOptions
-) -> tuple[float, QuerySimilarity | None]:
+def compare_sets(
+    train: QuerySource, test: QuerySource, indicator: str, **options: Unpack[IndicatorOptions]
+) -> GroupSimilarity:
+    """Say how near two sets of queries lie, as `set_similarity` and `query_similarity` do at once.
+
+    Returns:
+        The value, as that of a group without a name.
+    """
     chosen = find_indicator(indicator)
     _check_options(chosen, options)
     if chosen.needs == "labels":
@@ -342,18 +347,17 @@ def _needed(
 
 def _compare(
     indicator: Indicator, train: QueryColumns, test: QueryColumns, needed: Any
-) -> tuple[float, QuerySimilarity | None]:
+) -> GroupSimilarity:
     """Return the value of test queries, and that of each if the indicator is defined per query."""
+    result = GroupSimilarity(indicator.name, "", "", math.nan, len(test), len(train))
     if not indicator.per_query:
-        return float(indicator.function(train, test, needed)), None
+        return replace(result, value=float(indicator.function(train, test, needed)))
     values, places = indicator.function(train, test, needed)
     nearest = [] if places is None else places.tolist()
-    columns = ([column[place] for place in nearest] for column in (train.ids, train.texts))
+    columns = (tuple(column[place] for place in nearest) for column in (train.ids, train.texts))
     facts = needed.facts if isinstance(needed, TextVectors) else {}
-    per_query = QuerySimilarity(
-        indicator.name, test.ids, values, QueryColumns(*map(tuple, columns)), facts
-    )
-    return per_query.mean, per_query
+    per_query = QuerySimilarity(indicator.name, test.ids, values, QueryColumns(*columns), facts)
+    return replace(result, value=per_query.mean, per_query=per_query)
 
 
 def _models_of_shift(
