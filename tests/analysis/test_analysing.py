@@ -89,19 +89,32 @@ def test_points_are_the_losses_of_the_report_and_the_values_of_the_indicator(
     assert line.at(jaccard.similarities.mean()) == pytest.approx(mean.mean())
 
 
-def test_a_link_that_is_not_shown_says_so_with_its_evidence(analysis: Result) -> None:
-    slopes = analysis.figures.where(figure=("slope", "slope_inside_groups"), system=MEAN_OF_SYSTEMS)
-    assert [row.mark for row in slopes] == [""] * 3
-    assert {row.family for row in slopes} == {"holm over 3 tests (verdicts of this call)"}
-    texts = [note.text for note in analysis.notes]
-    assert sum(text.startswith("These data cannot show a link") for text in texts) == 3
-    evidence = " ".join(texts)
-    for words in (
-        "1 degree of freedom: 3 groups",
-        "a perfect order of 3 groups has p = 0.33 before any correction, so that none can be shown",
-        "2 systems on the same 3 groups are 3 points, not 6",
+def test_what_analyses_show(analysis: Result, data: Path, tmp_path: Path, golden: Golden) -> None:
+    runs, test = tmp_path / "runs", {"8": "cheap rooms in rome", "9": "who is rome"}
+    published, far = analyse_published(), {"9": "quantum chromodynamics"}
+    shown = {"two seeds": analysis, "figures of the paper": published}
+    for name, shift, seeds in (
+        ("one seed", "wh-words", ()),
+        ("a shift of two groups, which counts in the link over all", "length", ()),
+        ("a system of two seeds beside one of one", "wh-words", (1, 2)),
     ):
-        assert words in evidence
+        write_runs(runs / ("splade" if seeds else "dense"), data, shift, seeds)
+        shown[name] = analyse_run_sets(runs, data, settings=RR, bins=2)
+    on_topics = find_links(published.figures)[0]
+    few = link_losses(points(0.3, 0.25, 0.1, queries=600))
+    flat = link_losses(points(0.2, 0.2, 0.2))
+    shown |= {
+        "foretold": predict_losses(published, TRAIN, test),
+        "foretold by a link": predict_losses(published, TRAIN, test, link=on_topics),
+        "extrapolated": predict_losses(published, TRAIN, far, extrapolate=True),
+        "of test sets of another size": predict_losses(few, TRAIN, {"9": "who is rome"}),
+        "of a flat line": predict_losses(flat, TRAIN, {"9": "who is rome"}),
+    }
+    golden.check_results("analyses.md", shown)
+    slopes = analysis.figures.where(figure=("slope", "slope_inside_groups"), system=MEAN_OF_SYSTEMS)
+    assert {row.family for row in slopes} == {"holm over 3 tests (verdicts of this call)"}
+    bins = shown["one seed"].figures.where(figure="rel_loss", group=ALL_GROUPS)
+    assert set(bins.names("counts")) - {""} == {"queries only"}
 
 
 def test_intervals_hold_every_query_once_and_make_up_the_whole_loss(
@@ -168,28 +181,6 @@ def test_more_seeds_detect_less(analysis: Result) -> None:
         assert row.value == planned[0].value
 
 
-def test_one_seed_is_said(data: Path, tmp_path: Path) -> None:
-    write_runs(tmp_path / "dense", data, "wh-words")
-    found = analyse_run_sets(tmp_path, data, settings=RR)
-    links = find_links(found.figures)
-    assert [link.against for link in links] == ["weighted-jaccard", "unseen-words"]
-    bins = found.figures.where(figure="rel_loss", group=ALL_GROUPS)
-    assert set(bins.names("counts")) - {""} == {"queries only"}
-    evidence = [note for note in found.notes if "one seed" in note.text]
-    about = ["slope", "slope", "slope_inside_groups", "detectable"]
-    assert [note.about["figure"] for note in evidence] == about
-    assert found.figures.where(figure="detectable").names("seeds") == [1]
-    assert not found.figures.where(figure="detectable_with_seeds")
-    (table,) = [table for table in found.tables() if table.title.startswith("What these test")]
-    assert table.header[-1] == "detects"
-    # Of several systems, those with one seed are named.
-    write_runs(tmp_path / "splade", data, "wh-words", seeds=(1, 2))
-    found = analyse_run_sets(tmp_path, data, settings=RR)
-    evidence = [note.text for note in found.notes if note.text.startswith("one seed per model")]
-    assert len(evidence) == 3
-    assert all(text.startswith("one seed per model of dense: ") for text in evidence)
-
-
 @pytest.mark.slow
 def test_what_cannot_be_analysed_is_refused(
     report: Result, similarities: list[GroupSimilarity], data: Path, runs: Path, tmp_path: Path,
@@ -226,17 +217,6 @@ def test_what_cannot_be_analysed_is_refused(
     golden.check_refusals("no-analysis.txt", refusals)
 
 
-def test_short_shifts_count_among_all(data: Path, tmp_path: Path) -> None:
-    for shift in ("wh-words", "length"):
-        write_runs(tmp_path / "dense", data, shift)
-    found = analyse_run_sets(tmp_path, data, settings=RR, indicators=["weighted-jaccard"])
-    links = {link.shift: len(link.groups) for link in find_links(found.figures)}
-    assert links == {"wh-words": 3, "wh-words and length": 5}
-    assert "length has 2 groups, too few for a link of its own; it counts in" in found.doubts[-1]
-    notes = [note for note in found.notes if "with a height for each shift" in note.text]
-    assert [note.about["shift"] for note in notes] == ["wh-words and length"]
-
-
 def test_the_papers_own_figures_give_the_known_correlations() -> None:
     found = analyse_published()
     of_all, of_tests, *_, every = find_links(found.figures)
@@ -255,10 +235,6 @@ def test_the_papers_own_figures_give_the_known_correlations() -> None:
     verdict = every.verdict(found.figures)
     assert line.p_uncorrected < 0.05 < verdict.p_uncorrected < 0.1
     assert (verdict.mark, verdict.family) == ("", "holm over 4 tests (verdicts of this call)")
-    *_, (_, notes) = found.sections()
-    assert "published losses carry no intervals: they rest on one training each, and count as" in (
-        " ".join(notes)
-    )
 
 
 TRAIN = {"1": "cheap flights to rome", "2": "who is the pope"}
@@ -279,53 +255,29 @@ def points(*losses: float, system: str = "dense", queries: int | None = None) ->
     ]
 
 
-def test_a_prediction_is_the_line_with_its_interval() -> None:
+def test_a_prediction_is_the_line_with_its_interval(golden: Golden) -> None:
     analysis = analyse_published()
     test = {"8": "cheap rooms in rome", "9": "who is rome"}
     found = predict_losses(analysis, TRAIN, test)
     similarity, *rows = found.figures.where(test="new queries")
     assert similarity.value == set_similarity(TRAIN, test, "weighted-jaccard")
     link = find_links(analysis.figures)[3]
-    line = link.line(MEAN_OF_SYSTEMS)
+    line, value = link.line(MEAN_OF_SYSTEMS), similarity.value or 0.0
     assert [row.figure for row in rows] == ["foretold", "line"] * 5
     assert [row.system for row in rows][-1] == MEAN_OF_SYSTEMS
-    assert rows[-1].value == line.at(similarity.value or 0.0)
-    assert rows[-1].interval == line.interval(similarity.value or 0.0)
-    assert rows[-2].interval == line.interval(similarity.value or 0.0, of_a_group=True)
-    assert [doubt.partition(" a link")[0] for doubt in found.doubts] == ["These data cannot show"]
-    assert found.tables()[-1].title == (
-        "Rel Loss in RR@10 that is to be expected at weighted-jaccard 0.3333"
-    )
-    on_topics = predict_losses(analysis, TRAIN, test, link=find_links(analysis.figures)[0])
-    assert "cannot show a link" in on_topics.doubts[0]
-
-
-def test_what_a_link_does_not_reach_is_refused_or_said() -> None:
-    published = analyse_published()
-    far = {"9": "quantum chromodynamics"}
-    with pytest.raises(DataError, match=r"is 0, and the link was fitted to 8 groups of 0.2261"):
-        predict_losses(published, TRAIN, far)
-    found = predict_losses(published, TRAIN, far, extrapolate=True)
-    assert found.doubts[-1].startswith("extrapolated: 0 lies beyond")
-    link = link_losses(points(0.3, 0.25, 0.1, queries=600))
-    found = predict_losses(link, TRAIN, {"9": "who is rome"})
-    assert "test sets of 600 to 600 queries, and this one has 1" in found.doubts[-1]
-    nothing = replace(published, figures=Figures([]))
-    with pytest.raises(UsageError, match="no link to predict with; analyse run sets first"):
-        predict_losses(nothing, TRAIN, TRAIN)
-
-
-def test_a_flat_line_foretells_the_loss_of_all_groups() -> None:
-    link = link_losses(points(0.2, 0.2, 0.2))
-    with pytest.raises(UsageError, match="kind 'analysis' holds no scores of queries"):
-        link.per_query()
-    (row,) = link.tables()[1].rows
-    assert [cell.text for cell in row] == [
-        "dense", "3", "0.0 [0.0, 0.0]", "-", "1.000", *["-"] * 4,
-    ]  # fmt: skip
-    found = predict_losses(link, TRAIN, {"9": "who is rome"})
-    (foretold,) = found.figures.where(figure="foretold")
+    assert rows[-1].value == line.at(value)
+    assert rows[-1].interval == line.interval(value)
+    assert rows[-2].interval == line.interval(value, of_a_group=True)
+    flat = predict_losses(link_losses(points(0.2, 0.2, 0.2)), TRAIN, {"9": "who is rome"})
+    (foretold,) = flat.figures.where(figure="foretold")
     assert (foretold.value, foretold.low, foretold.high) == pytest.approx((0.2, 0.2, 0.2))
+    nothing = replace(analysis, figures=Figures([]))
+    refusals = {
+        "beyond the groups": partial(predict_losses, analysis, TRAIN, {"9": "quantum theory"}),
+        "no link": partial(predict_losses, nothing, TRAIN, TRAIN),
+        "no scores of queries": flat.per_query,
+    }
+    golden.check_refusals("not-foretold.txt", refusals)
 
 
 def test_a_link_by_an_encoder_predicts_with_that_encoder_alone(build_once: Build) -> None:
@@ -365,10 +317,6 @@ RR10 = parse_measure("RR@10")
 TOPICS = ("C0", "C1", "C2", "C3", "C4")
 SLOPES = (-0.30, -0.28, -0.31, -0.29)
 X = np.linspace(0, 1, 40)
-CANNOT = (
-    "These data cannot show a link between model-based and what single queries of topics lose in "
-    "RR@10."
-)
 
 
 def scores_of(slopes: Sequence[float], system: str = "dense", measure: str = "RR@10") -> Scores:
@@ -392,29 +340,21 @@ def linked(
     return figures, [note.text for note in query_notes(figures)]
 
 
-@pytest.mark.parametrize(("sign", "way", "slope"), [(1, "less", "-29.5"), (-1, "more", "+29.5")])
-def test_slopes_that_agree_show_a_link(sign: int, way: str, slope: str) -> None:
-    figures, (verdict, evidence, *_, scales) = linked([sign * one for one in SLOPES])
-    assert verdict == (
-        "These data show a link between model-based and what single queries of topics lose in "
-        f"RR@10: the higher it is, the {way} is lost."
-    )
+def test_verdicts_on_slopes_inside_groups(golden: Golden) -> None:
     # By hand: the slopes' mean is 0.295, their standard error 0.0129 / 2, and t(3) 3.182.
-    ends = "[-31.6, -27.4]" if sign > 0 else "[27.4, 31.6]"
-    assert f"{slope} points of Rel Loss per 1 of model-based, 95% interval {ends}" in evidence
-    assert "p < 0.001, holm over 1 test (verdicts of this call); t with 3 degrees" in evidence
-    assert scales.startswith("model-based of each group comes from another model: the intervals")
+    cases = {
+        "the higher, the less is lost": linked(SLOPES),
+        "the higher, the more is lost": linked([-slope for slope in SLOPES]),
+        "two groups have a slope": linked(SLOPES, alike=("C2", "C3")),
+    }
+    shown = [line for name, (_, notes) in cases.items() for line in (f"# {name}", *notes)]
+    golden.check("slopes-inside.txt", "\n".join([*shown, ""]))
+    figures, few = (cases[name][0] for name in list(cases)[::2])
     (found,) = figures.where(figure="slope_inside_groups")
     assert (found.mark, found.counts) == ("*", "groups")
     assert figures.where(figure="groups")[0].value == 4
     assert [row.queries for row in figures.where(figure="rel_loss")] == [80, 80]
-
-
-def test_two_groups_with_a_slope_are_too_few_witnesses() -> None:
-    figures, notes = linked(SLOPES, alike=("C2", "C3"))
-    too_few = "fewer than 3 groups have queries that differ in it, and groups are the witnesses"
-    assert notes[:2] == [CANNOT, too_few]
-    assert not figures.where(figure=("slope_inside_groups", "groups"))
+    assert not few.where(figure=("slope_inside_groups", "groups"))
 
 
 @pytest.mark.parametrize("bins", [41, 1000])
