@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from msshift_bench.analysis import (
 from msshift_bench.analysis.query_links import query_notes
 from msshift_bench.arrays import Floats
 from msshift_bench.data import open_dataset
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Result, Scores, Settings, evaluate_run_sets, parse_measure
 from msshift_bench.similarity import GroupSimilarity, group_similarity, set_similarity
 from msshift_bench.stats import UNTESTED, Estimate, Figure, Figures, Inference, infer, rel_loss
@@ -169,18 +169,6 @@ def test_the_loss_of_an_interval_is_that_of_its_queries(
     assert loss.interval == pytest.approx(uncertainty.interval(expected.value, 0.95))
 
 
-def test_more_seeds_detect_less(analysis: Result) -> None:
-    now = analysis.figures.where(figure="detectable")
-    assert len(now) == 2 * len(GROUPS)
-    for row in now:
-        names = {"figure": "detectable_with_seeds", "system": row.system, "group": row.group}
-        planned = analysis.figures.where(**names)
-        losses = [1.0 if plan.value is None else plan.value for plan in planned]
-        assert planned.names("seeds") == [2, 3, 5, 10]
-        assert losses == sorted(losses, reverse=True)
-        assert row.value == planned[0].value
-
-
 @pytest.mark.slow
 def test_what_cannot_be_analysed_is_refused(
     report: Result, similarities: list[GroupSimilarity], data: Path, runs: Path, tmp_path: Path,
@@ -218,23 +206,20 @@ def test_what_cannot_be_analysed_is_refused(
 
 
 def test_the_papers_own_figures_give_the_known_correlations() -> None:
+    """Those that were computed apart from this package; the golden file has the others."""
     found = analyse_published()
     of_all, of_tests, *_, every = find_links(found.figures)
-    spearman = found.figures.where(**{**of_all.about, "figure": "spearman"})
-    # The page of the analysis has the others' correlations.
-    best = spearman.where(system="splade-max")[0]
+    best, worst = (
+        found.figures.first(**{**link.about, "figure": "spearman"}, system=system)
+        for link, system in ((of_all, "splade-max"), (of_tests, of_tests.systems[0]))
+    )
     assert (best.value, best.p_uncorrected) == pytest.approx((-1, 2 / 120))
-    assert not of_all.verdict(found.figures).mark
+    assert worst.value == pytest.approx(-0.4)  # C0 and C3 change places
     printed = load_published("ms_shift_similarity")["all"].values()
     assert of_all.similarities.tolist() == list(printed)
-    of_tests_spearman = found.figures.where(**{**of_tests.about, "figure": "spearman"})
-    assert of_tests_spearman[0].value == pytest.approx(-0.4)  # C0 and C3 change places
-    assert len(every.groups) == 8
     # What is one line for both shifts is none for shifts of their own heights.
     (line,) = found.figures.where(**every.about, system=MEAN_OF_SYSTEMS)
-    verdict = every.verdict(found.figures)
-    assert line.p_uncorrected < 0.05 < verdict.p_uncorrected < 0.1
-    assert (verdict.mark, verdict.family) == ("", "holm over 4 tests (verdicts of this call)")
+    assert line.p_uncorrected < 0.05 < every.verdict(found.figures).p_uncorrected < 0.1
 
 
 TRAIN = {"1": "cheap flights to rome", "2": "who is the pope"}
@@ -306,7 +291,13 @@ def test_a_group_has_one_loss_per_system_and_one_similarity(golden: Golden) -> N
         "nothing": [],
         "no slice": [row._replace(slice="") for row in rows],
     }
-    refusals = {name: partial(link_losses, given) for name, given in wrong.items()}
+    refusals: dict[str, Callable[[], object]] = {
+        name: partial(link_losses, given) for name, given in wrong.items()
+    }
+    nothing = made_scores("dense", {"C0": np.zeros((1, 5, 2))}, shift="topics")
+    claims = query_claims("model-based", [nothing], RR10, {"C0": np.array([0.1, 0.2])})
+    refusals["one value of all queries"] = partial(linked, SLOPES, alike=TOPICS)
+    refusals["no score"] = partial(list, claims)
     golden.check_refusals("no-links.txt", refusals)
 
 
@@ -367,16 +358,6 @@ def test_more_intervals_than_values_leave_none_of_them_empty(bins: int) -> None:
     assert len(parts) > 30
     assert [part.high for part in parts[:-1]] == [part.low for part in parts[1:]]
     assert (parts[0].low, parts[-1].high) == (0, 1)
-
-
-def test_what_has_no_intervals_or_no_loss_is_refused() -> None:
-    with pytest.raises(
-        DataError, match=r"of topics have the same model-based \(0\.5\), .* take an"
-    ):
-        linked(SLOPES, alike=TOPICS)
-    nothing = made_scores("dense", {"C0": np.zeros((1, 5, 2))}, shift="topics")
-    with pytest.raises(DataError, match=r"dense scores 0 in RR@10 on C0, .* leave the system out"):
-        list(query_claims("model-based", [nothing], RR10, {"C0": np.array([0.1, 0.2])}))
 
 
 def test_the_verdict_rests_on_the_mean_of_the_systems() -> None:

@@ -224,40 +224,30 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path, golden: Golden) -> N
 
 
 @pytest.mark.slow
-def test_the_command_writes_prints_and_fails_where_it_is_asked_to(
-    msshift: Command, tmp_path: Path
+def test_what_the_command_prints_writes_and_refuses(
+    msshift: Command, tmp_path: Path, golden: Golden
 ) -> None:
     (tmp_path / "train.tsv").write_text("1\tcheap flights to rome\n2\tred shoes\n")
     (tmp_path / "test.tsv").write_text("a\tCheap flights to Rome?\nb\tblue sky\n")
-    find = ("leakage", "find", "--train", "train.tsv", "--test", "test.tsv")
-    done = msshift(*find, "--fail-on", "same-text")
-    assert done.returncode == 0, done.stderr
-    assert "same-normalised" in done.stdout
-    assert {path.name for path in (tmp_path / "found").iterdir()} == {
-        "candidates.parquet",
-        "found.json",
-    }
-    printed = json.loads(msshift(*find, "--format", "json").stdout)
+    find = "leakage find --train train.tsv --test test.tsv"
+    printed = json.loads(msshift(*find.split(), "--format", "json").stdout)
     written = json.loads((tmp_path / "found" / "found.json").read_text())
-    assert "same-normalised" in str(printed)
     assert printed == {name: written[name] for name in printed}
-    (tmp_path / "found" / "review.csv").write_text("mine")
-    data, splits = "--data and --train and --test do not go", "and the splits of a data set do not"
-    for arguments, code, message in (
-        ((*find, "--out", "x", "--fail-on", "same-words"), 1, "1 training queries leak 1 test top"),
-        (find, 2, "found holds review.csv"),
-        ((*find, "--fail-on", "same-passage"), 2, "needs --train-qrels and --test-qrels"),
-        ((*find, "--fail-on", "same-word"), 2, "did you mean 'same-words'"),
-        ((*find, "--train-qrels", "train.tsv"), 2, "the qrels of both"),
-        (find[:-2], 2, "give both --train and --test"),
-        ((*find, "--data", "x"), 2, data),
-        ((*find[:2], "--fail-on", "same-words"), 2, f"--fail-on {splits}"),
-        ((*find[:2], "--out", "x"), 2, f"--out {splits}"),
-        ((*find[:2], "--nearest", "1"), 2, f"--nearest {splits}"),
-        ((*find, "--out", "o", "--encoder", "no-such/model"), 3, "no encoder 'no-such/model'"),
-    ):
-        refused = msshift(*arguments, HF_HUB_OFFLINE="1")
-        assert (refused.returncode, message in refused.stderr) == (code, True), refused.stderr
+    assert {path.name for path in (tmp_path / "found").iterdir()} == {
+        *("candidates.parquet", "found.json")
+    }
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "review.csv").write_text("mine")
+    commands = (
+        *(f"{find} --fail-on same-text", f"{find} --out x --fail-on same-words"),
+        *(f"{find} --out mine", f"{find} --fail-on same-passage", f"{find} --fail-on same-word"),
+        *(f"{find} --train-qrels train.tsv", f"{find} --data x", "leakage find --train train.tsv"),
+        *("leakage find --fail-on same-words", "leakage find --out x", "leakage find --nearest 1"),
+    )
+    golden.check_commands("find.txt", msshift, commands)
+    encoder = ("--out", "o", "--encoder", "no-such/model")
+    refused = msshift(*find.split(), *encoder, HF_HUB_OFFLINE="1")
+    assert (refused.returncode, "no encoder 'no-such/model'" in refused.stderr) == (3, True)
     assert not (tmp_path / "o").exists()
 
 
