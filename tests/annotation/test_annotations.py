@@ -169,25 +169,25 @@ def test_annotators_are_merged(tmp_path: Path) -> None:
     two = fill(tmp_path / "two.csv", {A: "identical", B: "different", C: "reformulation"})
     answers = {A: "reformulation", C: "different", D: "different"}
     three = fill(tmp_path / "x.csv", answers, name="three")
+    agreed = fill(tmp_path / "agreed.csv", {C: "specialization"}, name="agreed")
     merged = read_annotations([one, two, three])
-    labels = {(pair.test_id, pair.train_id): label for pair, label in merged.labels(LEAKS).items()}
-    assert labels == {A: "identical", B: "different", C: "untyped", D: "different"}
-    assert merged.annotators == ("one", "two", "three")
-    assert len(merged.unjudged) == len(PAIRS) - 4
-    assert {verdicts[0].pair for verdicts in merged.disputed()} == {PAIRS[0], PAIRS[2]}
+    for sheets, of_a, of_c, disputed in (
+        ([one, two, three], "identical", "untyped", 2),
+        ([one, three], "untyped", None, 2),
+        # What was judged together settles the pair, and has no part in the agreement.
+        ([one, three, agreed], "untyped", "specialization", 1),
+    ):
+        annotations = read_annotations(sheets)
+        labels = annotations.labels(LEAKS).items()
+        assert {(pair.test_id, pair.train_id): label for pair, label in labels} == {
+            A: of_a, B: "different", C: of_c, D: "different"
+        }  # fmt: skip
+        assert len(annotations.disputed()) == disputed
+    assert annotations.annotators == ("one", "three")
     context = {pair.train_id: pair.context for pair in merged.pairs_to_settle()}[A[1]]
     assert context == "one says identical, two says identical, three says reformulation"
-    agreement = merged.agreement(["one", "two"], LEAKS.label_of)
-    assert agreement.items == 3
+    assert merged.agreement(["one", "two"], LEAKS.label_of).items == 3
     assert merged.agreement(["one"], str) is None
-    split = read_annotations([one, three])
-    assert [pair for pair, label in split.labels(LEAKS).items() if label is None] == [PAIRS[2]]
-    # What was judged together settles the pair, and has no part in the agreement.
-    agreed = fill(tmp_path / "agreed.csv", {C: "specialization"}, name="agreed")
-    settled = read_annotations([one, three, agreed])
-    assert settled.labels(LEAKS)[PAIRS[2]] == "specialization"
-    assert settled.annotators == ("one", "three")
-    assert len(settled.disputed()) == 1
 
 
 GOOD: Answers = {A: "identical", B: "different"}
@@ -240,21 +240,17 @@ def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path, golden: Golden) -
     golden.check_refusals("wrong-sheets.txt", refusals)
 
 
-def test_a_table_separated_by_tabs_asks_what_its_columns_say(tmp_path: Path) -> None:
+def test_tables_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
     sheet = fill(tmp_path / "sheet.csv", {A: "20"}, SIMILARITY)
     sheet.write_text(sheet.read_text().replace(",", "\t"))
     assert similarity_labels(read_annotations([sheet])).queries["entity"] == {"0": 2}
-
-
-@pytest.mark.parametrize("rows", [2, 20_000])
-def test_a_quotation_mark_that_is_not_closed_swallows_no_rows(tmp_path: Path, rows: int) -> None:
     path = fill(tmp_path / "ann.csv", {})
     header, *_ = path.read_text().splitlines()
-    lines = [f"t{n},a,q,b,t,0.9,ann,identical" for n in range(rows)]
-    path.write_text("\n".join([header, lines[0].replace(",a,", ',"a,'), *lines[1:], ""]))
-    with pytest.raises(CollectionError, match=r"ann\.csv:\d+: not CSV: .*\[not-csv\]"):
-        read_annotations([path])
-    # Marks as spreadsheets write them.
+    for rows in (2, 20_000):  # A mark that is not closed swallows no rows.
+        lines = [f"t{n},a,q,b,t,0.9,ann,identical" for n in range(rows)]
+        path.write_text("\n".join([header, lines[0].replace(",a,", ',"a,'), *lines[1:], ""]))
+        with pytest.raises(CollectionError, match=r"ann\.csv:\d+: not CSV: .*\[not-csv\]"):
+            read_annotations([path])
     path.write_text("\n".join([header, lines[0].replace(",a,", ',"a ""b"", c",'), ""]))
     assert [verdict.pair.test_text for verdict in read_annotations([path]).verdicts] == ['a "b", c']
 

@@ -238,17 +238,18 @@ def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path, golden: Golden
 
 
 def test_no_training_set_but_a_cleaned_one_is_replaced(work: Path) -> None:
+    clean = partial(clean_training, work / "found", work / "train.tsv")
     for files in (["mine.txt"], ["queries.tsv", "qrels.tsv"], ["qrels.tsv", "removed.tsv"]):
-        own = work / files[0].partition(".")[0]
-        own.mkdir()
+        folder = work / files[0].partition(".")[0]
+        folder.mkdir()
         for name in files:
-            (own / name).write_text(TRAIN)
-        with pytest.raises(UsageError, match=rf"{own.name} holds {min(files)}, which is no part"):
-            clean_training(work / "found", work / "train.tsv", own)
-        assert {path.read_text() for path in own.iterdir()} == {TRAIN}
-    clean = work / "clean"
-    clean_training(work / "found", work / "train.tsv", clean)
-    find_leakage(clean / "queries.tsv", {"t": "how old is the sun"}).write(work / "again")
+            (folder / name).write_text(TRAIN)
+        with pytest.raises(UsageError, match=rf"{folder.name} holds {min(files)}, which is no"):
+            clean(folder)
+        assert {path.read_text() for path in folder.iterdir()} == {TRAIN}
+    clean(work / "clean")
+    queries = work / "clean" / "queries.tsv"
+    find_leakage(queries, {"t": "how old is the sun"}).write(work / "again")
     with pytest.raises(UsageError, match=r"queries\.tsv is read, and would be overwritten"):
-        clean_training(work / "again", clean / "queries.tsv", clean)
-    assert clean_training(work / "again", clean / "queries.tsv", work / "next").files[0].kept == 1
+        clean_training(work / "again", queries, work / "clean")
+    assert clean_training(work / "again", queries, work / "next").files[0].kept == 1

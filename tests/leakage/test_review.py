@@ -15,7 +15,6 @@ import pytest
 
 from msshift_bench.annotation import LEAKAGE, read_annotations, write_sheet
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import Result
 from msshift_bench.leakage import (
     FoundLeakage,
     LeakedPair,
@@ -25,16 +24,11 @@ from msshift_bench.leakage import (
     read_candidates,
     review_leakage,
 )
-from msshift_bench.output import to_markdown
 from tests.conftest import REPOSITORY, Command
 from tests.support.golden import Golden
 from tests.support.sheets import IDS, PAIRS, fill
 
 A, B, C, D = IDS[:4]
-
-
-def texts(result: Result) -> list[str]:
-    return [note.text for note in result.notes]
 
 
 def test_a_sheet_holds_the_most_alike_of_each_test_query(tmp_path: Path) -> None:
@@ -86,30 +80,24 @@ def test_candidates_that_are_none(tmp_path: Path, golden: Golden) -> None:
     assert len(pairs_to_judge(sheet, per_test=2, certain=True)) == 8
 
 
-def test_verdicts_are_counted(tmp_path: Path) -> None:
+def test_verdicts_are_counted(tmp_path: Path, golden: Golden) -> None:
     one = fill(tmp_path / "one.csv", {A: "identical", B: "Different", C: "identical"})
     two = fill(tmp_path / "two.csv", {A: "identical", B: "different", C: "reformulation"})
     answers = {A: "reformulation", C: "different", D: "different"}
     three = fill(tmp_path / "x.csv", answers, name="three")
     result = review_leakage(read_annotations([one, two, three]), subsets={"first": ["0"]})
-    kinds = ("leaking_pairs", "leaking_test_queries", "other_pairs", "other_test_queries")
-    for subset, counts in (("first", [2, 1, 1, 1]), ("all", [2, 1, 2, 2])):
-        assert [row.value for row in result.figures.where(slice=subset, figure=kinds)] == counts
-    assert result.facts["unjudged"] == len(PAIRS) - 4
-    judged = [(row.system, row.against, row.value)
-              for row in result.figures.where(figure="judged_by_both")]  # fmt: skip
-    assert judged == [("one", "three", 2), ("one", "two", 3), ("three", "two", 2)]
-    assert result.figures.where(figure="kappa_of_leaking")[1].value == 1
+    split = review_leakage(read_annotations([one, three]))
+    golden.check_results("verdicts.md", {"three annotators": result, "two that differ": split})
+    assert (result.facts["unjudged"], split.facts["unsettled"]) == (len(PAIRS) - 4, [list(C)])
     assert json.loads(json.dumps(result.to_json()))["labels"][0] == {
         "test_id": A[0], "train_id": A[1], "label": "identical"
     }  # fmt: skip
-    split = review_leakage(read_annotations([one, three]))
-    assert split.facts["unsettled"] == [list(C)]
-    assert "unsettled pairs: 1," in split.notes[0].text
-    with pytest.raises(UsageError, match="no pair of these sheets is judged"):
-        review_leakage(read_annotations([fill(tmp_path / "empty.csv", {})]))
-    with pytest.raises(UsageError, match="precision of 2"):
-        review_leakage(read_annotations([one]), precision=2)
+    for sheet, precision, message in (
+        (fill(tmp_path / "empty.csv", {}), 0.9, "no pair of these sheets is judged"),
+        (one, 2.0, "precision of 2"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            review_leakage(read_annotations([sheet]), precision=precision)
 
 
 def test_the_threshold_by_hand() -> None:
@@ -148,42 +136,35 @@ def falling(pairs: int, leaking: int, per_test: int) -> ThresholdCurve:
 def test_what_a_review_shows(tmp_path: Path, golden: Golden) -> None:
     most = {ids: ("identical", "different")[n % 3] for n, ids in enumerate(IDS) if n % 3 < 2}
     few = {A: "identical", B: "different", C: "different"}
-    bare = fill(tmp_path / "bare.csv", few)
-    bare.write_text(bare.read_text().replace(",1,", ",,"))
-    reviews = {
+    reviews = {}
+    for name, answers in {
         # They agree on 7 of 8 pairs, and by chance on half of them.
         "one pair apart": [most, most | {max(most): "identical"}],
         # They agree on 2 of 3, by chance on 4 of 9. A single test query has no interval.
         "one test query": [few, few | {C: "identical"}],
         "every pair unsettled": [{A: "identical"}, {A: "different"}],
-    }
-    shown = []
-    for name, answers in reviews.items():
+        # None of the two that have a cosine leaks, so there is nothing to recall.
+        "no cosine": [few],
+    }.items():
         sheets = [fill(tmp_path / f"{name} {n}.csv", labels) for n, labels in enumerate(answers)]
-        result = review_leakage(read_annotations(sheets))
-        shown += [name, *map(to_markdown, result.tables()), *texts(result)]
-    # None of the two that have a cosine leaks, so there is nothing to recall.
-    alone = review_leakage(read_annotations([bare]))
-    shown += ["no cosine", *map(to_markdown, alone.tables()), *texts(alone), ""]
-    golden.check("reviews.md", "\n".join(shown))
+        if name == "no cosine":
+            sheets[0].write_text(sheets[0].read_text().replace(",1,", ",,"))
+        reviews[name] = review_leakage(read_annotations(sheets))
+    golden.check_results("reviews.md", reviews)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "leaking", "per_test", "title", "bands"),
-    [
-        (200, 100, 2, "lowest threshold with precision 0.9: 0.8900 [0.8780, 0.8970]", 2),
-        # A single test query has no interval; recall is not drawn where nothing leaks.
-        (4, 4, 4, "lowest threshold with precision 0.9: 0.9970", 0),
-        (20, 0, 2, None, 1),
-    ],
-)
-def test_the_picture_marks_the_threshold_and_its_interval(
-    pairs: int, leaking: int, per_test: int, title: str | None, bands: int
-) -> None:
+def test_the_picture_marks_the_threshold_and_its_interval() -> None:
     pytest.importorskip("matplotlib")
-    drawn = draw_thresholds(falling(pairs, leaking, per_test), 0.9, "svg").decode()
-    assert re.findall("<!-- (lowest .*) -->", drawn) == ([title] if title else [])
-    assert len(re.findall('id="FillBetween', drawn)) == bands
+    marked = "lowest threshold with precision 0.9: "
+    for curve, titles, bands in (
+        (falling(200, 100, 2), [f"{marked}0.8900 [0.8780, 0.8970]"], 2),
+        # A single test query has no interval; recall is not drawn where nothing leaks.
+        (falling(4, 4, 4), [f"{marked}0.9970"], 0),
+        (falling(20, 0, 2), [], 1),
+    ):
+        drawn = draw_thresholds(curve, 0.9, "svg").decode()
+        assert re.findall("<!-- (lowest .*) -->", drawn) == titles
+        assert len(re.findall('id="FillBetween', drawn)) == bands
 
 
 def test_what_agree_prints_and_refuses_before_it_writes(
@@ -237,7 +218,7 @@ def test_what_the_annotators_of_the_paper_say(
         "core18": [*core18, *map(str, range(801, 826))],
     }
     review, curve = review_leakage(annotations, subsets=subsets), ThresholdCurve.of(annotations)
-    golden.check("spire.md", "\n".join([*map(to_markdown, review.tables()), *texts(review), ""]))
+    golden.check_results("spire.md", {"the 827 pairs": review})
     # Table 2, and on the page.
     titles = ("Robust04", "Common Core 2017", "Common Core 2018")
     for subset, title in zip(subsets, titles, strict=True):
