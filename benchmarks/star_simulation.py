@@ -35,8 +35,12 @@ from scipy.stats import binomtest
 from benchmarks.coverage_simulation import World, rel_losses, simulate
 from msshift_bench.analysis import find_links, link_losses
 from msshift_bench.arrays import Floats
-from msshift_bench.leakage.experiment import RerankedTopic, leakage_experiment
-from msshift_bench.leakage.training_sets import KINDS_OF_LEAKAGE, LearntPair
+from msshift_bench.leakage.experiment import (
+    KINDS_OF_LEAKAGE,
+    LearntPair,
+    RerankedTopic,
+    leakage_experiment,
+)
 from msshift_bench.stats import (
     MEAN,
     STAR,

@@ -26,6 +26,7 @@ from msshift_bench.similarity.query_sets import (
 from msshift_bench.similarity.values import (
     GroupSimilarity,
     QuerySimilarity,
+    compare_sets,
     group_similarity,
     query_similarity,
     set_similarity,
@@ -53,6 +54,7 @@ __all__ = [
     "check_same_texts",
     "compare_files",
     "compare_groups",
+    "compare_sets",
     "count_overlap",
     "find_indicator",
     "group_similarity",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,12 +14,10 @@ from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.output import Table, plain, report_head, with_head
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 from msshift_bench.similarity.indicators import Indicator, IndicatorOptions, find_indicator
-from msshift_bench.similarity.query_sets import read_query_set
 from msshift_bench.similarity.values import (
     GroupSimilarity,
+    compare_sets,
     group_similarity,
-    query_similarity,
-    set_similarity,
 )
 
 __all__ = ["Comparison", "compare_files", "compare_groups"]
@@ -121,15 +119,7 @@ def compare_files(
 ) -> Comparison:
     """Say how near a file of test queries lies to one of training queries; see `set_similarity`."""
     chosen = find_indicator(indicator)
-    training, tested = read_query_set(train), read_query_set(test)
-    per_query = None
-    if chosen.per_query:
-        per_query = query_similarity(training, tested, indicator, **options)
-        value = per_query.mean
-    else:
-        value = set_similarity(training, tested, indicator, **options)
-    sizes = (len(tested), len(training))
-    of_files = GroupSimilarity(indicator, "", str(test), value, *sizes, per_query)
+    of_files = replace(compare_sets(train, test, indicator, **options), group=str(test))
     head = {"train": str(train), "test": str(test)}
     return Comparison(chosen, head, {"": f"{chosen.title}, to {train}"}, {"": [of_files]})
 
