@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import bm25s
 import pytest
@@ -23,22 +24,22 @@ ODD = [
 TEXTS = ["", "the", "unheard zzzz", "Zürich 12", *(query.text for query in queries(300))]
 
 
+MINI = [*passages(300)]
+
+
 class Streams:
     """A collection that counts why it was streamed."""
 
-    def __init__(self, rows: list[Passage]) -> None:
+    def __init__(self, rows: list[Passage] = MINI) -> None:
         self.rows, self.stages, self.sha256 = rows, list[str](), ""
 
     def __call__(self, stage: str) -> Iterator[Passage]:
         self.stages.append(stage)
-        digest = ContentDigest()
-        for row in self.rows:
-            digest.add(row)
-            yield row
-        self.sha256 = digest.hexdigest()
+        self.sha256 = ContentDigest.of(self.rows).hexdigest()
+        yield from self.rows
 
-    def index(self, cache: Path, **options: float) -> Bm25:
-        return kept_index(self, lambda: self.sha256, Bm25Parameters(**options), cache=cache)  # type: ignore[arg-type]
+    def index(self, cache: Path, **options: Any) -> Bm25:
+        return kept_index(self, lambda: self.sha256, Bm25Parameters(**options), cache=cache)
 
 
 @pytest.fixture(autouse=True)
@@ -57,16 +58,16 @@ def folder_in(cache: Path) -> Path:
 
 @pytest.mark.parametrize("stemmer", ["english", "none"])
 def test_an_index_is_made_once_and_gives_the_same_bits(stemmer: str, tmp_path: Path) -> None:
-    rows = [*passages(300), *ODD]
+    rows = [*MINI, *ODD]
     memory = Bm25(rows, Bm25Parameters(stemmer=stemmer))
     made = Streams(rows)
-    first = made.index(tmp_path, stemmer=stemmer)  # type: ignore[arg-type]
+    first = made.index(tmp_path, stemmer=stemmer)
     assert made.stages == ["index"]
     opened = Streams(rows[::-1])
-    again = opened.index(tmp_path, depth=7, stemmer=stemmer)  # type: ignore[arg-type]
+    again = opened.index(tmp_path, depth=7, stemmer=stemmer)
     # The digest had to be learnt, and then it is known.
     assert opened.stages == ["read"]
-    opened.index(tmp_path, stemmer=stemmer)  # type: ignore[arg-type]
+    opened.index(tmp_path, stemmer=stemmer)
     assert opened.stages == ["read"]
     assert rankings(first) == rankings(again) == rankings(memory)
     assert (memory.select(TEXTS, depth=9) == again.select(TEXTS, depth=9)).all()
@@ -85,69 +86,68 @@ def test_an_index_is_made_once_and_gives_the_same_bits(stemmer: str, tmp_path: P
 def test_other_parameters_and_passages_are_another_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = list(passages(300))
-    Streams(rows).index(tmp_path)
-    other = Streams(rows[:-1])
-    assert rankings(other.index(tmp_path)) == rankings(Bm25(rows[:-1]))
+    Streams().index(tmp_path)
+    other = Streams(MINI[:-1])
+    assert rankings(other.index(tmp_path)) == rankings(Bm25(MINI[:-1]))
     assert other.stages == ["read", "index"]
-    assert rankings(Streams(rows).index(tmp_path, b=0.1)) == rankings(
-        Bm25(rows, Bm25Parameters(b=0.1))
-    )
+    expected = rankings(Bm25(MINI, Bm25Parameters(b=0.1)))
+    assert rankings(Streams().index(tmp_path, b=0.1)) == expected
     assert len(list(tmp_path.iterdir())) == 3
     # Terms that another version of the stemmer made are no terms of this one.
-    for number, name in enumerate(("Stemmer.version", "bm25s.__version__"), 4):
-        newer = Streams(rows)
+    for number, (name, value) in enumerate(
+        (("Stemmer.version", lambda: "99"), ("bm25s.__version__", "99")), 4
+    ):
+        newer = Streams()
         with monkeypatch.context() as patch:
-            patch.setattr(name, (lambda: "99") if name == "Stemmer.version" else "99")
+            patch.setattr(name, value)
             newer.index(tmp_path)
         assert newer.stages == ["index"]
         assert len(list(tmp_path.iterdir())) == number
-    few = Streams(rows[:99])
+    few = Streams(MINI[:99])
     few.index(tmp_path)
     assert few.stages == ["read", "index"]
     assert len(list(tmp_path.iterdir())) == 5
 
 
-@pytest.mark.parametrize("what", ["bit", "short", "gone", "doc_ids", "contents", "no contents"])
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-10] ^= 1
+    path.write_bytes(data)
+
+
+ARRAYS = "indices.csc.index.npy"
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "bit": lambda folder: flip(folder / ARRAYS),
+    "doc_ids": lambda folder: flip(folder / "doc_ids.npy"),
+    "short": lambda folder: os.truncate(folder / ARRAYS, (folder / ARRAYS).stat().st_size - 8),
+    "gone": lambda folder: (folder / ARRAYS).unlink(),
+    "contents": lambda folder: (folder / "index.json").write_text("[]"),
+    "no contents": lambda folder: (folder / "index.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
 def test_a_damaged_index_is_made_again(
     what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = list(passages(300))
-    expected = rankings(Streams(rows).index(tmp_path))
-    folder = folder_in(tmp_path)
-    arrays = folder / ("doc_ids.npy" if what == "doc_ids" else "indices.csc.index.npy")
-    if what in ("bit", "doc_ids"):
-        data = bytearray(arrays.read_bytes())
-        data[-10] ^= 1
-        arrays.write_bytes(data)
-    elif what == "short":
-        os.truncate(arrays, arrays.stat().st_size - 8)
-    elif what == "gone":
-        arrays.unlink()
-    elif what == "contents":
-        (folder / "index.json").write_text("[]")
-    else:
-        (folder / "index.json").unlink()
-    again = Streams(rows)
-    assert rankings(again.index(tmp_path)) == expected
-    assert again.stages == ["read", "index"]
+    expected = rankings(Streams().index(tmp_path))
+    DAMAGE[what](folder_in(tmp_path))
+    for stages in (["read", "index"], ["read"]):
+        again = Streams()
+        assert rankings(again.index(tmp_path)) == expected
+        assert again.stages == stages
     assert "is made again" in caplog.text
-    opened = Streams(rows)
-    assert rankings(opened.index(tmp_path)) == expected
-    assert opened.stages == ["read"]
 
 
 def test_an_index_that_cannot_be_kept_serves_all_the_same(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = list(passages(300))
-    Streams(rows).index(tmp_path)
+    Streams().index(tmp_path)
     folder = folder_in(tmp_path)
-    name = folder.name
     folder.rename(tmp_path / "elsewhere")
-    with hold_folder(tmp_path / f".{name}.partial"):
-        index = Streams(rows).index(tmp_path)
+    with hold_folder(tmp_path / f".{folder.name}.partial"):
+        index = Streams().index(tmp_path)
     assert "is not kept" in caplog.text
     assert "another process is writing" in caplog.text
-    assert not (tmp_path / name).exists()
-    assert rankings(index) == rankings(Bm25(rows))
+    assert not folder.exists()
+    assert rankings(index) == rankings(Bm25(MINI))
