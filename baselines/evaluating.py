@@ -28,7 +28,7 @@ from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Note, Result, Settings, evaluate_run_sets
-from msshift_bench.plumbing import Progress, in_line, progress_bars, shown_log, silent
+from msshift_bench.plumbing import in_line, progress_bars, shown_log
 from msshift_bench.runs import sidecar_path
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
@@ -50,7 +50,7 @@ def evaluate(
     depth: int = 1000,
     batch_size: int = 64,
     device: str | None = None,
-    progress: Progress | bool = True,
+    progress: bool = True,
     **search: int | str | None,
 ) -> Result:
     """Search with a model, or with one per held-out group, and evaluate its rankings.
@@ -85,8 +85,7 @@ def evaluate(
         batch_size: texts encoded together, or queries per call of ``search``.
         device: where to move a model of sentence-transformers first, e.g. ``"cuda"``; by default,
             it stays where it is.
-        progress: whether to show on stderr how far it is; or a function to call with
-            ``(stage, done, total)``.
+        progress: whether to show on stderr how far it is.
         **search: further options of the search, as for `open_model`: ``candidates`` for a
             MultiVectorEncoder, ``index`` and ``index_parameters`` for vectors.
 
@@ -129,7 +128,7 @@ def evaluate(
         system = _system_of(known, model, name, options, given, device, keeps=True)
     else:
         system = _of_factory(model, name, options, given, device, seeds, shifts)
-    with _folder(runs) as out, _shown(progress) as tell:
+    with _folder(runs) as out, _shown(progress):
         before = {path: path.stat().st_mtime_ns for path in (out / name).rglob("*.run.gz")}
         plan = Plan(
             system=system,
@@ -140,10 +139,10 @@ def evaluate(
             seeds=seeds,
             elsewhere="runs= or name=",
         )
-        files = make(plan, progress=tell)
+        files = make(plan)
         _check_different(name, files)
-        told = in_line(tell, "evaluating")
-        result = evaluate_run_sets([out / name], dataset, shifts, chosen, progress=told)
+        with in_line("evaluating"):
+            result = evaluate_run_sets([out / name], dataset, shifts, chosen)
         if runs is None:
             result = _without_folder(result, f"{out}/")
         doubts = list(_doubts(name, files, known is not None))
@@ -294,13 +293,13 @@ def _folder(runs: str | Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _shown(progress: Progress | bool) -> Iterator[Progress]:
-    """Yield the function to report progress to."""
-    if progress is True:
-        with progress_bars() as tell, shown_log("baselines.systems"):
-            yield tell
+def _shown(progress: bool) -> Iterator[None]:
+    """Show the progress of what is done inside on stderr, if it is to be shown."""
+    if progress:
+        with progress_bars(), shown_log("baselines.systems"):
+            yield
     else:
-        yield progress or silent
+        yield
 
 
 def _check_different(name: str, files: Sequence[Path]) -> None:

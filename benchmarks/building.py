@@ -239,6 +239,7 @@ def mine(folder: Path, sizes: Sizes, clock: Clock) -> dict[str, str]:
     """Mine with the package; the index ends where the first queries are done."""
     from benchmarks.support.zipf_collection import Generated
     from msshift_bench.dataset_builders.negatives import mine_negatives
+    from msshift_bench.plumbing import reporting
 
     collection = Generated(sizes.passages)
     rows = collection.rows(sizes.queries)
@@ -252,9 +253,8 @@ def mine(folder: Path, sizes: Sizes, clock: Clock) -> dict[str, str]:
     work.mkdir()
     with clock():
         start = time.perf_counter()
-        mine_negatives(
-            collection, rows, work, passages="", count=NEGATIVES, depth=DEPTH, progress=progress
-        )
+        with reporting(progress):
+            mine_negatives(collection, rows, work, passages="", count=NEGATIVES, depth=DEPTH)
         ((indexed, cpu, done),) = begun
         mined = (time.perf_counter() - indexed, time.process_time() - cpu)
     if done == sizes.queries:

@@ -79,7 +79,7 @@ def measure(folder: Path, sizes: Sizes, clock: Clock, *, name: str) -> dict[str,
     from msshift_bench.baselines.systems.recipe import RandomEncoder, load_recipe
     from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
     from msshift_bench.data import open_collection
-    from msshift_bench.plumbing import batches, silent
+    from msshift_bench.plumbing import batches
 
     system: Any = neural_systems()[name]
     recipe: Any = load_recipe(system, name, "paper")
@@ -97,7 +97,7 @@ def measure(folder: Path, sizes: Sizes, clock: Clock, *, name: str) -> dict[str,
         model = recipe.new_model(work / "bert").to(sizes.device)
         peak_gb(sizes.device)
         start = time.perf_counter()
-        recipe.fit(model, triples, work / "checkpoints", silent, name=name)
+        recipe.fit(model, triples, work / "checkpoints", name=name)
         trained = peak_gb(sizes.device)
         steps = sizes.steps / (time.perf_counter() - start)
 

@@ -158,13 +158,12 @@ def triples_of(folder: Path, recipe: Any) -> Any:
 def train_with_ours(folder: Path, sizes: Sizes, clock: Clock) -> None:
     """Train with our loop."""
     from msshift_bench.baselines.training.backbones import quiet_libraries
-    from msshift_bench.plumbing import silent
 
     recipe = short_recipe(sizes.steps)
     with quiet_libraries():
         triples, model = triples_of(folder, recipe), recipe.new_model(folder / "bert")
         with clock():
-            recipe.fit(model, triples, folder / f"{os.getpid()}", silent, name="a model")
+            recipe.fit(model, triples, folder / f"{os.getpid()}", name="a model")
 
 
 def train_barely(folder: Path, sizes: Sizes, clock: Clock, *, card: bool) -> None:

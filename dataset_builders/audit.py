@@ -31,7 +31,7 @@ from msshift_bench.encoders import OWN, TERMS
 from msshift_bench.errors import CollectionError, FindingLog, MissingError, UsageError
 from msshift_bench.leakage import TIERS, find_leakage
 from msshift_bench.output import Table, plain, report_head
-from msshift_bench.plumbing import Progress, in_line, silent
+from msshift_bench.plumbing import in_line
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS, get_shift
 
@@ -299,7 +299,6 @@ def add_split_leakage(
     encoder: str = TERMS,
     pooling: str = OWN,
     threshold: float | None = None,
-    progress: Progress = silent,
 ) -> Manifest:
     """Count each experiment's test queries that its training queries leak, in card and manifest.
 
@@ -312,7 +311,6 @@ def add_split_leakage(
         encoder: as `find_leakage` takes it.
         pooling: likewise.
         threshold: likewise.
-        progress: called with ``(stage, done, total)``.
 
     Returns:
         The new manifest.
@@ -339,13 +337,13 @@ def add_split_leakage(
         for config, group in SHIFTS[name].configs.items():
             if "train" not in dataset.manifest.configs[config]:
                 continue
-            found = find_leakage(
-                *(_texts(dataset.rows(config, split)) for split in ("train", "test")),
-                encoder=encoder,
-                pooling=pooling,
-                threshold=threshold,
-                progress=in_line(progress, config),
-            )
+            with in_line(config):
+                found = find_leakage(
+                    *(_texts(dataset.rows(config, split)) for split in ("train", "test")),
+                    encoder=encoder,
+                    pooling=pooling,
+                    threshold=threshold,
+                )
             facts = counted.setdefault(
                 name,
                 {

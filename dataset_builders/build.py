@@ -46,7 +46,7 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
-from msshift_bench.plumbing import Progress, check_folder, counted, numbered_lines, silent
+from msshift_bench.plumbing import check_folder, counted, numbered_lines
 from msshift_bench.records import OTHERS, Row
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, get_shift
 
@@ -60,7 +60,7 @@ sizes takes a `queries_table` and the validation queries, and returns a `Cut` fo
 """
 
 
-_COMMON = frozenset(("queries", "validation", "collection", "seed", "set_aside", "progress"))
+_COMMON = frozenset(("queries", "validation", "collection", "seed", "set_aside"))
 """The parameters of builders that a build fills in; all others are options."""
 
 _ENCODING = ("encoder", "pooling")
@@ -93,7 +93,6 @@ def build_dataset(
     licence: str | None = None,
     overwrite: bool = False,
     workers: int = 1,
-    progress: Progress | None = None,
 ) -> Manifest:
     """Cut a collection's queries by each shift and write the data set.
 
@@ -126,7 +125,6 @@ def build_dataset(
         overwrite: replace an earlier build even if that loses shifts, triples, files that are no
             part of it, or the data set of another collection.
         workers: threads that write files.
-        progress: called with ``(stage, done, total)``.
 
     Returns:
         The manifest of what was written.
@@ -190,12 +188,11 @@ def build_dataset(
     queries = ids_and_texts(table)
     given = _given_tests(test_queries, chosen, test_size, collection, queries)
     validation = sample_validation(queries, size=validation_size, seed=seed, reserved=given)
-    passages = _passage_facts(collection, table, progress or silent)
+    passages = _passage_facts(collection, table)
     common = {
         "collection": collection,
         "seed": seed,
         "set_aside": validation | given,
-        "progress": progress or silent,
     }
     cuts = []
     for shift in chosen:
@@ -241,7 +238,7 @@ def build_dataset(
     )
 
 
-def _passage_facts(collection: Collection, queries: pa.Table, progress: Progress) -> dict[str, int]:
+def _passage_facts(collection: Collection, queries: pa.Table) -> dict[str, int]:
     """Check the passages, and count those relevant to a query, and the ones that are not there.
 
     A judgement of a passage that the collection lacks can be met by no system, and silently lowers
@@ -254,7 +251,7 @@ def _passage_facts(collection: Collection, queries: pa.Table, progress: Progress
         return {}
     absent = set(pc.list_flatten(queries["relevant_doc_ids"]).unique().to_pylist())
     relevant, rows = len(absent), 0
-    for passage in counted(collection.passages(), progress, "passages"):
+    for passage in counted(collection.passages(), "passages"):
         rows += 1
         absent.discard(passage.doc_id)
     return {"rows": rows, "relevant": relevant, "relevant_absent": len(absent)}

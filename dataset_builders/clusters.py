@@ -29,7 +29,7 @@ from msshift_bench.data import Collection
 from msshift_bench.dataset_builders.kmeans import kmeans, squared_distances
 from msshift_bench.encoders import Embeddings, EncoderSpec, choose_encoder, embed_queries
 from msshift_bench.errors import DataError, FindingLog, IntegrityError, UsageError
-from msshift_bench.plumbing import Progress, silent
+from msshift_bench.plumbing import report_progress
 from msshift_bench.records import OTHERS
 from msshift_bench.search import content_words
 
@@ -105,7 +105,6 @@ def embed_for_groups(
     *,
     encoder: str | None = None,
     pooling: str | None = None,
-    progress: Progress = silent,
 ) -> Embeddings:
     """Embed queries, or take cached embeddings.
 
@@ -114,11 +113,10 @@ def embed_for_groups(
         collection: their collection, which decides the default encoder.
         encoder: an id of the Hugging Face Hub, a folder, or ``terms``; see `choose_encoder`.
         pooling: ``cls``, the default, ``mean``, or ``own``.
-        progress: called with ``(stage, done, total)``.
     """
     name = choose_encoder(encoder, collection.layout)
     spec = EncoderSpec(name, pooling=pooling or "cls")
-    return embed_queries(queries, spec, progress=progress)
+    return embed_queries(queries, spec)
 
 
 def grow(
@@ -283,9 +281,7 @@ def pairwise_distances(centroids: Floats) -> Floats:
     return rounded + rounded.T
 
 
-def select_farthest(
-    centroids: Floats, count: int = 5, progress: Progress = silent
-) -> tuple[int, ...]:
+def select_farthest(centroids: Floats, count: int = 5) -> tuple[int, ...]:
     """Find the `count` clusters that maximise the sum of their pairwise distances.
 
     Depth-first search over ascending subsets, in lexicographic order. If r clusters are missing in
@@ -297,7 +293,6 @@ def select_farthest(
     Args:
         centroids: shape (k, d), finite.
         count: how many clusters, at most 90.
-        progress: called after each first cluster.
 
     Returns:
         The clusters, ascending; of several best subsets the lexicographically smallest.
@@ -326,7 +321,7 @@ def select_farthest(
             for cluster in range(start, k - missing + 1):
                 extend((*prefix, cluster), base + gains[cluster], gains + distances[cluster])
                 if not prefix:
-                    progress("selection", cluster + 1, k - count + 1)
+                    report_progress("selection", cluster + 1, k - count + 1)
             return
         last = gains[start:]
         sums = last if missing == 1 else pairs[start:, start:] + last + last[:, np.newaxis]
@@ -350,7 +345,6 @@ def cluster_queries(
     target: int | None = None,
     groups: int = 5,
     set_aside: Sized[str] = frozenset(),
-    progress: Progress = silent,
 ) -> Clustering:
     """Make topics: all three steps.
 
@@ -364,7 +358,6 @@ def cluster_queries(
         groups: how many groups.
         set_aside: queries that are clustered but do not count towards the target, because they are
             neither trained on nor tested with.
-        progress: called with ``(stage, done, total)``.
 
     Raises:
         UsageError: if the arguments do not fit together.
@@ -383,8 +376,8 @@ def cluster_queries(
         target = min(TARGET, int(counting.sum()) // _TARGET_SHARE)
     if not 2 <= groups <= k:
         raise UsageError(f"topics: from 2 to k = {k} groups can be made, not {groups}")
-    clusters = kmeans(vectors, query_ids, k=k, iterations=iterations, seed=seed, progress=progress)
-    natives = select_farthest(clusters.centroids, groups, progress)
+    clusters = kmeans(vectors, query_ids, k=k, iterations=iterations, seed=seed)
+    natives = select_farthest(clusters.centroids, groups)
     sizes = np.bincount(clusters.labels[counting], minlength=k)
     grown = grow(clusters.centroids, sizes, natives, target)
     parameters = dict(zip(_PARAMETERS, (k, iterations, seed, target, groups), strict=True))

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.plumbing import Progress, in_parallel, silent, slices
+from msshift_bench.plumbing import in_parallel, report_progress, slices
 
 __all__ = ["Clusters", "assign", "kmeans", "measure", "nearest_centroids", "squared_distances"]
 
@@ -76,7 +76,6 @@ def kmeans(
     k: int = 100,
     iterations: int = 25,
     seed: int = 0,
-    progress: Progress = silent,
 ) -> Clusters:
     """Cluster the rows of a matrix by Lloyd's algorithm.
 
@@ -93,7 +92,6 @@ def kmeans(
         k: the number of clusters.
         iterations: at most how often the centroids move.
         seed: the seed of the sample and of k-means++.
-        progress: called after each iteration; at the end, the total is how many there were.
 
     Raises:
         UsageError: if the arguments do not fit together, or the keys are not ascending.
@@ -118,9 +116,9 @@ def kmeans(
         centroids = sums.centroids(centroids)
         centroids = _fill_empty(vectors, centroids, labels)
         moves += 1
-        progress("k-means", moves, iterations)
+        report_progress("k-means", moves, iterations)
     if moves < iterations:
-        progress("k-means", moves, moves)
+        report_progress("k-means", moves, moves)
     return _finish(vectors, norms, centroids, moves)
 
 

@@ -28,7 +28,12 @@ from msshift_bench.arrays import Ints
 from msshift_bench.data import DATA_VERSION, Collection, ContentDigest, open_collection
 from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.plumbing import Progress, batches, counted, map_in_threads, silent
+from msshift_bench.plumbing import (
+    batches,
+    counted,
+    map_in_threads,
+    report_progress,
+)
 from msshift_bench.records import Passage, Row
 from msshift_bench.search import (
     BATCH,
@@ -283,7 +288,6 @@ def mine_negatives(
     depth: int = 1000,
     seed: int = 0,
     block_queries: int = BLOCK_QUERIES,
-    progress: Progress = silent,
 ) -> list[KeptArray]:
     """Choose negatives as `sample_negatives` does, for any number of queries, block by block.
 
@@ -300,7 +304,6 @@ def mine_negatives(
         depth: how far down the ranking candidates are taken from.
         seed: the seed of the random choice.
         block_queries: queries per block.
-        progress: called with the passages indexed and the queries done.
 
     Returns:
         The blocks, in the order of the rows: doc_ids in UTF-8, of shape ``(queries, count)``; by
@@ -315,7 +318,7 @@ def mine_negatives(
     stemmed_by = stemmer_version(parameters.stemmer)
 
     def stream(stage: str) -> Iterable[Passage]:
-        return counted(collection.passages(), progress, stage)
+        return counted(collection.passages(), stage)
 
     @cache
     def chooser_here() -> Chooser:
@@ -341,7 +344,7 @@ def mine_negatives(
     negatives: list[KeptArray] = []
     for block in engine.keep(_negatives, blocks, work):
         negatives.append(block)
-        progress("negatives", min(len(negatives) * block_queries, len(rows)), len(rows))
+        report_progress("negatives", min(len(negatives) * block_queries, len(rows)), len(rows))
     return negatives
 
 

@@ -50,7 +50,6 @@ from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import assign, kmeans
 from msshift_bench.encoders import Embeddings
 from msshift_bench.errors import DataError, IntegrityError, UsageError
-from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import SHIFTS, holds_triples
 
@@ -144,7 +143,6 @@ def group_by_topic(
     collection: Collection,
     seed: int = 0,
     set_aside: frozenset[str] = frozenset(),
-    progress: Progress = silent,
     topic_size: int | None = None,
     published: PublishedTopics | None = None,
     **encoding: str | None,
@@ -157,7 +155,6 @@ def group_by_topic(
         collection: the queries' collection.
         seed: the seed of the first centroids.
         set_aside: queries that do not count towards a topic's size; see `cluster_queries`.
-        progress: called with ``(stage, done, total)``.
         topic_size: queries per topic, about; see `clusters.TOPIC_SCALE_RULE`.
         published: use these clusters, and embed nothing.
         **encoding: ``encoder`` and ``pooling``; see `clusters.embed_for_groups`.
@@ -169,14 +166,13 @@ def group_by_topic(
     """
     shift = shift_of_rule("topics", rule)
     if published is None:
-        embeddings = embed_for_groups(queries, collection, progress=progress, **encoding)
+        embeddings = embed_for_groups(queries, collection, **encoding)
         clustering = cluster_queries(
             embeddings.query_ids,
             embeddings.vectors,
             seed=seed,
             target=topic_size,
             set_aside=set_aside,
-            progress=progress,
         )
         parameters: Mapping[str, Any] = {
             "embedding": embeddings.facts,
@@ -279,7 +275,6 @@ def group_by_bucket(
     *,
     collection: Collection,
     seed: int = 0,
-    progress: Progress = silent,
     published: Buckets | None = None,
     **encoding: str | None,
 ) -> Grouping:
@@ -299,14 +294,13 @@ def group_by_bucket(
     shift = shift_of_rule("resttest", rule)
     groups = tuple(shift.groups)
     if published is None:
-        embeddings = embed_for_groups(queries, collection, progress=progress, **encoding)
+        embeddings = embed_for_groups(queries, collection, **encoding)
         clusters = kmeans(
             embeddings.vectors,
             embeddings.query_ids,
             k=len(groups),
             iterations=_ITERATIONS,
             seed=seed,
-            progress=progress,
         )
         buckets = Buckets(
             embeddings.query_ids,
@@ -361,7 +355,6 @@ def replay_topics(
     folder: str | Path,
     *,
     overwrite: bool = False,
-    progress: Progress = silent,
 ) -> tuple[Manifest, list[str]]:
     """Build a published data set again, its topics from the published clusters.
 
@@ -370,7 +363,6 @@ def replay_topics(
         collection: the collection that it was built from.
         folder: the folder to write.
         overwrite: see `build_dataset`.
-        progress: called with ``(stage, done, total)``.
 
     Returns:
         The manifest of the new data set, and the splits (``config/split``) whose rows differ from
@@ -410,7 +402,6 @@ def replay_topics(
         texts=manifest.texts,
         licence=manifest.collection.get("licence"),
         overwrite=overwrite,
-        progress=progress,
     )
     differing = [
         f"{config}/{split}"
@@ -476,7 +467,6 @@ def verify_topics(
     collection: Collection,
     *,
     encoder: str | None = None,
-    progress: Progress = silent,
 ) -> Verified:
     """Embed the queries again and check that they fall into their published clusters.
 
@@ -484,13 +474,12 @@ def verify_topics(
         published: the data set.
         collection: the collection that it was built from.
         encoder: the encoder's folder or Hub id, if it is not the name in the manifest.
-        progress: called with ``(stage, done, total)``.
 
     Raises:
         DataError: if it publishes no clusters, or the collection holds other queries.
         NotFoundError: if there is no such encoder.
     """
-    topics, embeddings = _embed_again(open_dataset(published), collection, encoder, progress)
+    topics, embeddings = _embed_again(open_dataset(published), collection, encoder)
     labels, margins = assign(embeddings.vectors, topics.clustering.centroids)
     elsewhere = np.flatnonzero(labels != topics.clustering.labels)
     return Verified(
@@ -527,7 +516,6 @@ def retrain_topics(
     collection: Collection,
     *,
     encoder: str | None = None,
-    progress: Progress = silent,
 ) -> Retrained:
     """Embed and cluster the queries again, and compare with the published topics.
 
@@ -537,7 +525,7 @@ def retrain_topics(
         UsageError: if the data set is a small part of a build with given test queries.
     """
     dataset = open_dataset(published)
-    topics, embeddings = _embed_again(dataset, collection, encoder, progress)
+    topics, embeddings = _embed_again(dataset, collection, encoder)
     settings, built = topics.parameters["clustering"], dataset.manifest.parameters
     given = _given_tests(dataset) or frozenset()
     validation = sample_validation(
@@ -551,7 +539,6 @@ def retrain_topics(
         seed=settings["seed"],
         target=settings["target"],
         set_aside=given | validation,
-        progress=progress,
     )
     old, new = topics.clustering.labels_by_query(), again.labels_by_query()
     shared = Counter((new[query_id], old[query_id]) for query_id in old)
@@ -569,7 +556,7 @@ def retrain_topics(
 
 
 def _embed_again(
-    dataset: Dataset, collection: Collection, encoder: str | None, progress: Progress
+    dataset: Dataset, collection: Collection, encoder: str | None
 ) -> tuple[PublishedTopics, Embeddings]:
     topics = PublishedTopics.read(dataset)
     queries = ids_and_texts(queries_table(collection))
@@ -584,7 +571,6 @@ def _embed_again(
         collection,
         encoder=encoder or settings["encoder"],
         pooling=settings.get("pooling"),
-        progress=progress,
     )
     return topics, embeddings
 

@@ -42,12 +42,11 @@ from msshift_bench.dataset_builders.write import amend_dataset
 from msshift_bench.engine import KeptArray
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.plumbing import (
-    Progress,
     batches,
     counted,
     hold_unfinished,
     link_file,
-    silent,
+    report_progress,
     write_atomically,
 )
 from msshift_bench.records import Row
@@ -72,7 +71,6 @@ def add_triples(
     depth: int = 1000,
     seed: int = 0,
     every_pair: bool = False,
-    progress: Progress = silent,
 ) -> Manifest:
     """Add training triples to a built data set: the config ``<config>-triples`` for every group.
 
@@ -93,7 +91,6 @@ def add_triples(
         seed: the seed of the random choice.
         every_pair: give a query with more relevant passages than negatives a triple for each of
             them, its negatives in turn, so that no pair is left out.
-        progress: called with ``(stage, done, total)``.
 
     Returns:
         The new manifest.
@@ -127,7 +124,7 @@ def add_triples(
         if not dataset.manifest.texts:
             texts = collection.queries
             queries = {i: row._replace(text=texts[i]) for i, row in queries.items()}
-        passages, rows = _trainable(collection, queries, progress)
+        passages, rows = _trainable(collection, queries)
         negatives = mine_negatives(
             collection,
             rows,
@@ -137,10 +134,9 @@ def add_triples(
             depth=depth,
             seed=seed,
             block_queries=BLOCK_QUERIES,
-            progress=progress,
         )
         places = {row.query_id: place for place, row in enumerate(rows)}
-        made = _Made(work, rows, negatives, count, every_pair, progress)
+        made = _Made(work, rows, negatives, count, every_pair)
         shards: dict[str, list[Path]] = {}
         pairs: dict[str, dict[str, int]] = {}
         for config, trained in training.items():
@@ -183,7 +179,7 @@ def _configs(dataset: Dataset, shifts: Sequence[str]) -> list[str]:
 
 
 def _trainable(
-    collection: Collection, queries: Mapping[str, Row], progress: Progress
+    collection: Collection, queries: Mapping[str, Row]
 ) -> tuple[ContentDigest, list[Row]]:
     """Read the passages once, for their digest and to find the relevant ones.
 
@@ -194,7 +190,7 @@ def _trainable(
     relevant = {doc_id for row in queries.values() for doc_id in row.relevant_doc_ids}
     present = set()
     digest = ContentDigest()
-    for passage in counted(collection.passages(), progress, "passages"):
+    for passage in counted(collection.passages(), "passages"):
         digest.add(passage)
         if passage.doc_id in relevant:
             present.add(passage.doc_id)
@@ -216,7 +212,6 @@ class _Made:
         negatives: their negatives; see `mine_negatives`.
         count: negatives per query.
         every_pair: see `add_triples`.
-        progress: called with the number of triples done.
     """
 
     work: Path
@@ -224,7 +219,6 @@ class _Made:
     negatives: Sequence[KeptArray]
     count: int
     every_pair: bool
-    progress: Progress
 
     def write(self, config: str, places: Sequence[int]) -> list[Path]:
         """Write the triples of one config, which has the rows at some ascending places.
@@ -246,7 +240,7 @@ class _Made:
                     pq.write_table(table, file, compression="zstd", row_group_size=_ROW_GROUP)
             paths.append(path)
             done += len(part) * self.count
-            self.progress(f"{config}{TRIPLES}", done, len(places) * self.count)
+            report_progress(f"{config}{TRIPLES}", done, len(places) * self.count)
         return paths
 
     def _read(self, places: Sequence[int]) -> pa.StringArray:

@@ -46,10 +46,9 @@ from msshift_bench.dataset_builders.cut import WHOLE_SPLIT, Cut
 from msshift_bench.dataset_builders.describe import render_card, render_croissant
 from msshift_bench.errors import DataError, FindingLog, UsageError
 from msshift_bench.plumbing import (
-    Progress,
     link_file,
     replace_folder,
-    silent,
+    report_progress,
     write_atomically,
     write_json,
     write_parquet,
@@ -344,8 +343,6 @@ def amend_dataset(dataset: Dataset, *, work: str = "") -> Iterator[Amendment]:
 def hydrate_dataset(
     data: Dataset | str | Path,
     collection: Collection | str | Path,
-    *,
-    progress: Progress = silent,
 ) -> Manifest:
     """Put the queries' texts back into a built data set, which then equals a build with texts.
 
@@ -356,7 +353,6 @@ def hydrate_dataset(
         data: the built data set; see `open_dataset`.
         collection: the collection of the queries, or what `open_collection` takes; its passages
             and qrels are not read.
-        progress: called with the number of splits done.
 
     Returns:
         The manifest of the data set with its texts.
@@ -412,7 +408,7 @@ def hydrate_dataset(
                 message = "the texts are not those that it was built from"
                 findings.add("changed-texts", message, f"{config}/{split}")
             configs[config][split] = entry
-            progress("splits", number, len(tables))
+            report_progress("splits", number, len(tables))
         findings.stop_if_any(DataError, _explain(dataset.folder, manifest, collection))
         amendment.manifest = replace(
             manifest,

@@ -37,7 +37,7 @@ from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import squared_distances
 from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError
-from msshift_bench.plumbing import Progress, in_parallel, silent, slices
+from msshift_bench.plumbing import in_parallel, report_progress, slices
 from msshift_bench.records import OTHERS, Grouping, Qrel, Row
 from msshift_bench.runs import read_qrels
 from msshift_bench.shifts import EDITIONS, get_shift
@@ -206,13 +206,12 @@ class Nearness:
         return {"I": int(self.ranks[self.order[size - 1]]), "E": int(first_kept) - 1}
 
 
-def order_by_nearness(train: Vectors, test: Vectors, *, progress: Progress = silent) -> Nearness:
+def order_by_nearness(train: Vectors, test: Vectors) -> Nearness:
     """Rank all training queries for every test query, exactly.
 
     Args:
         train: shape (n, d), the rows in the order that decides between equals; may be a memory map.
         test: shape (m, d).
-        progress: called with the pairs compared.
 
     Returns:
         The order. Cosines are decided by 64-bit distances of vectors of length 1, summed in a fixed
@@ -223,14 +222,14 @@ def order_by_nearness(train: Vectors, test: Vectors, *, progress: Progress = sil
     centres = unit_rows(test)
     ranks = np.full(count, count + 1, np.int64)
     nearest = np.full(count, np.inf)
-    progress("compare", 0, count * len(test))
+    report_progress("compare", 0, count * len(test))
     for tests in slices(len(test), _TESTS):
         for rows, found, squared in _nearer(train, centres[tests], ranks):
             nearer = found < ranks[rows]
             nearer |= (found == ranks[rows]) & (squared < nearest[rows])
             ranks[rows[nearer]] = found[nearer]
             nearest[rows[nearer]] = squared[nearer]
-        progress("compare", min(tests.stop, len(test)) * count, count * len(test))
+        report_progress("compare", min(tests.stop, len(test)) * count, count * len(test))
     return Nearness(np.lexsort((np.arange(count), nearest, ranks)), ranks, 1 - nearest / 2)
 
 
@@ -315,7 +314,6 @@ def resample_training(
     rule: str = "nearest",
     test_sets: Sequence[str | Path],
     sizes: Sequence[int],
-    progress: Progress = silent,
     **encoding: str | None,
 ) -> tuple[Cut, ...]:
     """Make the interpolation and the extrapolation training set of every size.
@@ -329,7 +327,6 @@ def resample_training(
         test_sets: folders of test queries, at least one: ``queries.tsv`` and ``qrels.tsv``, whose
             judgements may be graded. Several are one test set together.
         sizes: training queries of each set, 1 or more.
-        progress: called with ``(stage, done, total)``.
         **encoding: ``encoder`` and ``pooling``; see `embed_for_groups`.
 
     Returns:
@@ -356,12 +353,11 @@ def resample_training(
             f"ask for at most {len(ids) // 2:,}"
         )
     queried = _together(trainable, tests)
-    embeddings = embed_for_groups(queried, collection, progress=progress, **encoding)
+    embeddings = embed_for_groups(queried, collection, **encoding)
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
     near = order_by_nearness(
         embeddings.vectors[[row_of[f"{_TRAIN}{query_id}"] for query_id in ids]],
         embeddings.vectors[[row_of[f"{_TEST}{row.query_id}"] for row in tests]],
-        progress=progress,
     )
     tested = cut_table({"test": tests})
     cuts = []

@@ -40,7 +40,7 @@ from msshift_bench.leaderboard.description import (
     read_description,
 )
 from msshift_bench.leaderboard.training import TRAINING_NAME, TrainedOn
-from msshift_bench.plumbing import Progress, settle, silent
+from msshift_bench.plumbing import settle
 from msshift_bench.runs import RunSet
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import MEAN, Figure, infer
@@ -314,22 +314,19 @@ def read_head(path: Path) -> dict[str, Any]:
         raise SubmissionError("these are no per-query scores:", [finding]) from None
 
 
-def score_submission(
-    run_sets: Sequence[RunSet], system: str, dataset: Dataset, progress: Progress = silent
-) -> list[Scores]:
+def score_submission(run_sets: Sequence[RunSet], system: str, dataset: Dataset) -> list[Scores]:
     """Score the run sets of one system by the settings of the boards.
 
     Args:
         run_sets: its run sets, at least one, at most one per shift.
         system: the system's name.
         dataset: the built data set.
-        progress: called with the number of run files done.
 
     Raises:
         RunError: if runs and data do not belong together, or a run file is missing or malformed.
     """
     under_one_name = [replace(run_set, system=system) for run_set in run_sets]
-    return score_run_sets(under_one_name, dataset, SETTINGS, Checks(dataset.info), progress)
+    return score_run_sets(under_one_name, dataset, SETTINGS, Checks(dataset.info))
 
 
 def figures_of(scores: Scores) -> Iterator[Figure]:

@@ -50,7 +50,7 @@ from msshift_bench.leaderboard.training import (
     list_path,
     read_ids,
 )
-from msshift_bench.plumbing import Progress, settle, silent
+from msshift_bench.plumbing import settle
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import SHIFTS, get_shift
 from msshift_bench.stats import Figure
@@ -103,7 +103,6 @@ def check_entry(
     folder: Path,
     dataset: Dataset | None = None,
     runs: Path | None = None,
-    progress: Progress = silent,
 ) -> Verdict:
     """Check one version of an entry.
 
@@ -112,7 +111,6 @@ def check_entry(
         dataset: the data set that its runs answer; with it, training queries are counted again.
         runs: a folder of run sets. If it holds the system's, `dataset` has its test queries, and
             no newer version lies beside this one, the run files are scored again.
-        progress: called with ``(stage, done, total)``.
 
     Returns:
         The verdict; nothing that an author can do wrong raises an error.
@@ -127,7 +125,7 @@ def check_entry(
             for check in (_check_place, _check_figures, _check_training):
                 findings += check(entry, dataset) if are_warnings(findings) else ()
             if dataset and runs and are_warnings(findings) and _can_rescore(entry, dataset, runs):
-                findings += _check_rescored(entry, dict(rescore(entry, dataset, runs, progress)))
+                findings += _check_rescored(entry, dict(rescore(entry, dataset, runs)))
                 rescored = are_warnings(findings)
     except MsShiftError as error:
         unnamed = [Finding("unreadable", str(error), str(folder))]
@@ -334,16 +332,13 @@ def _can_rescore(entry: Entry, dataset: Dataset, runs: Path) -> bool:
     return has_runs and answered and not newer.is_dir()
 
 
-def rescore(
-    entry: Entry, dataset: Dataset, runs: Path, progress: Progress = silent
-) -> Iterator[tuple[str, Scores]]:
+def rescore(entry: Entry, dataset: Dataset, runs: Path) -> Iterator[tuple[str, Scores]]:
     """Score run files of an entry's system: shift -> their scores.
 
     Args:
         entry: the entry.
         dataset: the data set that the runs answer.
         runs: the folder that holds the system's folder of run sets, or that folder.
-        progress: called with ``(stage, done, total)``.
 
     Raises:
         NotFoundError: if there is no run set.
@@ -365,7 +360,7 @@ def rescore(
                 f"{dataset.folder} has other test queries of {run_set.shift.name} than "
                 f"{entry.board.id}; give --data the board's data set"
             )
-    for scores in score_submission(run_sets, name, dataset, progress):
+    for scores in score_submission(run_sets, name, dataset):
         shift = scores.shift_name
         if [*scores.runs] != [*entry.scores[shift].runs]:
             raise UsageError(
@@ -398,9 +393,7 @@ def _check_rescored(entry: Entry, rescored: dict[str, Scores]) -> Iterator[Findi
         )
 
 
-def repeat_entry(
-    entry: Entry, dataset: Dataset, runs: Path, progress: Progress = silent
-) -> list[tuple[Figure, Figure]]:
+def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> list[tuple[Figure, Figure]]:
     """Score runs that were made again by an entry's commands, and pair each mean with theirs.
 
     Returns:
@@ -412,7 +405,7 @@ def repeat_entry(
     """
     return [
         (figure, again)
-        for shift, rescored in rescore(entry, dataset, runs, progress)
+        for shift, rescored in rescore(entry, dataset, runs)
         for figure, again in zip(figures_of(entry.scores[shift]), figures_of(rescored), strict=True)
         if figure.figure in ("avg_in", "out")
     ]
@@ -424,7 +417,6 @@ def check_entries(
     base: Path | None = None,
     dataset: Dataset | None = None,
     runs: Path | None = None,
-    progress: Progress = silent,
 ) -> tuple[list[Verdict], list[Finding]]:
     """Check every version of every entry, and entries against each other.
 
@@ -435,7 +427,6 @@ def check_entries(
         dataset: see `check_entry`.
         runs: the folder of run sets of several systems; the newest versions of those that it has
             runs of are scored again.
-        progress: called with ``(stage, done, total)``.
 
     Returns:
         The verdict on each version, and the findings on entries as a whole.
@@ -448,7 +439,7 @@ def check_entries(
         if not folder.is_dir():
             raise NotFoundError(f"no folder {folder}")
     folders = sorted(path for path in root.glob("*/*/v*") if path.name[1:].isdecimal())
-    verdicts = [check_entry(folder, dataset, runs, progress) for folder in folders]
+    verdicts = [check_entry(folder, dataset, runs) for folder in folders]
     accepted = [verdict.entry for verdict in verdicts if verdict.entry and verdict.accepted]
     misplaced = [
         finding

@@ -31,12 +31,10 @@ from msshift_bench.leaderboard.entries import (
 from msshift_bench.leaderboard.training import CLASSES, leaked_share
 from msshift_bench.output import page_environment, static_files
 from msshift_bench.plumbing import (
-    Progress,
     check_contents,
     copy_files,
     counted,
     replace_folder,
-    silent,
 )
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import MEAN, Figure
@@ -127,14 +125,13 @@ class BoardTable(NamedTuple):
         return best
 
 
-def build_site(out: Path, *entries: Path, docs: str = "", progress: Progress = silent) -> Path:
+def build_site(out: Path, *entries: Path, docs: str = "") -> Path:
     """Write the pages of all boards that have entries.
 
     Args:
         out: the folder to write; pages that were built there before are replaced.
         entries: folders of entries, beside those that come with the package.
         docs: the address of the documentation, relative to `out`; "" if there is none.
-        progress: called after each page written.
 
     Returns:
         The page to open: ``index.html`` in `out`.
@@ -173,7 +170,7 @@ def build_site(out: Path, *entries: Path, docs: str = "", progress: Progress = s
         copy_files(static_files(), folder / "static")
         copy_files(Path(str(files(__package__))) / "static", folder / "static")
         pages = [(board, table) for board, of_board in tables.items() for table in of_board]
-        for board, table in counted(pages, progress, "tables", len(pages), every=1):
+        for board, table in counted(pages, "tables", len(pages), every=1):
             paths = [table.path, *(["index.html"] if table is pages[0][1] else [])]
             for path in paths:
                 write(path, "board.html", board, tables=tables[board], **_table_page(table))

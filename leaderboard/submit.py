@@ -45,10 +45,8 @@ from msshift_bench.leaderboard.training import (
     write_ids,
 )
 from msshift_bench.plumbing import (
-    Progress,
     check_contents,
     replace_folder,
-    silent,
     write_parquet,
 )
 from msshift_bench.runs import RunSet, Sidecar, find_run_sets, sidecar_path
@@ -75,8 +73,6 @@ def submit_system(
     system: str | Path,
     out: str | Path,
     data: Dataset | str | Path = DATASET_NAME,
-    *,
-    progress: Progress = silent,
 ) -> Entry:
     """Score a system's run sets, and write its entry, with a copy of the run files beside it.
 
@@ -86,7 +82,6 @@ def submit_system(
         out: the folder to write: ``entries/<board>/<system>/v<n>``, and ``runs``. A submission that
             is there is replaced.
         data: the built data set that the runs answer, see `open_dataset`.
-        progress: called with ``(stage, done, total)``.
 
     Returns:
         The entry, which has passed the gate.
@@ -114,7 +109,7 @@ def submit_system(
         for file in [file for run_set in run_sets for file in run_set.files]:
             _copy(file, run_sets[0].system, folder / RUNS / name)
         copied = find_run_sets([folder / RUNS])
-        scores = score_submission(copied, name, dataset, progress)
+        scores = score_submission(copied, name, dataset)
         rows: list[TrainedOn] = []
         for part in scores:
             shift = part.shift_name

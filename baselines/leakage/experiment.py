@@ -30,7 +30,12 @@ from msshift_bench.data import Collection, TripleStream, open_collection
 from msshift_bench.errors import DataError, UnknownNameError
 from msshift_bench.evaluation import Result
 from msshift_bench.leakage import KINDS_OF_LEAKAGE, leakage_experiment
-from msshift_bench.plumbing import Progress, hold_unfinished, silent, write_json, write_parquet
+from msshift_bench.plumbing import (
+    hold_unfinished,
+    report_progress,
+    write_json,
+    write_parquet,
+)
 from msshift_bench.records import Row
 from msshift_bench.shifts import get_shift
 
@@ -52,7 +57,6 @@ def run_leakage_experiment(
     collection: Collection | str | Path,
     experiment: Experiment,
     out: str | Path,
-    progress: Progress = silent,
 ) -> Result:
     """Train systems with and without leakage, and compare what they rank.
 
@@ -64,7 +68,6 @@ def run_leakage_experiment(
             `open_collection`.
         experiment: what is trained on what, and tested on what.
         out: the folder to write.
-        progress: called with ``(stage, done, total)``.
 
     Raises:
         UnknownNameError: for an unknown system, recipe or tier.
@@ -82,7 +85,7 @@ def run_leakage_experiment(
         for system in experiment.systems
     }
     collection = open_collection(collection)
-    material = make_material(collection, experiment, progress)
+    material = make_material(collection, experiment)
     facts = {
         **material.facts,
         "systems": list(experiment.systems),
@@ -111,9 +114,9 @@ def run_leakage_experiment(
         for done, run in enumerate(runs):
             if not run.scores.exists():
                 _logger.info("%s (%d of %d)", run.name, done + 1, len(runs))
-                run.make(recipes[run.system], material, collection, progress)
+                run.make(recipes[run.system], material, collection)
             scores[run.system, run.kind, run.size, run.seed] = run.read(material, initial)
-            progress("trainings", done + 1, len(runs))
+            report_progress("trainings", done + 1, len(runs))
     leaks = {
         kind: [pair for pair in material.sets[kind, experiment.sizes[0]] if pair.topic]
         for kind in KINDS_OF_LEAKAGE[1:]
@@ -184,9 +187,7 @@ class _Run:
         ends = np.cumsum([len(topic.doc_ids) for topic in material.topics])[:-1]
         return np.split(values, ends)
 
-    def make(
-        self, recipe: Neural, material: Material, collection: Collection, progress: Progress
-    ) -> None:
+    def make(self, recipe: Neural, material: Material, collection: Collection) -> None:
         """Train and score, going on from what a killed process left."""
         pairs = material.sets[self.kind, self.size]
         ids = _distinct_ids([pair.query_id for pair in pairs])
@@ -226,7 +227,6 @@ class _Run:
             rows={"train": train, "validation": ()}.__getitem__,
             triples=triples,
             work=work,
-            progress=progress,
         )
         model, facts = chosen.trained(run)
         found = chosen.search.score(

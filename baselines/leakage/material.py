@@ -24,7 +24,7 @@ from msshift_bench.leakage import (
     read_candidates,
     tiers_up_to,
 )
-from msshift_bench.plumbing import Progress, counted
+from msshift_bench.plumbing import counted
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25, content_words, kept_index
 
@@ -98,13 +98,12 @@ class Material:
         return self.judged[pair.topic if pair.planted else pair.query_id]
 
 
-def make_material(collection: Collection, experiment: Experiment, progress: Progress) -> Material:
+def make_material(collection: Collection, experiment: Experiment) -> Material:
     """Choose topics and training sets.
 
     Args:
         collection: the passages, and the training queries with their judgements.
         experiment: what is trained on what.
-        progress: called with ``(stage, done, total)``.
 
     Raises:
         UnknownNameError: for an unknown tier.
@@ -116,7 +115,7 @@ def make_material(collection: Collection, experiment: Experiment, progress: Prog
     tiers = tiers_up_to(tier)
     facts: dict[str, Any] = {}
     bm25 = kept_index(
-        lambda stage: stream_passages(collection, facts, progress, stage),
+        lambda stage: stream_passages(collection, facts, stage),
         lambda: facts.get("passages", {}).get("sha256", ""),
     )
     rows = _judged_rows(collection, bm25)
@@ -153,7 +152,7 @@ def make_material(collection: Collection, experiment: Experiment, progress: Prog
     doc_ids = sorted({doc_id for topic in scored for doc_id in topic.doc_ids})
     place = {doc_id: number for number, doc_id in enumerate(doc_ids)}
     texts = [""] * len(doc_ids)
-    for passage in counted(collection.passages(), progress, "passages"):
+    for passage in counted(collection.passages(), "passages"):
         if passage.doc_id in place:
             texts[place[passage.doc_id]] = passage.text
     used = [pair for pair in sets["leaked", sizes[0]] if pair.topic]

@@ -42,12 +42,11 @@ from msshift_bench.baselines.training.trainer import check_precision, fit
 from msshift_bench.data import Collection, open_collection, sha256_of
 from msshift_bench.errors import UsageError, require
 from msshift_bench.plumbing import (
-    Progress,
     check_folder,
     hold_unfinished,
     in_line,
     replace_folder,
-    silent,
+    report_progress,
     write_json,
 )
 
@@ -67,7 +66,6 @@ def pretrain_encoder(
     *,
     out: str | Path,
     changes: Mapping[str, Any] = MappingProxyType({}),
-    progress: Progress | None = None,
 ) -> Path:
     """Train an encoder from random weights on a collection's passages alone.
 
@@ -80,7 +78,6 @@ def pretrain_encoder(
         out: the folder to write: the encoder, its tokenizer, and ``pretraining.json``, the facts.
         changes: replaces fields of the recipe: name -> value, for a field of a table
             ``table.name``; ``steps`` take the place of ``epochs``.
-        progress: called with ``(stage, done, total)``.
 
     Returns:
         The folder, for the field ``encoder`` of a system.
@@ -103,13 +100,13 @@ def pretrain_encoder(
             "other; start it without accelerate or torchrun"
         )
     check_precision(chosen.precision)
-    progress = in_line(progress or silent, "encoder")
     check_folder(folder)
     work = folder.parent / ".work" / folder.name
     record = Facts()
-    with hold_unfinished(work, folder, empty_parents=1), quiet_libraries():
+    held = hold_unfinished(work, folder, empty_parents=1)
+    with in_line("encoder"), held, quiet_libraries():
         with record.stage("passages"):
-            for _ in stream_passages(source, record.facts, progress):
+            for _ in stream_passages(source, record.facts):
                 pass
         identity = {
             "parameters": chosen.parameters(),
@@ -131,7 +128,7 @@ def pretrain_encoder(
                 return (passage.text for passage in source.passages())
 
             with record.stage("total"):
-                learner, state = _learn(chosen, texts, work, record, progress)
+                learner, state = _learn(chosen, texts, work, record)
             check_finite_weights(learner, "the encoder")
             facts = {
                 "schema": 1,
@@ -168,20 +165,19 @@ def _learn(
     texts: Callable[[], Iterator[str]],
     work: Path,
     record: Facts,
-    progress: Progress,
 ) -> tuple[Any, Any]:
     """Train, and return the model and the trainer's state."""
     transformers = require("transformers", "neural", "pre-training")
     begin = work / _BEGIN
     if not begin.exists():
-        progress("vocabulary", 0, 0)
+        report_progress("vocabulary", 0, 0)
         with record.stage("vocabulary"):
             length = recipe.passage_length
             make_random_encoder(begin, recipe.random, texts(), length=length, seed=recipe.seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(begin)
     with record.stage("tokenize"):
         rows = record.facts["passages"]["rows"]
-        passages = PassagePieces(texts(), tokenizer, recipe.passage_length, rows, progress)
+        passages = PassagePieces(texts(), tokenizer, recipe.passage_length, rows)
     items = MaskedPassages(
         passages,
         tokenizer,
@@ -203,7 +199,6 @@ def _learn(
             items,
             recipe,
             work / "checkpoints",
-            progress,
             name="encoder",
             trainer=transformers.Trainer,
             arguments=transformers.TrainingArguments,

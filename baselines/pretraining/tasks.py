@@ -21,7 +21,7 @@ from msshift_bench.baselines.pretraining.recipe import (
 )
 from msshift_bench.encoders import SAFETENSORS, only_safetensors
 from msshift_bench.errors import DataError, require
-from msshift_bench.plumbing import Progress, batches
+from msshift_bench.plumbing import batches, report_progress
 
 __all__ = ["MaskedPassages", "PassagePieces", "load_learner", "save_encoder"]
 
@@ -45,15 +45,12 @@ class PassagePieces:
         tokenizer: a tokenizer of transformers, with a fast backend.
         length: most word pieces of a passage, two special tokens included; the rest is cut off.
         total: how many passages there are, for the progress.
-        progress: called with ``(stage, done, total)``.
 
     Raises:
         DataError: if no passage has a word.
     """
 
-    def __init__(
-        self, texts: Iterable[str], tokenizer: Any, length: int, total: int, progress: Progress
-    ) -> None:
+    def __init__(self, texts: Iterable[str], tokenizer: Any, length: int, total: int) -> None:
         most = length - 2
         rows: list[Pieces] = []
         done = 0
@@ -61,7 +58,7 @@ class PassagePieces:
             encoded = tokenizer(some, add_special_tokens=False, verbose=False)["input_ids"]
             rows += [np.array(pieces[:most], dtype=np.int32) for pieces in encoded if pieces]
             done += len(some)
-            progress("tokenize", done, total)
+            report_progress("tokenize", done, total)
         if not rows:
             raise DataError("no passage of the collection has a word to learn from")
         self._pieces: Pieces = np.concatenate(rows)

@@ -69,7 +69,7 @@ class RerankSearch(Scorer):
             found = bm25.search(texts, depth=self.depth)
             rows = [
                 np.array(bm25.ids.rows(list(ranking)), np.int64)
-                for ranking in counted(found, run.progress, "candidates", len(texts))
+                for ranking in counted(found, "candidates", len(texts))
             ]
             distinct = np.unique(np.concatenate(rows))
             doc_ids = bm25.ids.ids[distinct].tolist()

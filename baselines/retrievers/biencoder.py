@@ -30,7 +30,7 @@ from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, encode_texts, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.errors import DataError, UsageError, require
-from msshift_bench.plumbing import Progress, silent, slices, write_atomically
+from msshift_bench.plumbing import report_progress, slices, write_atomically
 from msshift_bench.search import Best, Ranking
 
 __all__ = ["SIMILARITIES", "BiEncoder", "DenseSearch", "VectorIndex", "search_vectors"]
@@ -121,7 +121,6 @@ class DenseSearch(Scorer):
                 encode_block,
                 run.passages(""),
                 run.work / ("passages-16" if half else "passages"),
-                run.progress,
                 run.passage_count,
             )
             texts = [row.text for row in run.queries]
@@ -129,12 +128,12 @@ class DenseSearch(Scorer):
             check_finite(np.isfinite(queries).all(axis=1), texts)
         run.facts["index"] = {"bytes": passages.bytes}
         if self.index is None:
-            rankings = search_vectors(queries, passages, self.depth, run.progress)
+            rankings = search_vectors(queries, passages, self.depth)
         else:
-            run.progress("index", 0, 0)
+            report_progress("index", 0, 0)
             with run.stage("index"):
                 size = index_of_all.fill(passages, run.work / "index")
-            run.progress("recall", 0, 0)
+            report_progress("recall", 0, 0)
             with run.stage("recall"):
                 measured = index_of_all.recall(queries, passages)
             run.facts["index"] = {"bytes": size, **measured}
@@ -210,7 +209,6 @@ def search_vectors(
     queries: npt.NDArray[np.float32],
     passages: EncodedPassages,
     depth: int,
-    progress: Progress = silent,
 ) -> Iterator[Ranking]:
     """Rank all passages for each query by exact dot product.
 
@@ -218,13 +216,12 @@ def search_vectors(
         queries: vectors of shape (queries, dimensions).
         passages: blocks that hold ``vectors``, in 32 or 16 bits.
         depth: passages per ranking.
-        progress: called with the number of blocks searched.
     """
 
     def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
         best.add_vectors(queries[part], block["vectors"], rows.start)
 
-    return search_blocks(add, passages, len(queries), depth=depth, progress=progress)
+    return search_blocks(add, passages, len(queries), depth=depth)
 
 
 class VectorIndex:

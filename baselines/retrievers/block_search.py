@@ -16,7 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from msshift_bench.plumbing import Progress, batches, silent, slices, write_atomically
+from msshift_bench.plumbing import (
+    batches,
+    report_progress,
+    slices,
+    write_atomically,
+)
 from msshift_bench.records import Passage
 from msshift_bench.search import Best, PassageIds, Ranking, rankings_of
 
@@ -87,7 +92,6 @@ def encode_passages(
     encode: Callable[[list[str]], Arrays],
     passages: Iterable[Passage],
     folder: Path,
-    progress: Progress,
     total: int = 0,
 ) -> EncodedPassages:
     """Encode passages in blocks on disk; existing blocks are kept.
@@ -99,10 +103,9 @@ def encode_passages(
         encode: turns the texts of a block into arrays.
         passages: the passages; streamed once.
         folder: the folder of the blocks.
-        progress: called with ``(stage, done, total)``.
         total: how many passages there are; 0 if that is not known.
     """
-    progress("encode", 0, total)
+    report_progress("encode", 0, total)
     doc_ids: list[str] = []
     blocks: list[PassageBlock] = []
     for block in batches(passages, _SIZE):
@@ -114,7 +117,7 @@ def encode_passages(
                 np.savez(file, allow_pickle=False, **arrays)
         blocks.append(PassageBlock(path, len(block)))
         doc_ids.extend(passage.doc_id for passage in block)
-        progress("encode", len(doc_ids), total)
+        report_progress("encode", len(doc_ids), total)
     return EncodedPassages(PassageIds(doc_ids), blocks)
 
 
@@ -125,7 +128,6 @@ def search_blocks(
     *,
     depth: int,
     floor: float = -np.inf,
-    progress: Progress = silent,
 ) -> Iterator[Ranking]:
     """Rank passages for each query, one block of passages in memory at a time.
 
@@ -135,7 +137,6 @@ def search_blocks(
         queries: how many queries there are.
         depth: passages per ranking.
         floor: passages that do not score above it are not ranked.
-        progress: called with the number of blocks searched.
 
     Yields:
         A ranking for each query, in their order.
@@ -146,7 +147,7 @@ def search_blocks(
         for number, block in enumerate(passages.blocks, 1):
             add(best, part, block.load(), slice(start, start + block.size))
             start += block.size
-            progress("search blocks", number, len(passages.blocks))
+            report_progress("search blocks", number, len(passages.blocks))
         for some in slices(len(best.keys), _TOLD):
             yield from rankings_of(best.keys[some], passages.ids)
 

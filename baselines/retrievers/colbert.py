@@ -36,7 +36,7 @@ from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.errors import require
-from msshift_bench.plumbing import Progress, batches, silent
+from msshift_bench.plumbing import batches
 from msshift_bench.search import Best, Ranking
 
 __all__ = ["ColBert", "ColBertSearch", "max_sim", "rerank", "search_tokens"]
@@ -96,7 +96,6 @@ class ColBertSearch(Scorer):
                 encode_block,
                 run.passages(""),
                 run.work / "passages",
-                run.progress,
                 run.passage_count,
             )
             texts = [row.text for row in run.queries]
@@ -112,7 +111,7 @@ class ColBertSearch(Scorer):
             )
             rankings = rerank(queries, passages, rows, self.depth)
         else:
-            rankings = search_tokens(queries, passages, self.depth, run.progress)
+            rankings = search_tokens(queries, passages, self.depth)
         yield from run.ranked(rankings, passages.ids)
 
 
@@ -209,7 +208,6 @@ def search_tokens(
     queries: npt.NDArray[np.float32],
     passages: EncodedPassages,
     depth: int,
-    progress: Progress = silent,
 ) -> Iterator[Ranking]:
     """Rank all passages for each query by MaxSim.
 
@@ -217,13 +215,12 @@ def search_tokens(
         queries: vectors of shape (queries, tokens, dimensions).
         passages: blocks that hold ``vectors`` and ``lengths``.
         depth: passages per ranking.
-        progress: called with the number of blocks searched.
     """
 
     def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
         best.add(max_sim(queries[part], block["vectors"], block["lengths"]), rows.start)
 
-    return search_blocks(add, passages, len(queries), depth=depth, progress=progress)
+    return search_blocks(add, passages, len(queries), depth=depth)
 
 
 def rerank(

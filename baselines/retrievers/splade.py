@@ -30,7 +30,7 @@ from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.errors import DataError, UsageError, require
-from msshift_bench.plumbing import Progress, batches, in_parallel, silent, slices
+from msshift_bench.plumbing import batches, in_parallel, slices
 from msshift_bench.search import (
     BATCH,
     Best,
@@ -91,7 +91,6 @@ class SparseSearch(Scorer):
                 ),
                 run.passages(""),
                 run.work / "passages",
-                run.progress,
                 run.passage_count,
             )
             texts = [row.text for row in run.queries]
@@ -108,7 +107,7 @@ class SparseSearch(Scorer):
             "terms_per_query": queries.nnz / len(texts),
             "terms_per_passage": _terms(passages) / len(passages.ids),
         }
-        rankings = search_inverted_index(queries, passages, self.depth, run.progress)
+        rankings = search_inverted_index(queries, passages, self.depth)
         yield from run.ranked(rankings, passages.ids)
         self._tell(run)
 
@@ -357,9 +356,7 @@ def _terms(passages: EncodedPassages) -> int:
     return sum(len(block.load()["weights"]) for block in passages.blocks)
 
 
-def search_inverted_index(
-    queries: Any, passages: EncodedPassages, depth: int, progress: Progress = silent
-) -> Iterator[Ranking]:
+def search_inverted_index(queries: Any, passages: EncodedPassages, depth: int) -> Iterator[Ranking]:
     """Rank all passages for each query, one block of passages in memory at a time.
 
     A score is summed term by term in the order of the vocabulary, so that it does not depend on the
@@ -369,7 +366,6 @@ def search_inverted_index(
         queries: a sparse matrix of shape (queries, vocabulary).
         passages: blocks that are inverted indexes.
         depth: passages per ranking; those that do not score above 0 are not part of it.
-        progress: called with the number of blocks searched.
     """
 
     def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
@@ -378,4 +374,4 @@ def search_inverted_index(
         search = partial(best.add_products, queries[part], postings, rows.start, size)
         in_parallel(search, slices(len(best.keys), BATCH))
 
-    return search_blocks(add, passages, queries.shape[0], depth=depth, floor=0.0, progress=progress)
+    return search_blocks(add, passages, queries.shape[0], depth=depth, floor=0.0)

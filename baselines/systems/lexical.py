@@ -24,7 +24,7 @@ from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.dataset_builders.negatives import named_index, shared_address
 from msshift_bench.engine import engine_in_use
 from msshift_bench.errors import DataError
-from msshift_bench.plumbing import batches
+from msshift_bench.plumbing import batches, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.search import (
     BATCH,
@@ -155,7 +155,7 @@ def _rank(
     for block in engine_in_use().keep(_find, blocks, run.work / "blocks"):
         best = block.load()
         done += len(best)
-        run.progress(f"search {run.test_set}".rstrip(), done, len(run.queries))
+        report_progress(f"search {run.test_set}".rstrip(), done, len(run.queries))
         for part in batches(range(len(best)), BATCH):
             yield from rankings_of(best[part[0] : part[-1] + 1], ids)
 
@@ -244,7 +244,7 @@ class TunedBm25System(Bm25Words):
                     for ranking, row in zip(rankings, rows, strict=True)
                 ]
             )
-            run.progress("tune", done, len(_GRID))
+            report_progress("tune", done, len(_GRID))
         scores = zip(*columns, strict=True)
         return {row.query_id: points for row, points in zip(rows, scores, strict=True)}
 

@@ -17,13 +17,11 @@ from msshift_bench.data import sha256_of
 from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import (
-    Progress,
     duration,
     hold_unfinished,
     in_line,
     is_first,
     replace_folder,
-    silent,
     with_checksum,
     write_json,
 )
@@ -34,7 +32,7 @@ __all__ = ["make"]
 _logger = logging.getLogger(__name__)
 
 
-def make(plan: Plan, engine: Engine | None = None, progress: Progress = silent) -> list[Path]:
+def make(plan: Plan, engine: Engine | None = None) -> list[Path]:
     """Make the runs of a plan, and skip those that are complete.
 
     All are checked before the first is made. After a kill, the same call continues and ends in the
@@ -44,8 +42,6 @@ def make(plan: Plan, engine: Engine | None = None, progress: Progress = silent) 
         plan: what shall be made.
         engine: what carries tasks out; by default the one in use, which is this process unless
             `using_engine` says otherwise.
-        progress: called with ``(stage, done, total)``; a stage is called ``<run>: <stage>``, so
-            that `in_line` puts those of a run into one line.
 
     Returns:
         The run files, by seed, shift and held-out group.
@@ -74,7 +70,9 @@ def make(plan: Plan, engine: Engine | None = None, progress: Progress = silent) 
                 continue
             number = f" ({len(paths) - len(left)} of {len(paths)})" if len(paths) > 1 else ""
             start = time.monotonic()
-            if not _make_run(run, in_line(progress, run.name + number)):
+            with in_line(run.name + number):
+                is_new = _make_run(run)
+            if not is_new:
                 _logger.info("%s: complete already, skipped", run.name)
                 continue
             made, now = made + 1, time.monotonic()
@@ -97,14 +95,14 @@ def _is_missing(run: Run) -> bool:
     return True
 
 
-def _make_run(run: Run, progress: Progress) -> bool:
+def _make_run(run: Run) -> bool:
     """Make a run file and its sidecar; return whether they were still missing."""
     with hold_unfinished(run.work, empty_parents=4):
         if run.state() == "complete":
             return False
         searched_before = run.is_complete()
         write_json(run.plan, run.identity)
-        run = replace(run, progress=progress, rows=cache(run.rows))
+        run = replace(run, rows=cache(run.rows))
         if not searched_before:
             _rank(run)
             if run.keep_model:
@@ -112,7 +110,7 @@ def _make_run(run: Run, progress: Progress) -> bool:
         elif run.kept_model.is_dir():
             _copy_folder(run.kept_model, run.work / MODEL)
         for extra in run.lacking():
-            _search_extra(replace(extra, progress=progress, rows=run.rows))
+            _search_extra(replace(extra, rows=run.rows))
         if not searched_before:
             # The last file of all, since a run that has one passes for complete.
             _write_sidecar(run)

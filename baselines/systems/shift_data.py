@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from msshift_bench.data import Collection, Dataset, SplitRows, TripleStream
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.plumbing import Progress
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25
 from msshift_bench.shifts import TRIPLES, Shift
@@ -162,10 +161,10 @@ class Teacher:
 
     Attributes:
         facts: what decides the scores, for identities and sidecars; JSON values.
-        score: takes a lesson, what returns the collection's BM25 index, and the function to report
-            progress to; returns the scores of each query's passages, one query's after the other's.
-            It raises a `DataError` if scores are missing.
+        score: takes a lesson and what returns the collection's BM25 index; returns the scores of
+            each query's passages, one query's after the other's. It raises a `DataError` if scores
+            are missing.
     """
 
     facts: Mapping[str, object]
-    score: Callable[[Lesson, Callable[[], Bm25], Progress], npt.NDArray[np.float32]]
+    score: Callable[[Lesson, Callable[[], Bm25]], npt.NDArray[np.float32]]

@@ -24,7 +24,7 @@ from msshift_bench.baselines.systems.shift_data import GivenTriples, ShiftData, 
 from msshift_bench.baselines.systems.sidecars import check_same, is_complete, read_json
 from msshift_bench.data import Collection, ContentDigest, is_double_encoded
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import Progress, counted, is_held, silent
+from msshift_bench.plumbing import counted, is_held, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.runs import model_path, sidecar_path
 from msshift_bench.search import Bm25, Bm25Parameters, PassageIds, Ranking, kept_index
@@ -82,19 +82,18 @@ class Facts:
 
 
 def stream_passages(
-    collection: Collection, facts: dict[str, Any], progress: Progress, stage: str = "passages"
+    collection: Collection, facts: dict[str, Any], stage: str = "passages"
 ) -> Iterator[Passage]:
     """Yield a collection's passages, and record their number and digest at the end.
 
     Args:
         collection: the collection.
         facts: gets ``passages``.
-        progress: called with ``(stage, done, total)``.
         stage: what progress calls it.
     """
     digest = ContentDigest()
     double_encoded = 0
-    for passage in counted(collection.passages(), progress, stage, _rows_of(facts)):
+    for passage in counted(collection.passages(), stage, _rows_of(facts)):
         digest.add(passage)
         double_encoded += is_double_encoded(passage.text)
         yield passage
@@ -261,7 +260,6 @@ class Run(Facts):
         teacher: who scores the triples; `None` if the model learns from judgements.
         work: the folder of unfinished work, which a later process may continue; it exists when the
             system is asked to rank.
-        progress: called with ``(stage, done, total)``.
         test_set: the extra test set that the queries are of; "" for those of the shift.
         shared: what the runs of a plan share, such as BM25's index.
         path: the run file.
@@ -282,7 +280,6 @@ class Run(Facts):
     rows: Callable[[str], tuple[Row, ...]] = no_rows
     triples: GivenTriples | None = None
     teacher: Teacher | None = None
-    progress: Progress = silent
     test_set: str = ""
     shared: dict[str, Any] = field(default_factory=dict)
     path: Path = Path()
@@ -315,8 +312,7 @@ class Run(Facts):
         Args:
             stage: what progress calls it; ``""`` for no progress.
         """
-        progress = self.progress if stage else silent
-        return stream_passages(self.collection, self.facts, progress, stage)
+        return stream_passages(self.collection, self.facts, stage)
 
     def texts(self, rows: Mapping[str, int]) -> pa.Array:
         """Return the texts of some passages of the collection, as an Arrow array of strings.
@@ -366,7 +362,7 @@ class Run(Facts):
         with self.stage("search"):
             for done, (row, ranking) in enumerate(zip(self.queries, rankings, strict=True), 1):
                 yield row.query_id, ranking
-                self.progress(stage, done, len(self.queries))
+                report_progress(stage, done, len(self.queries))
 
     def count_missing(self, ids: PassageIds) -> None:
         """Record relevant passages that the collection lacks, and warn of them."""

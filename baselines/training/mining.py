@@ -26,6 +26,7 @@ from msshift_bench.baselines.training.training_data import (
 )
 from msshift_bench.dataset_builders.negatives import ranked_negatives
 from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import in_line
 from msshift_bench.search import PassageIds
 
 __all__ = ["KnownParts", "TriplesInParts", "training_material"]
@@ -124,7 +125,7 @@ class TriplesInParts:
         made = self._kept(number)
         if made is None:
             work = self._run.work / f"mining-{number}"
-            with self._run.stage("mining"):
+            with self._run.stage("mining"), in_line("mine"):
                 found = self._find_negatives(load(model), work)
                 made = self._make(TrainingPart(number, parts, self._steps, found))
             shutil.rmtree(work)
@@ -152,17 +153,12 @@ class TriplesInParts:
         run, recipe = self._run, self._recipe
         assert recipe.negatives_depth is not None
 
-        def progress(stage: str, done: int, total: int) -> None:
-            run.progress(f"mine ({stage})", done, total)
-
         # Passages that the collection lacks were counted when BM25's negatives were made.
         queries = tuple(row._replace(relevant_doc_ids=()) for row in run.train)
-        asked = replace(
-            run, queries=queries, rows=no_rows, work=work, progress=progress, facts={}, seconds={}
-        )
+        asked = replace(run, queries=queries, rows=no_rows, work=work, facts={}, seconds={})
         search: Any = recipe.search.changed(depth=recipe.negatives_depth)
-        found = search.rank(model, asked)
         ids = PassageIds([passage.doc_id for passage in run.passages("")])
+        found = search.rank(model, asked)
         pools = ranked_negatives(
             ids,
             run.train,

@@ -48,7 +48,7 @@ from msshift_bench.baselines.training.trainer import (
 from msshift_bench.baselines.training.training_data import TrainingData, check_batches
 from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import DataError, NotFoundError, UsageError, require
-from msshift_bench.plumbing import Progress, replace_folder, silent, write_json
+from msshift_bench.plumbing import replace_folder, reporting, write_json
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Ranking
 
@@ -221,12 +221,11 @@ class Neural(Recipe, System):
         if done is not None and done.ended_early:
             return
         triples = TrainingData.load(work / _TOGETHER)
-        with quiet_libraries():
+        with reporting(None), quiet_libraries():
             self.fit(
                 self._new_model(work),
                 triples,
                 work / _CHECKPOINTS,
-                silent,
                 name=self.name,
                 validation=validated,
             )
@@ -293,7 +292,6 @@ class Neural(Recipe, System):
                 model,
                 parts.known(),
                 checkpoints,
-                run.progress,
                 name=run.name,
                 until=None if is_last else end,
                 validation=validation,
@@ -346,7 +344,6 @@ class Neural(Recipe, System):
         model: Any,
         triples: TripleItems,
         folder: Path,
-        progress: Progress,
         *,
         name: str,
         until: int | None = None,
@@ -358,7 +355,6 @@ class Neural(Recipe, System):
             model: the model, with its initial weights.
             triples: the triples, in the order of training.
             folder: the folder of checkpoints.
-            progress: called with ``(stage, done, total)``.
             name: what the log calls the model.
             until: the step to stop after, with a checkpoint; by default the last one.
             validation: how it is validated; `None` for no early stopping.
@@ -387,7 +383,6 @@ class Neural(Recipe, System):
             triples,
             self,
             folder,
-            progress,
             trainer=Trainer,
             arguments=partial(
                 getattr(library, f"{self.model_type}TrainingArguments"),

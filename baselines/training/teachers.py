@@ -29,7 +29,7 @@ from msshift_bench.baselines.systems.sidecars import check_same, read_json
 from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.plumbing import Progress, counted
+from msshift_bench.plumbing import counted, report_progress
 from msshift_bench.runs import model_path, read_run, run_path, sidecar_path
 from msshift_bench.search import Bm25, Bm25Parameters
 
@@ -42,15 +42,13 @@ _NAMED = 3
 """How many missing scores a message names."""
 
 
-def _score_by_bm25(
-    lesson: Lesson, index: Callable[[], Bm25], progress: Progress
-) -> npt.NDArray[np.float32]:
+def _score_by_bm25(lesson: Lesson, index: Callable[[], Bm25]) -> npt.NDArray[np.float32]:
     """Return BM25's scores; 0 for a passage that shares no term with the query."""
     bm25 = index()
     rows = np.array(bm25.ids.rows(list(lesson.doc_ids)), np.int64)
     texts = (row.text for row in lesson.queries)
     scored = bm25.score(texts, (rows[places] for places in lesson.candidates))
-    return np.concatenate(list(counted(scored, progress, "teacher", len(lesson.queries))))
+    return np.concatenate(list(counted(scored, "teacher", len(lesson.queries))))
 
 
 def _score_by_model(
@@ -59,7 +57,6 @@ def _score_by_model(
     weights: object,
     lesson: Lesson,
     _index: Callable[[], Bm25],
-    progress: Progress,
 ) -> npt.NDArray[np.float32]:
     """Return the scores of a model that was kept beside its run.
 
@@ -84,12 +81,12 @@ def _score_by_model(
             lesson.texts.take(pa.array(met)).to_pylist(),
             [np.searchsorted(met, places) for places in candidates],
         )
-        progress("teacher", last, len(lesson.queries))
+        report_progress("teacher", last, len(lesson.queries))
     return np.concatenate(scores).astype(np.float32)
 
 
 def _score_by_run(
-    run: Path, digest: object, lesson: Lesson, _index: Callable[[], Bm25], progress: Progress
+    run: Path, digest: object, lesson: Lesson, _index: Callable[[], Bm25]
 ) -> npt.NDArray[np.float32]:
     """Return the scores of a run for training queries; memory holds all of them.
 
@@ -112,7 +109,7 @@ def _score_by_run(
                 scores.append(known[doc_id])
             else:
                 lacking.append((row.query_id, doc_id))
-        progress("teacher", done + 1, len(lesson.queries))
+        report_progress("teacher", done + 1, len(lesson.queries))
     if lacking:
         named = ", ".join(f"{doc} for query {query}" for query, doc in lacking[:_NAMED])
         queries = len({query for query, _ in lacking})

@@ -21,7 +21,7 @@ from msshift_bench.baselines.systems.recipe import TrainingSettings
 from msshift_bench.baselines.training.early_stopping import METRIC, Validation
 from msshift_bench.baselines.training.processes import is_one_of_several
 from msshift_bench.errors import MissingError, UsageError, require
-from msshift_bench.plumbing import Progress, is_first
+from msshift_bench.plumbing import is_first, report_progress
 
 __all__ = [
     "Checkpoint",
@@ -146,7 +146,6 @@ def fit(
     examples: TrainingItems,
     recipe: TrainingSettings,
     folder: Path,
-    progress: Progress,
     *,
     trainer: Any,
     arguments: Callable[..., Any],
@@ -164,7 +163,6 @@ def fit(
         examples: what the model meets, in the order of training.
         recipe: how the training goes.
         folder: the folder of checkpoints.
-        progress: called with ``(stage, done, total)``.
         trainer: the class of the trainer.
         arguments: takes the arguments of the training by keyword, and returns the trainer's.
         name: what the log calls the model.
@@ -193,7 +191,7 @@ def fit(
 
     class Callback(base_callback):  # type: ignore[misc]
         def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
-            progress("train", state.global_step, state.max_steps)
+            report_progress("train", state.global_step, state.max_steps)
             if state.global_step == until:
                 # An entry of the log with every checkpoint, as above.
                 control.should_log = control.should_save = control.should_training_stop = True

@@ -29,7 +29,8 @@ from msshift_bench.dataset_builders.negatives import random_negatives, sample_ne
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
     replace_folder,
-    silent,
+    report_progress,
+    reporting,
     write_array,
     write_json,
     write_parquet,
@@ -365,9 +366,10 @@ def check_batches(run: Run, recipe: Recipe) -> None:
     count = training["queries"] if training else len(run.train)
     if count > _CERTAIN * recipe.batch_size:
         return
-    quiet = replace(run, progress=silent, facts={}, seconds={})
+    unrecorded = replace(run, facts={}, seconds={})
     first = TrainingPart(parts=recipe.parts)
-    examples = _examples_of(quiet, recipe, first)
+    with reporting(None):
+        examples = _examples_of(unrecorded, recipe, first)
     _, last = first.bounds(recipe.steps_of(len(examples)))
     batches = plan_batches(
         examples,
@@ -405,7 +407,7 @@ def _taught(
         texts,
         np.split(places, starts[1:]),
     )
-    scores = teacher.score(lesson, run.bm25, run.progress)
+    scores = teacher.score(lesson, run.bm25)
     if not np.isfinite(scores).all():
         lost = int(np.count_nonzero(~np.isfinite(scores)))
         raise DataError(
@@ -430,7 +432,7 @@ def _released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequen
         for query_id, positive_id, negative_id in zip(*columns, strict=True):
             pools.setdefault((query_id, positive_id), []).append(sys.intern(negative_id))
         done += len(batch)
-        run.progress("negatives", done, len(triples))
+        report_progress("negatives", done, len(triples))
     examples = []
     for (query_id, positive_id), pool in pools.items():
         if query_id not in relevant:
@@ -457,7 +459,7 @@ def _examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Se
         for doc_id, place in zip(row.relevant_doc_ids, places, strict=True):
             if place is not None:
                 examples.append(Example(row.query_id, doc_id, pool, relevant))
-        run.progress("negatives", done, len(run.train))
+        report_progress("negatives", done, len(run.train))
     return examples
 
 

@@ -32,7 +32,6 @@ from msshift_bench.evaluation import (
     evaluate_run_sets,
     parse_measure,
 )
-from msshift_bench.plumbing import silent
 from msshift_bench.shifts import DATASET_NAME, get_shift
 from msshift_bench.similarity import (
     GROUP_SPLITS,
@@ -88,7 +87,7 @@ def analyse_run_sets(
         bins: see `analyse_report`.
         allow: what not to refuse, see `evaluate_run_sets`.
         **options: how indicators are computed, see `group_similarity`; each gets those that it
-            takes. ``progress`` is called with the number of run files done, too.
+            takes.
 
     Returns:
         The analysis; see `analyse_report`.
@@ -112,7 +111,6 @@ def analyse_run_sets(
         shifts,
         settings,
         allow=allow,
-        progress=options.get("progress", silent),
     )
     # Training sets of one test set are no groups whose queries could be near or far.
     scores = [
@@ -134,7 +132,7 @@ def _options_of(indicators: Sequence[str], options: IndicatorOptions) -> dict[st
     """Return indicator -> the options that it takes."""
     names = indicators or [name for name, row in INDICATORS.items() if not row.needs]
     rows = [find_indicator(name) for name in names]
-    for name in options.keys() - {"progress"}:
+    for name in options:
         if not any(name in row.options for row in rows):
             takers = [row.name for row in INDICATORS.values() if name in row.options]
             raise UsageError(

@@ -12,7 +12,6 @@ import numpy as np
 
 from msshift_bench.annotation.labels import Pair
 from msshift_bench.encoders import EncoderSpec, embed_queries
-from msshift_bench.plumbing import Progress, silent
 from msshift_bench.records import Passage
 from msshift_bench.search import (
     Bm25,
@@ -39,7 +38,6 @@ def similar_pairs(
     encoder: EncoderSpec,
     *,
     per_test: int = 10,
-    progress: Progress = silent,
 ) -> list[Pair]:
     """Return every test query with its candidates.
 
@@ -51,7 +49,6 @@ def similar_pairs(
         test: the test queries.
         encoder: the encoder.
         per_test: how many candidates each of the two recalls for a test query.
-        progress: called with ``(stage, done, total)``.
 
     Raises:
         NotFoundError: if there is no such file or encoder.
@@ -65,7 +62,7 @@ def similar_pairs(
     depth = per_test + 1
     index = Bm25(map(Passage, training.ids, training.texts), Bm25Parameters(depth=depth))
     by_words = index.search(tested.texts)
-    by_vectors = _by_vectors(training, tested, encoder, depth, progress)
+    by_vectors = _by_vectors(training, tested, encoder, depth)
     pairs = []
     for query, *rankings in zip(tested, by_words, by_vectors, strict=True):
         found_by: dict[str, list[str]] = {}
@@ -84,10 +81,9 @@ def _by_vectors(
     tested: QueryColumns,
     encoder: EncoderSpec,
     depth: int,
-    progress: Progress,
 ) -> Iterable[Ranking]:
     texts = dict(training) | dict(tested)
-    embeddings = embed_queries(texts, encoder, progress=progress)
+    embeddings = embed_queries(texts, encoder)
     units = unit_rows(embeddings.vectors).astype(np.float32)
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
     train, test = (units[[row_of[name] for name in part.ids]] for part in (training, tested))

@@ -148,7 +148,7 @@ def analyse(
     else:
         read = [locate(data), *queries, *by_models.values()]
         check_outputs(printing.output, runs=runs or (), inputs=read)
-        with progress_bars() as progress:
+        with progress_bars(), in_line("analysing"):
             analysis = analyse_run_sets(
                 runs or (),
                 data,
@@ -158,7 +158,6 @@ def analyse(
                 split=split,
                 bins=bins,
                 allow=checking.allow or (),
-                progress=in_line(progress, "analysing"),
                 **by_encoder,
                 **by_models,
             )

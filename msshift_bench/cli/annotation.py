@@ -105,10 +105,10 @@ def annotate(
         if certain:
             raise UsageError("--certain is for --candidates; leave it out")
         questions = SIMILARITY
-        with progress_bars() as progress:
+        with progress_bars():
             count = _PER_TEST if per_test is None else per_test
             spec = EncoderSpec(encoder or "terms")
-            pairs = similar_pairs(train, test, spec, per_test=count, progress=progress)
+            pairs = similar_pairs(train, test, spec, per_test=count)
     else:
         raise UsageError("give --train and --test, or --candidates")
     write_sheet(pairs, questions, out)

@@ -71,8 +71,8 @@ def submit(
         from msshift_bench.data import check_repo_name
 
         check_repo_name(hub_dataset)
-    with progress_bars() as progress:
-        entry = submit_system(runs, system, out, data, progress=progress)
+    with progress_bars():
+        entry = submit_system(runs, system, out, data)
     print(f"{entry.description.place}: {', '.join(entry.scores)}")
     print(f"training queries: {entry.training_class} ({CLASSES[entry.training_class]})")
     for doubt in entry.doubts:
@@ -140,10 +140,8 @@ def check(
     if entry is not None:
         _repeat(entry, root, dataset, runs)
         return
-    with progress_bars() as progress:
-        verdicts, findings = check_entries(
-            root, base=base, dataset=dataset, runs=runs, progress=progress
-        )
+    with progress_bars():
+        verdicts, findings = check_entries(root, base=base, dataset=dataset, runs=runs)
     for verdict in verdicts:
         _print(verdict, "/".join(verdict.folder.parts[-3:]))
     _print_findings(findings)
@@ -194,8 +192,8 @@ def _compare(entry: Entry, dataset: Dataset, runs: Path) -> None:
     from msshift_bench.output import Table
     from msshift_bench.shifts import SHIFTS
 
-    with progress_bars() as progress:
-        pairs = repeat_entry(entry, dataset, runs, progress)
+    with progress_bars():
+        pairs = repeat_entry(entry, dataset, runs)
     furthest = {}
     for figure, again in sorted(pairs, key=lambda pair: abs(pair[0].number - pair[1].number)):
         furthest[figure.shift, figure.measure] = figure, again
@@ -238,8 +236,8 @@ def build(
     from msshift_bench.leaderboard import build_site
 
     check_folder(out)
-    with progress_bars() as progress:
-        written = build_site(out, *([] if entries is None else [entries]), progress=progress)
+    with progress_bars():
+        written = build_site(out, *([] if entries is None else [entries]))
     print(f"open {written}")
 
 

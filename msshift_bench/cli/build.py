@@ -158,7 +158,7 @@ def build(
         topic_size=topic_size,
         restrain={"test_sets": test_set, "sizes": size},
     )
-    with using_engine(Engine(ray, store)), progress_bars() as progress:
+    with using_engine(Engine(ray, store)), progress_bars():
         manifest = build_dataset(
             open_collection(collection or "mini", qrels=qrels),
             chosen,
@@ -174,7 +174,6 @@ def build(
             licence=licence,
             overwrite=overwrite,
             workers=workers,
-            progress=progress,
         )
     passages = manifest.collection.get("passages", {"relevant_absent": 0})
     if passages["relevant_absent"]:

@@ -60,7 +60,7 @@ def compare(
         if reference is not None and Path(reference).exists() and reference not in systems:
             read.append(reference)
     check_outputs(printing.output, runs=read, inputs=[locate(data)])
-    with progress_bars() as progress:
+    with progress_bars(), in_line("evaluating"):
         result = compare_run_sets(
             runs,
             data,
@@ -68,7 +68,6 @@ def compare(
             scoring.settings(),
             reference=reference,
             allow=checking.allow or (),
-            progress=in_line(progress, "evaluating"),
         )
     printing.show(result)
 

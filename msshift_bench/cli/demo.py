@@ -65,20 +65,20 @@ def demo(
     data, runs, figures = out / "msshift", out / "runs", out / "figures.json"
     opened = open_collection(collection)
     note(f"1/3 cutting the queries of {opened.name} into groups")
-    with progress_bars() as progress:
-        manifest = build_dataset(opened, SHIFT_NAMES, data, progress=progress)
+    with progress_bars():
+        manifest = build_dataset(opened, SHIFT_NAMES, data)
     print_build(manifest.shifts)
     note("2/3 ranking the passages; every model but BM25 is trained without each group in turn")
     for system in systems:
         _run(system, opened, data, runs)
     note("3/3 evaluating")
-    with progress_bars() as progress:
-        result = evaluate_run_sets([runs], data, progress=in_line(progress, "evaluating"))
+    with progress_bars(), in_line("evaluating"):
+        result = evaluate_run_sets([runs], data)
     write_json(figures, result.to_json())
     _show(result)
     if no_report is None:
-        with progress_bars() as progress:
-            drawn = write_report([runs], out / "report", data, links=False, progress=progress)
+        with progress_bars():
+            drawn = write_report([runs], out / "report", data, links=False)
     print()
     for path, what in (
         (data, f'the data set: datasets.load_dataset("msshift", "topics-C2") in {out}'),
@@ -130,8 +130,8 @@ def _run(system: str, collection: Collection, data: Path, out: Path) -> None:
     plan = Plan(
         system=open_system(system), shifts=SHIFT_NAMES, collection=collection, data=data, out=out
     )
-    with progress_bars() as progress, shown_log("baselines.systems"):
-        runs = make(plan, progress=progress)
+    with progress_bars(), shown_log("baselines.systems"):
+        runs = make(plan)
     note(f"    {system}: {len(runs)} runs in {time.monotonic() - began:.0f} s")
 
 

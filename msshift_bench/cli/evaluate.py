@@ -117,7 +117,7 @@ def evaluate(
         from msshift_bench.leakage import read_left_out
 
         without = read_left_out(without_leaked, dataset)
-    with progress_bars() as progress:
+    with progress_bars(), in_line("evaluating"):
         result = evaluate_run_sets(
             runs,
             dataset,
@@ -126,7 +126,6 @@ def evaluate(
             labels=None if by is None else read_labels(by, dataset),
             without=without,
             allow=allow,
-            progress=in_line(progress, "evaluating"),
         )
     # Files come first: the pipe that the tables go to may close, and end the command.
     if plot is not None:

@@ -144,9 +144,9 @@ def _add_texts(folder: Path, collection: str | None, qrels: str | None, table_fo
         note(f"{path} holds its texts already; nothing was changed")
     else:
         check_folder(path)
-        with progress_bars() as progress:
+        with progress_bars():
             source = open_source(dataset, collection, qrels)
-            manifest = hydrate_dataset(dataset, source, progress=progress)
+            manifest = hydrate_dataset(dataset, source)
         note(f"{path} holds its texts (content {manifest.content_digest[:12]})")
     if table_format == "json":
         print_json(asdict(manifest))

@@ -124,7 +124,7 @@ def find(
     if "same-passage" in failing and qrels is None:
         raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
     check_found_folder(out)
-    with progress_bars() as progress:
+    with progress_bars():
         found = find_leakage(
             train,
             test,
@@ -132,7 +132,6 @@ def find(
             nearest=nearest,
             qrels=qrels,
             separate_ids=separate_ids,
-            progress=progress,
         )
     found.write(out)
     note(f"wrote {out}")
@@ -152,8 +151,8 @@ def _find_in_splits(data: str, table_format: str, search: dict[str, Any]) -> Non
     from msshift_bench.plumbing import check_folder, progress_bars
 
     check_folder(locate(data))
-    with progress_bars() as progress:
-        manifest = add_split_leakage(data, **search, progress=progress)
+    with progress_bars():
+        manifest = add_split_leakage(data, **search)
     counted = {
         shift: facts["near_duplicates"]
         for shift, facts in manifest.shifts.items()
@@ -205,10 +204,8 @@ def clean(
     from msshift_bench.leakage import clean_training
     from msshift_bench.plumbing import progress_bars
 
-    with progress_bars() as progress:
-        cleaned = clean_training(
-            found, train, out, qrels=qrels, triples=triples, tier=tier, progress=progress
-        )
+    with progress_bars():
+        cleaned = clean_training(found, train, out, qrels=qrels, triples=triples, tier=tier)
     note(f"wrote {out}")
     for table in cleaned.tables():
         print_table(table)
@@ -294,8 +291,8 @@ def experiment(
         topics=topics,
         depth=depth,
     )
-    with shown_log(), progress_bars() as progress:
-        result = run_leakage_experiment(collection, planned, out, progress)
+    with shown_log(), progress_bars():
+        result = run_leakage_experiment(collection, planned, out)
     note(f"wrote {out}")
     printing.show(result)
 

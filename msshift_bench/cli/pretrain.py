@@ -43,13 +43,12 @@ def pretrain(
     from msshift_bench.baselines import pretrain_encoder
     from msshift_bench.baselines.systems.recipe import read_changes
 
-    with progress_bars() as progress, shown_log("baselines.pretraining", "baselines.training"):
+    with progress_bars(), shown_log("baselines.pretraining", "baselines.training"):
         folder = pretrain_encoder(
             collection,
             recipe,
             out=out,
             changes=read_changes(changes or ()),
-            progress=progress,
         )
     print(folder)
     note(f"start from it with: msshift run bi-encoder --set encoder={folder}")

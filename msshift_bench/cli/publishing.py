@@ -44,8 +44,8 @@ def install(
 
     from msshift_bench.data import install_dataset
 
-    with progress_bars() as progress:
-        installed = install_dataset(source, revision=revision, triples=triples, progress=progress)
+    with progress_bars():
+        installed = install_dataset(source, revision=revision, triples=triples)
     if as_json:
         facts = {
             **asdict(installed),

@@ -61,7 +61,7 @@ def report(
     if format not in ("text", "json"):
         raise UnknownNameError("format", format, ("text", "json"))
     check_folder(out)
-    with progress_bars() as progress:
+    with progress_bars():
         written = write_report(
             runs,
             out,
@@ -70,7 +70,6 @@ def report(
             scoring.settings(),
             allow=checking.allow or (),
             links=not no_links,
-            progress=progress,
         )
     if format == "json":
         from msshift_bench.output import plain

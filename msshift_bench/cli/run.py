@@ -116,10 +116,10 @@ def run(
     if is_first():
         check_folder(out.expanduser(), inside=True)
     with (
-        progress_bars() as progress,
+        progress_bars(),
         shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
     ):
-        runs = make(plan, Engine(ray, store), progress)
+        runs = make(plan, Engine(ray, store))
     if is_first():
         _tell(runs, out, dataset, as_json, also_test, partial=bool(held_out))
 

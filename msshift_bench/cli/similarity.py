@@ -144,8 +144,7 @@ def similarity(
     if by_judgements:
         result = count_overlap(_judged("--train", train), _judged("--test", test))
     else:
-        with progress_bars() as progress:
-            settings["progress"] = progress
+        with progress_bars():
             if train is None or test is None:
                 result = _compare_groups(chosen, data, shift, split, settings)
             else:

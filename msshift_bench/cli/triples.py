@@ -58,7 +58,7 @@ def triples(
     dataset = open_dataset(folder)
     source = open_source(dataset, collection, qrels)
     check_folder(dataset.folder)
-    with using_engine(Engine(ray, store)), progress_bars() as progress:
+    with using_engine(Engine(ray, store)), progress_bars():
         manifest = add_triples(
             dataset,
             source,
@@ -67,7 +67,6 @@ def triples(
             depth=depth,
             seed=seed,
             every_pair=every_pair,
-            progress=progress,
         )
     entries = {c: splits["train"] for c, splits in manifest.configs.items() if holds_triples(c)}
     if as_json:
@@ -112,9 +111,9 @@ def export(
     dataset = open_dataset(data)
     files = files_of_collection(collection) if text else []
     check_outputs(out, inputs=[dataset.folder, *files])
-    with progress_bars() as progress:
+    with progress_bars():
         texts = open_source(dataset, collection) if text else None
-        count = export_triples(dataset, config, out, texts=texts, progress=progress)
+        count = export_triples(dataset, config, out, texts=texts)
     note(f"wrote {out}: {count} triples")
 
 

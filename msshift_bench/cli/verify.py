@@ -99,8 +99,8 @@ def _verify_files(dataset: Dataset, as_json: bool) -> None:
 def _replay(dataset: Dataset, collection: Collection, out: Path) -> None:
     from msshift_bench.dataset_builders.topics import replay_topics
 
-    with progress_bars() as progress:
-        manifest, differing = replay_topics(dataset, collection, out, progress=progress)
+    with progress_bars():
+        manifest, differing = replay_topics(dataset, collection, out)
     if differing:
         raise IntegrityError(
             f"{out} differs from {dataset.folder} in {', '.join(differing)}; the collection's "
@@ -112,8 +112,8 @@ def _replay(dataset: Dataset, collection: Collection, out: Path) -> None:
 def _embed(dataset: Dataset, collection: Collection, encoder: str | None, as_json: bool) -> None:
     from msshift_bench.dataset_builders.topics import verify_topics
 
-    with progress_bars() as progress:
-        verified = verify_topics(dataset, collection, encoder=encoder, progress=progress)
+    with progress_bars():
+        verified = verify_topics(dataset, collection, encoder=encoder)
     if as_json:
         print_json({**asdict(verified), "agreement": verified.agreement, "passed": verified.passed})
     else:
@@ -131,8 +131,8 @@ def _embed(dataset: Dataset, collection: Collection, encoder: str | None, as_jso
 def _retrain(dataset: Dataset, collection: Collection, encoder: str | None, as_json: bool) -> None:
     from msshift_bench.dataset_builders.topics import retrain_topics
 
-    with progress_bars() as progress:
-        retrained = retrain_topics(dataset, collection, encoder=encoder, progress=progress)
+    with progress_bars():
+        retrained = retrain_topics(dataset, collection, encoder=encoder)
     if as_json:
         print_json({**asdict(retrained), "passed": retrained.passed})
     else:

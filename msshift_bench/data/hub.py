@@ -39,7 +39,7 @@ from msshift_bench.errors import (
     UsageError,
     require,
 )
-from msshift_bench.plumbing import Progress, counted, quieten, remove_folder, replace_folder, silent
+from msshift_bench.plumbing import counted, quieten, remove_folder, replace_folder
 from msshift_bench.shifts import DATASET_NAME, holds_triples
 
 __all__ = [
@@ -396,7 +396,6 @@ def install_dataset(
     revision: str | None = None,
     triples: bool = False,
     token: str | None = None,
-    progress: Progress = silent,
 ) -> Installed:
     """Copy a data set into the user's cache and fill the datasets library's cache from it.
 
@@ -405,7 +404,6 @@ def install_dataset(
         revision: on the Hub: a tag (the data version), a branch or a commit.
         triples: prepare the configs of training triples, too; they hold millions of rows.
         token: the Hub's token; by default the one huggingface_hub finds.
-        progress: called with the number of configs prepared so far.
 
     Returns:
         What is installed, and where.
@@ -431,7 +429,7 @@ def install_dataset(
     return Installed(
         folder=folder,
         configs=configs,
-        cache=_prepare(datasets, folder, configs, progress),
+        cache=_prepare(datasets, folder, configs),
         data_version=manifest.data_version,
         content_digest=manifest.content_digest,
         unchanged=unchanged,
@@ -479,14 +477,12 @@ def _digests(folder: Path) -> dict[str, str]:
     }
 
 
-def _prepare(
-    datasets: ModuleType, folder: Path, configs: tuple[str, ...], progress: Progress
-) -> Path:
+def _prepare(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Path:
     """Prepare configs in the datasets library's cache, and return its folder of them."""
     cache = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / DATASET_NAME
     current = set()
     with quieten(datasets):
-        for config in counted(configs, progress, "preparing", len(configs), every=1):
+        for config in counted(configs, "preparing", len(configs), every=1):
             builder = datasets.load_dataset_builder(str(folder), config)
             builder.download_and_prepare()
             prepared = Path(builder.cache_dir)

@@ -14,7 +14,7 @@ from msshift_bench.data.collection import Collection
 from msshift_bench.data.dataset import Dataset, canonical_lines, open_dataset
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.plumbing import Progress, counted, silent, write_atomically
+from msshift_bench.plumbing import counted, report_progress, write_atomically
 from msshift_bench.shifts import TRIPLES, parse_config
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def export_triples(
     out: str | Path,
     *,
     texts: Collection | None = None,
-    progress: Progress = silent,
 ) -> int:
     r"""Write the triples of one config as TSV, one a line, in their order.
 
@@ -48,7 +47,6 @@ def export_triples(
         name: the config, e.g. ``length-short-triples``.
         out: the file; compressed if its name ends in ``.gz``. The same triples give the same bytes.
         texts: write the texts of this collection, the one that the data set was built from.
-        progress: called with ``(stage, done, total)``.
 
     Returns:
         The number of triples.
@@ -68,7 +66,7 @@ def export_triples(
         lines: Callable[[pa.RecordBatch], bytes | memoryview] = canonical_lines
         if texts is not None:
             queries = _queries(dataset, name, texts)
-            _keep(texts, dataset, name, passages, progress)
+            _keep(texts, dataset, name, passages)
             lines = partial(_lines, queries=queries, passages=passages, collection=texts.name)
         with write_atomically(out) as file, ExitStack() as stack:
             stream: IO[bytes] = file
@@ -80,7 +78,7 @@ def export_triples(
             for batch in triples.batches():
                 stream.write(lines(batch))
                 done += len(batch)
-                progress("export", done, len(triples))
+                report_progress("export", done, len(triples))
     return len(triples)
 
 
@@ -99,13 +97,12 @@ def _keep(
     dataset: Dataset,
     name: str,
     database: sqlite3.Connection,
-    progress: Progress,
 ) -> None:
     """Put the passages into a table, and check that the triples were drawn from them."""
     digest = ContentDigest()
 
     def rows() -> Iterator[tuple[str, str]]:
-        for passage in counted(collection.passages(), progress, "passages"):
+        for passage in counted(collection.passages(), "passages"):
             digest.add(passage)
             yield passage.doc_id, passage.text.translate(_BREAKS)
 

@@ -37,10 +37,9 @@ from msshift_bench.encoders.term_vectors import PARAMETERS, term_vectors
 from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
-    Progress,
     cache_folder,
     hold_folder,
-    silent,
+    report_progress,
     slices,
     write_array,
     write_atomically,
@@ -89,7 +88,6 @@ def embed_queries(
     spec: EncoderSpec,
     *,
     cache: Path | None = None,
-    progress: Progress = silent,
 ) -> Embeddings:
     """Return a vector for every query, and cache it.
 
@@ -100,8 +98,6 @@ def embed_queries(
         queries: query_id -> text, in any order.
         spec: the encoder.
         cache: the folder of the cache; ``cache_folder("embeddings")`` by default.
-        progress: called with the stages ``tokenise``, ``embed`` (texts, equal ones counted once)
-            and ``arrange`` (queries).
 
     Raises:
         DataError: if there are no queries, one has no token or gets no finite vector, or the
@@ -125,15 +121,13 @@ def embed_queries(
             # another process may have completed it between the two
             if not complete.exists():
                 if spec.name == TERMS:
-                    order, blocks = _embed_terms(texts, folder / "blocks", progress)
+                    order, blocks = _embed_terms(texts, folder / "blocks")
                 else:
                     encoder = load_encoder(spec, source)
-                    order, blocks = _embed(
-                        texts, spec, source, encoder, folder / "blocks", progress
-                    )
+                    order, blocks = _embed(texts, spec, source, encoder, folder / "blocks")
                 place = np.empty_like(order)
                 place[order] = np.arange(len(order))
-                _arrange(place[places], blocks, final, progress)
+                _arrange(place[places], blocks, final)
                 write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
     # also the leftovers of a process that was killed just before
     shutil.rmtree(folder / "blocks", ignore_errors=True)
@@ -200,13 +194,11 @@ def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: Encode
     return digest.hexdigest()
 
 
-def _embed_terms(
-    texts: Sequence[str], folder: Path, progress: Progress
-) -> tuple[Ints, list[Vectors]]:
-    progress("embed", 0, len(texts))
+def _embed_terms(texts: Sequence[str], folder: Path) -> tuple[Ints, list[Vectors]]:
+    report_progress("embed", 0, len(texts))
     path = folder / "00000.npy"
     write_array(path, term_vectors(texts))
-    progress("embed", len(texts), len(texts))
+    report_progress("embed", len(texts), len(texts))
     vectors = np.load(path, mmap_mode="r")
     return np.arange(len(texts)), [vectors[part] for part in slices(len(texts), _BLOCK)]
 
@@ -279,7 +271,6 @@ def _embed(
     source: EncoderSource,
     encoder: Encoder,
     folder: Path,
-    progress: Progress,
 ) -> tuple[Ints, list[Vectors]]:
     """Embed texts block by block, by the engine in use; existing blocks are kept.
 
@@ -287,7 +278,7 @@ def _embed(
         The order in which they are embedded, shortest first, and the blocks' vectors.
     """
     engine = engine_in_use()
-    tokens = _tokenise(texts, encoder, progress)
+    tokens = _tokenise(texts, encoder)
     order = np.argsort(tokens.lengths, kind="stable")
     parts = [order[part] for part in slices(len(order), _BLOCK)]
     address = str(Path(spec.name).absolute()) if Path(spec.name).is_dir() else spec.name
@@ -310,7 +301,7 @@ def _embed(
     for part, block in zip(parts, engine.keep(_encode, blocks(), folder), strict=True):
         embedded.append(_checked(block, part, texts, spec))
         done += len(part)
-        progress("embed", done, len(texts))
+        report_progress("embed", done, len(texts))
     return order, embedded
 
 
@@ -325,28 +316,27 @@ def _checked(block: KeptArray, members: Ints, texts: Sequence[str], spec: Encode
     return vectors
 
 
-def _tokenise(texts: Sequence[str], encoder: Encoder, progress: Progress) -> _Tokens:
+def _tokenise(texts: Sequence[str], encoder: Encoder) -> _Tokens:
     blocks: list[Ints] = []
     lengths: list[int] = []
     for start in range(0, len(texts), _ROWS):
         ids = encoder.tokenise(texts[start : start + _ROWS])
         lengths += map(len, ids)
         blocks.append(np.fromiter(chain.from_iterable(ids), np.int64))
-        progress("tokenise", len(lengths), len(texts))
+        report_progress("tokenise", len(lengths), len(texts))
     if 0 in lengths:
         raise DataError(f"the tokenizer finds no token in {texts[lengths.index(0)]!r}")
     starts = np.cumsum([0, *lengths])
     return _Tokens(np.concatenate(blocks), starts[:-1], np.array(lengths))
 
 
-def _arrange(places: Ints, blocks: Sequence[Vectors], final: Path, progress: Progress) -> None:
+def _arrange(places: Ints, blocks: Sequence[Vectors], final: Path) -> None:
     """Write the vectors in the order of the queries.
 
     Args:
         places: the row of each query's text, over all blocks.
         blocks: vectors; each but the last holds `_BLOCK`.
         final: the file to write.
-        progress: called with ``(stage, done, total)``.
     """
     shape = (len(places), blocks[0].shape[1])
     header = {"descr": "<f4", "fortran_order": False, "shape": shape}
@@ -359,4 +349,4 @@ def _arrange(places: Ints, blocks: Sequence[Vectors], final: Path, progress: Pro
                 wanted = numbers == number
                 vectors[wanted] = blocks[number][rows[wanted]]
             file.write(vectors.tobytes())
-            progress("arrange", part.stop, len(places))
+            report_progress("arrange", part.stop, len(places))

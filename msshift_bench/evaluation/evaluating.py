@@ -53,7 +53,6 @@ from msshift_bench.evaluation.tables import (
     loss_table,
     matrix_table,
 )
-from msshift_bench.plumbing import Progress, silent
 from msshift_bench.runs import RunSet, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.stats import MEAN, STAR, Claim, Figure, Figures, infer, rank_ranges
@@ -84,7 +83,6 @@ def read_scores(
     shifts: Sequence[str],
     settings: Settings,
     checks: Checks,
-    progress: Progress = silent,
 ) -> list[Scores]:
     """Find run sets and score them query by query, without computing figures.
 
@@ -94,7 +92,6 @@ def read_scores(
         shifts: only these; all that the folders hold, if empty.
         settings: measures and policies.
         checks: what is refused, or allowed; it gets the data, and keeps the doubts.
-        progress: called with the number of run files done.
 
     Raises:
         MsShiftError: as `evaluate_run_sets`.
@@ -114,7 +111,7 @@ def read_scores(
     if not selected:
         present = ", ".join(dict.fromkeys(run_set.shift.name for run_set in run_sets))
         raise UsageError(f"no run set of {', '.join(sorted(wanted))}; the folders hold {present}")
-    return score_run_sets(selected, open_dataset(data), settings, checks, progress)
+    return score_run_sets(selected, open_dataset(data), settings, checks)
 
 
 def score_run_sets(
@@ -122,7 +119,6 @@ def score_run_sets(
     dataset: Dataset,
     settings: Settings,
     checks: Checks,
-    progress: Progress = silent,
 ) -> list[Scores]:
     """Score run sets query by query.
 
@@ -131,7 +127,6 @@ def score_run_sets(
         dataset: the data set with their test sets.
         settings: measures and policies.
         checks: what is refused, or allowed; it gets the data, and keeps the doubts.
-        progress: called with the number of run files done.
 
     Raises:
         RunError: if runs and data do not belong together, or a run file is missing or malformed.
@@ -146,7 +141,7 @@ def score_run_sets(
         checks.check_grades(test_set, settings.measures)
     pairs = [(run_set, test_sets[run_set.shift.name]) for run_set in run_sets]
     scores = []
-    for part in score_files(pairs, settings, progress):
+    for part in score_files(pairs, settings):
         checks.check_scores(part, settings.missing)
         part.check_counted(settings.missing)
         scores.append(part)
@@ -180,7 +175,6 @@ def evaluate_run_sets(
     labels: Mapping[str, str] | None = None,
     without: LeftOut | None = None,
     allow: Collection[str] = (),
-    progress: Progress = silent,
 ) -> Result:
     """Find run sets and evaluate them on a built data set: Avg In, Out and Rel Loss, by shift.
 
@@ -192,7 +186,6 @@ def evaluate_run_sets(
         labels: query_id -> label; every label then has figures of its queries.
         without: test queries to compute the figures without, too.
         allow: what not to refuse, some of `ALLOWANCES`.
-        progress: called with the number of run files done.
 
     Returns:
         Every system's figures on every group and on average: ``avg_in``, ``out`` and ``loss`` on
@@ -215,7 +208,7 @@ def evaluate_run_sets(
         sparse 0.53, 95%: 0.23 to 0.83
     """
     settings, checks = settings or Settings(), Checks(allow=allow)
-    scores = read_scores(runs, data, shifts, settings, checks, progress)
+    scores = read_scores(runs, data, shifts, settings, checks)
     doubts = _run_doubts(scores, checks)
     if labels is not None:
         doubts += _label_doubts(scores, labels, settings)
@@ -366,7 +359,6 @@ def compare_run_sets(
     *,
     reference: str | Path | None = None,
     allow: Collection[str] = (),
-    progress: Progress = silent,
 ) -> Result:
     """Find run sets, evaluate them on a built data set, and compare their systems.
 
@@ -383,7 +375,6 @@ def compare_run_sets(
         reference: the system to compare the others with: its name, or its folder, which need not
             be among `runs`. By default every two systems are compared, and ranked by Rel Loss.
         allow: what not to refuse, some of `ALLOWANCES`; nothing is compared that is ``partial``.
-        progress: called with the number of run files done.
 
     Returns:
         Every system's figures, and how far every two are apart.
@@ -410,7 +401,7 @@ def compare_run_sets(
         wanted = Path(str(reference)).resolve()
         known = {run_set.system for run_set in find_run_sets(folders) if run_set.folder == wanted}
         name = next(iter(known), name)
-    scores = read_scores(folders, data, shifts, settings, checks, progress)
+    scores = read_scores(folders, data, shifts, settings, checks)
     files = {
         shift: [file for part in of_shift for file in part.files]
         for shift, of_shift in by_shift(scores).items()

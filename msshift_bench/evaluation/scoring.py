@@ -34,7 +34,7 @@ from msshift_bench.evaluation.tables import (
     run_tables,
 )
 from msshift_bench.evaluation.trained_queries import find_dataset
-from msshift_bench.plumbing import Progress, map_in_threads, silent
+from msshift_bench.plumbing import map_in_threads, report_progress
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, RunSet, read_qrels
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, parse_config
@@ -102,15 +102,12 @@ def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
     return TestSet(config, judged, groups, dataset.info, relevant_only=True, elsewhere=strangers)
 
 
-def score_files(
-    run_sets: Sequence[tuple[RunSet, TestSet]], settings: Settings, progress: Progress = silent
-) -> Iterator[Scores]:
+def score_files(run_sets: Sequence[tuple[RunSet, TestSet]], settings: Settings) -> Iterator[Scores]:
     """Read and score run sets; files of the next are read while the caller looks at one.
 
     Args:
         run_sets: every run set, with its test set.
         settings: measures and policies.
-        progress: called with the number of run files done, of all run sets.
 
     Yields:
         The scores, in the order of the run sets.
@@ -135,7 +132,7 @@ def score_files(
         runs = {}
         for model in models:
             runs[model] = next(scored)
-            progress("run files", next(numbers), len(files))
+            report_progress("run files", next(numbers), len(files))
         compiled = judgements[id(test_set)]
         is_own = test_set.name == run_set.shift.name
         yield Scores(

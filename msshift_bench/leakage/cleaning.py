@@ -31,14 +31,12 @@ from msshift_bench.leakage.found import (
 )
 from msshift_bench.output import Table, plain, report_head
 from msshift_bench.plumbing import (
-    Progress,
     batches,
     check_contents,
     check_folder,
     counted,
     qrels_rows,
     replace_folder,
-    silent,
     tsv_rows,
     write_atomically,
     write_json,
@@ -136,7 +134,6 @@ def clean_training(
     qrels: str | Path | None = None,
     triples: str | Path | None = None,
     tier: str = NEAR_TIER,
-    progress: Progress = silent,
 ) -> CleanedTraining:
     """Write a training set without the queries that leak, whole or not at all.
 
@@ -148,7 +145,6 @@ def clean_training(
         qrels: the training judgements; written in TREC's four columns.
         triples: the training triples: three columns, of ids or of texts.
         tier: queries leak that were found at this tier or a stricter one.
-        progress: called with the stage ``clean`` and lines.
 
     Returns:
         What became of each file.
@@ -196,16 +192,16 @@ def clean_training(
                     leaking_texts.add(text)
                 yield query_id, f"{query_id}\t{text}\n"
 
-        files = [_copy(query_rows, train, new / "queries.tsv", leaking, None, progress)]
+        files = [_copy(query_rows, train, new / "queries.tsv", leaking, None)]
         by_id = leaking, _sorted(ids)
         if qrels is not None:
-            files.append(_copy(_qrels_rows, Path(qrels), new / "qrels.tsv", *by_id, progress))
+            files.append(_copy(_qrels_rows, Path(qrels), new / "qrels.tsv", *by_id))
         if triples is not None:
             path, target = Path(triples), new / "triples.tsv"
             leaks_and_known: tuple[Container[str], Ints] = by_id
             if not _holds_ids(path):
                 leaks_and_known = leaking_texts, _sorted(texts)
-            files.append(_copy(_triple_rows, path, target, *leaks_and_known, progress))
+            files.append(_copy(_triple_rows, path, target, *leaks_and_known))
         with write_atomically(new / _REMOVED) as file:
             file.writelines(f"{query_id}\t{its}\n".encode() for query_id, its in leaking.items())
         removed = Counter(leaking.values())
@@ -242,7 +238,6 @@ def _copy(
     target: Path,
     leaking: Container[str],
     known: Ints | None,
-    progress: Progress,
 ) -> CleanedFile:
     """Copy the lines of queries that do not leak.
 
@@ -252,10 +247,9 @@ def _copy(
         target: the file to write.
         leaking: what names the queries that leak.
         known: the sorted hashes of what names the training queries; `None` if all are known.
-        progress: called with the stage ``clean``.
     """
     findings, lines, leaked, unknown = FindingLog(), 0, 0, 0
-    counted_rows = counted(rows(source, findings), progress, f"clean {source.name}")
+    counted_rows = counted(rows(source, findings), f"clean {source.name}")
     with write_atomically(target) as file:
         for batch in batches(counted_rows, _BATCH):
             lines += len(batch)

@@ -14,12 +14,10 @@ from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoun
 from msshift_bench.plumbing import (
     UTF8_BOM,
     DamagedInputError,
-    Progress,
     batches,
     counted,
     numbered_lines,
     open_stream,
-    silent,
     tsv_rows,
 )
 from msshift_bench.records import Query
@@ -151,7 +149,6 @@ class TrainingStream:
 
     Args:
         source: the queries. A file must be one on disk, since it is read more than once.
-        progress: called with ``(stage, done, total)``.
 
     Attributes:
         total: the number of queries; 0 before they were read to their end once.
@@ -162,8 +159,7 @@ class TrainingStream:
         DataError: if there is no query in memory.
     """
 
-    def __init__(self, source: QuerySource, *, progress: Progress = silent) -> None:
-        self._progress = progress
+    def __init__(self, source: QuerySource) -> None:
         self._path = Path(source) if isinstance(source, str | Path) else None
         self._queries = None if isinstance(source, str | Path) else read_query_set(source)
         self.total = 0
@@ -186,7 +182,7 @@ class TrainingStream:
         findings = FindingLog()
         hashes = array("q")
         differing: list[Query] = []
-        for query in counted(self._rows(findings), self._progress, "read"):
+        for query in counted(self._rows(findings), "read"):
             hashes.append(hash(query.query_id))
             if query.text not in test_texts.get(query.query_id, (query.text,)):
                 differing.append(query)
@@ -209,7 +205,7 @@ class TrainingStream:
 
     def blocks(self, size: int) -> Iterator[list[Query]]:
         """Yield the queries, after they were checked, in blocks and in their order."""
-        rows = counted(self._rows(FindingLog()), self._progress, "compare", self.total)
+        rows = counted(self._rows(FindingLog()), "compare", self.total)
         return batches(rows, size)
 
     def _rows(self, findings: FindingLog) -> Iterator[Query]:

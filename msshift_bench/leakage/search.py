@@ -38,7 +38,7 @@ from msshift_bench.leakage.found import (
     TierCount,
 )
 from msshift_bench.leakage.queries import TopicText, TrainingStream, read_topics
-from msshift_bench.plumbing import Progress, silent, slices
+from msshift_bench.plumbing import slices
 from msshift_bench.records import Qrel, Query
 from msshift_bench.runs import Judgements, read_qrels
 from msshift_bench.search import normalise, sorted_words
@@ -85,7 +85,6 @@ def find_leakage(
     nearest: int = 100,
     qrels: tuple[_Qrels, _Qrels] | None = None,
     separate_ids: bool = False,
-    progress: Progress = silent,
 ) -> FoundLeakage:
     """Find the training queries that may leak a test set; docs/leakage.md explains the tiers.
 
@@ -106,7 +105,6 @@ def find_leakage(
             file, or judgements.
         separate_ids: whether the two sets number their queries each in its own way, so that an id
             in both means nothing.
-        progress: called with the stages ``read`` and ``compare`` (training queries).
 
     Returns:
         The pairs, and what was counted.
@@ -136,7 +134,7 @@ def find_leakage(
         for test_id, group in groupby(topics, lambda topic: topic.test_id)
     }
     shared, judged = ({}, set()) if qrels is None else _shared_passages(*qrels, texts_of)
-    stream = TrainingStream(train, progress=progress)
+    stream = TrainingStream(train)
     training = stream.checked({} if separate_ids else texts_of)
     test_texts = sorted({topic.text for topic in topics})
     vectors, embed, encoder_facts = _embed_tests(test_texts, encoder, pooling, training)

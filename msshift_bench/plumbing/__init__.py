@@ -39,8 +39,9 @@ from msshift_bench.plumbing.progress import (
     line_and_stage,
     progress_bars,
     quieten,
+    report_progress,
+    reporting,
     shown_log,
-    silent,
 )
 from msshift_bench.plumbing.reading import (
     MAX_LINE_BYTES,
@@ -80,6 +81,8 @@ __all__ = [
     "TooLargeError",
     "ProgressLog",
     "progress_bars",
+    "report_progress",
+    "reporting",
     "shown_log",
     "CHECKSUM",
     "DamagedInputError",
@@ -126,7 +129,6 @@ __all__ = [
     "replace_folder",
     "seal_array",
     "settle",
-    "silent",
     "slices",
     "thread_count",
     "tsv_rows",

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -31,8 +32,9 @@ __all__ = [
     "line_and_stage",
     "progress_bars",
     "quieten",
+    "report_progress",
+    "reporting",
     "shown_log",
-    "silent",
 ]
 
 _T = TypeVar("_T")
@@ -46,51 +48,89 @@ _BETWEEN = ": "
 _EVERY = 10_000
 """Items between two reports."""
 
+# Work of any depth reports here, so that no function passes a reporter on. A thread of a pool has
+# a context of its own, in which nobody listens: the thread that waits for it reports.
+_listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
 
-def silent(stage: str, done: int, total: int) -> None:
-    """Report nothing."""
-    del stage, done, total
+
+def report_progress(stage: str, done: int, total: int) -> None:
+    """Report how far a stage is to whoever listens (`reporting`, `progress_bars`).
+
+    Args:
+        stage: its name.
+        done: how much is done.
+        total: how much there is to do; 0 if that is not known.
+    """
+    listener = _listener.get()
+    if listener is not None:
+        listener(stage, done, total)
+
+
+@contextmanager
+def reporting(listener: Progress | None) -> Iterator[None]:
+    """Let a function listen to the progress of what is done inside.
+
+    Args:
+        listener: called with ``(stage, done, total)``, in the thread that entered; `None` for
+            nobody.
+
+    Example:
+        >>> with reporting(print):
+        ...     passages = list(counted("ab", "passages", 2))
+        passages 0 2
+        passages 2 2
+    """
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
 
 
 def counted(
-    items: Iterable[_T], progress: Progress, stage: str, total: int = 0, *, every: int = _EVERY
+    items: Iterable[_T], stage: str, total: int = 0, *, every: int = _EVERY
 ) -> Iterator[_T]:
     """Yield items, and report how many: at the beginning, at times, and at the end.
 
     Args:
         items: the items.
-        progress: called with ``(stage, done, total)``; at the end the total is what there was.
-        stage: the stage.
-        total: how many there are; 0 if that is not known.
+        stage: the stage; ``""`` is not reported.
+        total: how many there are; 0 if that is not known. The last report has what there was.
         every: items between two reports.
     """
-    progress(stage, 0, total)
+    if not stage:
+        yield from items
+        return
+    report_progress(stage, 0, total)
     done = 0
     for done, item in enumerate(items, 1):
         yield item
         if done % every == 0:
-            progress(stage, done, total)
-    progress(stage, done, done)
+            report_progress(stage, done, total)
+    report_progress(stage, done, done)
 
 
-def in_line(progress: Progress, line: str) -> Progress:
-    """Return a function that reports stages as those of one line, e.g. of one model.
+@contextmanager
+def in_line(line: str) -> Iterator[None]:
+    """Report the stages of what is done inside as those of one line, e.g. of one model.
 
     Args:
-        progress: called with ``<line>: <stage>`` in place of the stage.
         line: the line's name; it holds no ``": "``.
     """
+    listener = _listener.get()
 
     def report(stage: str, done: int, total: int) -> None:
-        progress(f"{line}{_BETWEEN}{stage}", done, total)
+        if listener is not None:
+            listener(f"{line}{_BETWEEN}{stage}", done, total)
 
-    return report
+    with reporting(report):
+        yield
 
 
 def line_and_stage(reported: str) -> tuple[str, str]:
     """Return the line of a reported stage, ``""`` if it has none, and the rest of its name."""
-    line, _, stage = reported.rpartition(_BETWEEN)
-    return line, stage
+    line, between, stage = reported.partition(_BETWEEN)
+    return (line, stage) if between else ("", reported)
 
 
 def is_first() -> bool:
@@ -182,8 +222,8 @@ class ProgressLog:
 
 
 @contextmanager
-def progress_bars(console: Console | None = None) -> Iterator[Progress]:
-    """Show progress on stderr: as bars on a terminal, else as a `ProgressLog`.
+def progress_bars(console: Console | None = None) -> Iterator[None]:
+    """Show the progress of what is done inside on stderr: bars on a terminal, else a `ProgressLog`.
 
     A line of several stages (`plumbing.in_line`) has one bar, which leaves when the line is over.
     Any other stage has a bar of its own.
@@ -196,10 +236,11 @@ def progress_bars(console: Console | None = None) -> Iterator[Progress]:
 
         console = Console(stderr=True)
     if console is not None and console.is_terminal and not console.is_dumb_terminal:
-        with _drawn(console) as tell:
-            yield tell
+        with _drawn(console) as tell, reporting(tell):
+            yield
     else:
-        yield ProgressLog(partial(print, file=sys.stderr, flush=True)).tell
+        with reporting(ProgressLog(partial(print, file=sys.stderr, flush=True)).tell):
+            yield
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from msshift_bench.data import Dataset
 from msshift_bench.errors import DataError, MissingError, UsageError
 from msshift_bench.evaluation import Measure, Result, Scores, Settings, by_shift, parse_measure
 from msshift_bench.output import Look, looks_of
-from msshift_bench.plumbing import Progress, silent
 from msshift_bench.report.drawing import NotDrawn
 from msshift_bench.runs import RunSet, find_run_sets, model_path
 from msshift_bench.shifts import SHIFTS, Shift
@@ -90,7 +89,6 @@ def read_inputs(
     dataset: Dataset,
     *,
     links: bool = True,
-    progress: Progress = silent,
 ) -> Inputs:
     """Read what pictures show beside the result on run sets.
 
@@ -100,7 +98,6 @@ def read_inputs(
         runs: the run sets that were evaluated.
         dataset: the data set.
         links: as for `write_report`, like the next one.
-        progress: called with the stages of embedding queries.
     """
     shifts = [(SHIFTS[name], scores) for name, scores in by_shift(result.scores).items()]
     run_sets = find_run_sets([runs] if isinstance(runs, str | Path) else runs)
@@ -112,7 +109,7 @@ def read_inputs(
     for shift, scores in shifts:
         is_linked = links and dataset.manifest.texts and not shift.by_size
         if is_linked and any(part.trained_per_group for part in scores):
-            of_shift = _read_similarities(dataset, shift, kept_models[shift.name], progress)
+            of_shift = _read_similarities(dataset, shift, kept_models[shift.name])
             nearest[shift.name] = _nearest_queries(of_shift)
             similarities += of_shift
     return Inputs(
@@ -177,7 +174,6 @@ def _read_similarities(
     dataset: Dataset,
     shift: Shift,
     models_of_systems: Iterable[Mapping[str, Path]],
-    progress: Progress,
 ) -> list[GroupSimilarity]:
     """Return how near a shift's groups lie to each other: by words, nearest query, and models.
 
@@ -188,14 +184,10 @@ def _read_similarities(
     if shift.name not in dataset.info.training:
         return similarities
     # Term vectors need no model.
-    similarities += group_similarity(
-        dataset, shift.name, "nearest-query", encoder="terms", progress=progress
-    )
+    similarities += group_similarity(dataset, shift.name, "nearest-query", encoder="terms")
     for models in models_of_systems:
         try:
-            similarities += group_similarity(
-                dataset, shift.name, MODEL_BASED, models=models, progress=progress
-            )
+            similarities += group_similarity(dataset, shift.name, MODEL_BASED, models=models)
         except (MissingError, UsageError):  # no library for them, or no bi-encoders
             continue
         break

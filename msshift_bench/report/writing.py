@@ -42,7 +42,7 @@ from msshift_bench.output import (
     show_percent,
     show_percent_interval,
 )
-from msshift_bench.plumbing import Progress, replace_folder, silent
+from msshift_bench.plumbing import replace_folder, report_progress
 from msshift_bench.report.certainty import certainty_pictures
 from msshift_bench.report.data import data_pictures
 from msshift_bench.report.drawing import WHOLE, NotDrawn, Picture
@@ -156,7 +156,6 @@ def write_report(
     *,
     allow: Collection[str] = (),
     links: bool = True,
-    progress: Progress = silent,
 ) -> WrittenReport:
     """Evaluate run sets and write a page of pictures about what they lose.
 
@@ -169,7 +168,6 @@ def write_report(
         allow: what not to refuse, some of `evaluation.ALLOWANCES`.
         links: whether to compute and draw the links of losses with similarity, which takes longest;
             R is drawn where a bi-encoder's models were kept.
-        progress: called with the number of run files done, then of pictures.
 
     Returns:
         Where the page is, and what it holds. A picture whose data are not there is left out.
@@ -182,10 +180,8 @@ def write_report(
     folder = Path(out)
     check_report_folder(folder)
     dataset, settings = open_dataset(data), settings or Settings()
-    result = evaluate_run_sets(
-        runs, dataset, shifts, with_ranks(settings), allow=allow, progress=progress
-    )
-    inputs = read_inputs(result, settings, runs, dataset, links=links, progress=progress)
+    result = evaluate_run_sets(runs, dataset, shifts, with_ranks(settings), allow=allow)
+    inputs = read_inputs(result, settings, runs, dataset, links=links)
     sections: list[_Section] = []
     not_drawn = []
     with replace_folder(folder) as unfinished:
@@ -199,7 +195,7 @@ def write_report(
                         not_drawn.append(picture)
                     else:
                         pictures.append((picture, _write_picture(picture, unfinished / "figures")))
-                    progress(f"figures: {title.lower()}", number + 1, 0)
+                    report_progress(f"figures: {title.lower()}", number + 1, 0)
             sections.append((name, title, about, pictures))
         left_out = _merged(not_drawn)
         tables = list(_write_tables(inputs, unfinished / "tables"))

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, TypedDict
 
 from msshift_bench.errors import UnknownNameError
-from msshift_bench.plumbing import Progress
 from msshift_bench.similarity.overlap import shares_passages
 from msshift_bench.similarity.vectors import mean_cosine, model_based, nearest_query
 from msshift_bench.similarity.words import Tokenizer, unseen_words, weighted_jaccard
@@ -36,7 +35,6 @@ class IndicatorOptions(TypedDict, total=False):
         models: the bi-encoders: a folder of run sets of one system with kept models, held-out group
             -> model folder, or one model folder for two sets of queries.
         seed: the seed whose models count, if the run set has several; by default the smallest.
-        progress: called with ``(stage, done, total)``.
 
     Examples:
         >>> options = IndicatorOptions(tokenizer=str.split)
@@ -49,7 +47,6 @@ class IndicatorOptions(TypedDict, total=False):
     pooling: str
     models: Mapping[str, str | Path] | str | Path | None
     seed: int | None
-    progress: Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -15,7 +15,6 @@ from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.encoders import OWN, EncoderSpec, choose_encoder
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import silent
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.similarity.indicators import (
     INDICATORS,
@@ -142,7 +141,7 @@ def group_similarity(
         against: the queries of the other groups that count, likewise; by default as the indicator's
             row says.
         **options: how the indicator is computed: ``tokenizer``, ``encoder``, ``pooling``,
-            ``models``, ``seed``, ``progress``; see `IndicatorOptions`.
+            ``models``, ``seed``; see `IndicatorOptions`.
 
     Returns:
         One value per group, in the shift's order; for their range see `set_similarity`.
@@ -195,7 +194,7 @@ def _of_groups(
         elif indicator.needs == "encoder":
             texts = chain(*(queries.texts for queries in (*groups.values(), *rest_groups.values())))
             layout = str(manifest.collection.get("layout", ""))
-            needed = _embed(texts, _encoder(options, layout), options)
+            needed = embed_texts(texts, _encoder(options, layout))
         yield from ((group, needed) for group in groups)
         return
     models = options.get("models")
@@ -204,7 +203,7 @@ def _of_groups(
     widths: dict[str, int] = {}
     for group, folder in folders.items():
         texts = chain(groups[group].texts, _together(rest_groups, but=group).texts)
-        vectors = _embed(texts, EncoderSpec(str(folder), pooling=OWN), options)
+        vectors = embed_texts(texts, EncoderSpec(str(folder), pooling=OWN))
         widths[group] = vectors.vectors.shape[1]
         first = next(iter(widths))
         if widths[group] != widths[first]:
@@ -230,7 +229,7 @@ def set_similarity(
         indicator: a name in `INDICATORS`; the value of one that is defined per query is the mean
             over the test queries.
         **options: how the indicator is computed: ``tokenizer``, ``encoder``, ``pooling``,
-            ``models``, ``seed``, ``progress``; see `IndicatorOptions`.
+            ``models``, ``seed``; see `IndicatorOptions`.
 
     Returns:
         The value: 0 to 1 for ``weighted-jaccard``, ``unseen-words`` and ``overlap``, a cosine of -1
@@ -312,13 +311,13 @@ def _prepare(
     by_model = chosen.needs == "model"
     spec = EncoderSpec(str(model), pooling=OWN) if by_model else _encoder(options)
     texts = chain(training.texts, tested.texts)
-    return chosen, training, tested, _embed(texts, spec, options)
+    return chosen, training, tested, embed_texts(texts, spec)
 
 
 def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
     """Check that an indicator takes the options that were given, and has those that it needs."""
     for name, value in options.items():
-        if value is not None and name not in (*indicator.options, "progress"):
+        if value is not None and name not in indicator.options:
             takers = ", ".join(row.name for row in INDICATORS.values() if name in row.options)
             option = name if name == "tokenizer" else f"{name} (--{name})"
             raise UsageError(
@@ -336,10 +335,6 @@ def _encoder(options: IndicatorOptions, layout: str = "") -> EncoderSpec:
     """Return the encoder that the user named, or the default for this layout of a collection."""
     name = choose_encoder(options.get("encoder"), layout)
     return EncoderSpec(name, pooling=options.get("pooling", "cls"))
-
-
-def _embed(texts: Iterable[str], spec: EncoderSpec, options: IndicatorOptions) -> TextVectors:
-    return embed_texts(texts, spec, progress=options.get("progress", silent))
 
 
 def _compare(

@@ -31,7 +31,7 @@ import numpy as np
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.errors import DataError
-from msshift_bench.plumbing import Progress, in_parallel, silent, slices
+from msshift_bench.plumbing import in_parallel, report_progress, slices
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 
 __all__ = [
@@ -73,22 +73,18 @@ class TextVectors:
         row_of: text -> its row; rows are in the order of the sorted texts.
         vectors: shape (texts, dimensions), 32-bit floats; may be a memory map.
         facts: the encoder that made them, as JSON values.
-        progress: called with ``(stage, done, total)`` while they are compared.
     """
 
     row_of: Mapping[str, int]
     vectors: Vectors
     facts: Mapping[str, object] = field(default_factory=dict)
-    progress: Progress = silent
 
     def rows(self, queries: QueryColumns) -> Ints:
         """Return the row of each query's text, shape (queries,)."""
         return np.array([self.row_of[text] for text in queries.texts], dtype=np.int64)
 
 
-def embed_texts(
-    texts: Iterable[str], spec: EncoderSpec, *, progress: Progress = silent
-) -> TextVectors:
+def embed_texts(texts: Iterable[str], spec: EncoderSpec) -> TextVectors:
     """Return the vectors of texts, equal ones once; they are cached as those of the topics are.
 
     Raises:
@@ -98,7 +94,7 @@ def embed_texts(
         UsageError: if it cannot be used so.
     """
     distinct = tuple(sorted(set(texts)))
-    embeddings = embed_queries({text: text for text in distinct}, spec, progress=progress)
+    embeddings = embed_queries({text: text for text in distinct}, spec)
     vectors = embeddings.vectors
     if not any(vectors[part].any() for part in slices(len(vectors), _BLOCK)):
         raise DataError(
@@ -107,7 +103,7 @@ def embed_texts(
         )
     facts = {name: fact for name, fact in embeddings.facts.items() if name not in _OF_TEXTS}
     rows = {text: row for row, text in enumerate(distinct)}
-    return TextVectors(rows, vectors, facts, progress)
+    return TextVectors(rows, vectors, facts)
 
 
 def mean_vector(vectors: Vectors, rows: Ints, *, unit: bool = False) -> Floats:
@@ -179,23 +175,18 @@ def nearest_query(train: QueryColumns, test: QueryColumns, texts: TextVectors) -
     for place in sorted(range(len(train)), key=train.ids.__getitem__):
         first.setdefault(rows[place], place)
     tests, places = np.unique(texts.rows(test), return_inverse=True)
-    nearest, cosines = nearest_rows(
-        texts.vectors, np.array(sorted(first)), tests, progress=texts.progress
-    )
+    nearest, cosines = nearest_rows(texts.vectors, np.array(sorted(first)), tests)
     place_of = np.array([first[row] for row in nearest.tolist()], dtype=np.int64)
     return QueryValues(cosines[places], place_of[places])
 
 
-def nearest_rows(
-    vectors: Vectors, train: Ints, test: Ints, *, progress: Progress = silent
-) -> tuple[Ints, Floats]:
+def nearest_rows(vectors: Vectors, train: Ints, test: Ints) -> tuple[Ints, Floats]:
     """Find the training row with the highest cosine for each test row; ties go to the lower row.
 
     Args:
         vectors: shape (n, dimensions), 32-bit floats; may be a memory map.
         train: the training rows, ascending.
         test: the test rows.
-        progress: called with the pairs compared.
 
     Returns:
         The rows, shape (test,), and the cosines, 64-bit, shape (test,); a row of zeros has the
@@ -203,7 +194,7 @@ def nearest_rows(
     """
     rows = np.full(len(test), -1, np.int64)
     cosines = np.full(len(test), -np.inf)
-    progress("compare", 0, len(train) * len(test))
+    report_progress("compare", 0, len(train) * len(test))
     for tests in slices(len(test), _TESTS):
         search = CosineSearch(unit_rows(vectors[test[tests]]))
         nearest, highest = rows[tests], cosines[tests]
@@ -214,7 +205,7 @@ def nearest_rows(
                 partial(_take_nearer, nearest, highest, train[part]),
             )
             done = tests.start * len(train) + part.stop * len(nearest)
-            progress("compare", done, len(train) * len(test))
+            report_progress("compare", done, len(train) * len(test))
     return rows, cosines
 
 

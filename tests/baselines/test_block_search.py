@@ -10,6 +10,7 @@ import pytest
 
 from msshift_bench.baselines.retrievers import block_search
 from msshift_bench.baselines.retrievers.block_search import Arrays, encode_passages
+from msshift_bench.plumbing import reporting
 from msshift_bench.records import Passage
 from tests.conftest import Build
 from tests.support.making import make_runs
@@ -29,7 +30,8 @@ def test_blocks_that_are_there_are_not_encoded_again(
 
     def run(items: list[Passage]) -> tuple[list[str], list[int]]:
         encoded.clear()
-        found = encode_passages(encode, items, tmp_path, lambda *event: seen.append(event[1]))
+        with reporting(lambda *event: seen.append(event[1])):
+            found = encode_passages(encode, items, tmp_path)
         assert found.ids.ids.tolist() == [passage.doc_id for passage in items]
         assert [block.size for block in found.blocks] == [2] * (len(items) // 2) + [1]
         assert found.bytes == sum(block.path.stat().st_size for block in found.blocks)

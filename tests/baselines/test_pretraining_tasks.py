@@ -24,7 +24,6 @@ from msshift_bench.baselines.systems.recipe import load_recipe, recipe_names
 from msshift_bench.baselines.training.backbones import make_random_encoder
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini.generator import passages
-from msshift_bench.plumbing import silent
 from tests.support.tiny_recipes import tiny_pretraining
 
 pytestmark = pytest.mark.neural
@@ -68,7 +67,7 @@ def tokenizer(folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def make_items(tokenizer: Any, make_recipe: MakeRecipe) -> MakeItems:
-    pieces = PassagePieces(TEXTS, tokenizer, 40, len(TEXTS), silent)
+    pieces = PassagePieces(TEXTS, tokenizer, 40, len(TEXTS))
 
     def make(**changed: Any) -> MaskedPassages:
         options = {"masked_words": WORDS, "spans": make_recipe().spans, **changed}
@@ -184,11 +183,11 @@ def test_pairs_are_of_one_passage_or_two_and_look_like_the_tokenizer_s(
 
 
 def test_texts_without_words_are_left_out(tokenizer: Any) -> None:
-    kept = PassagePieces(["", "wine", " "], tokenizer, 40, 3, silent)
+    kept = PassagePieces(["", "wine", " "], tokenizer, 40, 3)
     assert len(kept) == 1
     assert tokenizer.decode(kept[0]).replace(" ", "").replace("##", "") == "wine"
     with pytest.raises(DataError, match="no passage"):
-        PassagePieces(["", " "], tokenizer, 40, 2, silent)
+        PassagePieces(["", " "], tokenizer, 40, 2)
 
 
 def loss_of_spans(learner: Any, batch: Any, recipe: PretrainingRecipe) -> Any:

@@ -16,7 +16,6 @@ from msshift_bench.baselines.systems.shift_data import Lesson, ShiftData
 from msshift_bench.baselines.training.teachers import _score_by_model, find_teacher
 from msshift_bench.data import open_collection, open_dataset, sha256_of
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.plumbing import silent
 from msshift_bench.runs import run_path, sidecar_path, write_run
 from msshift_bench.search import Bm25
 from msshift_bench.shifts import get_shift
@@ -78,7 +77,7 @@ def test_bm25_teaches_everybody(find: Find, lesson: Lesson) -> None:
     teacher = find("bm25")
     assert teacher.facts["kind"] == "bm25"
     index = Bm25(MINI.passages())
-    scores = teacher.score(lesson, lambda: index, silent)
+    scores = teacher.score(lesson, lambda: index)
     searched = list(index.search((row.text for row in lesson.queries), depth=300))
     expected = [
         ranking.get(lesson.doc_ids[place], 0.0)
@@ -92,7 +91,7 @@ def test_bm25_teaches_everybody(find: Find, lesson: Lesson) -> None:
 def test_a_run_s_scores_are_taken_as_they_are(find: Find, lesson: Lesson, write: Write) -> None:
     teacher = find(write(seed=1))
     assert teacher.facts["kind"] == "run"
-    assert teacher.score(lesson, no_index, silent).tolist() == [9, 8, 7, 8, 7, 6, 9, 7, 6]
+    assert teacher.score(lesson, no_index).tolist() == [9, 8, 7, 8, 7, 6, 9, 7, 6]
 
 
 def test_scores_that_a_run_lacks_are_counted_and_named(
@@ -102,7 +101,7 @@ def test_scores_that_a_run_lacks_are_counted_and_named(
     known = dict.fromkeys(lesson.doc_ids[:3], 1.0)
     folder = write(queries=[(first, known), (second, known)])
     with pytest.raises(DataError) as caught:
-        find(folder).score(lesson, no_index, silent)
+        find(folder).score(lesson, no_index)
     for said in (
         "lacks the scores of 4 of 9 passages that training meets, of 2 queries: ",
         f"{lesson.doc_ids[3]} for query {second}, {lesson.doc_ids[0]} for query {third}",
@@ -111,7 +110,7 @@ def test_scores_that_a_run_lacks_are_counted_and_named(
         assert said in str(caught.value)
     write(run_sha256="0" * 64)
     with pytest.raises(UsageError, match="is not the run that the sidecar beside it describes"):
-        find(folder).score(lesson, no_index, silent)
+        find(folder).score(lesson, no_index)
 
 
 def test_the_group_s_own_run_goes_before_the_whole_shift_s(find: Find, write: Write) -> None:
@@ -153,7 +152,7 @@ def test_what_is_no_teacher(find: Find, write: Write) -> None:
 
 @pytest.mark.neural
 def test_a_teacher_whose_weights_were_changed_is_refused(tiny_models: Path) -> None:
-    given = Lesson((), [], pa.array([], pa.string()), []), no_index, silent
+    given = Lesson((), [], pa.array([], pa.string()), []), no_index
     with pytest.raises(UsageError, match="my-bi-encoder is not the model that the sidecar beside"):
         _score_by_model(tiny_models / "my-bi-encoder", 8, "0" * 64, *given)
 

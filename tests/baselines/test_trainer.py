@@ -25,7 +25,7 @@ from msshift_bench.baselines.training.training_data import TrainingData
 from msshift_bench.data import open_collection
 from msshift_bench.errors import DataError
 from msshift_bench.mini.generator import passages
-from msshift_bench.plumbing import silent
+from msshift_bench.plumbing import reporting
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25
 from tests.support.bare_runs import bare_run
@@ -54,13 +54,13 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture
 def fit(recipe: Any, tmp_path: Path) -> Fit:
-    def fit(folder: str = "checkpoints", *, progress: Any = silent, **changes: Any) -> Any:
+    def fit(folder: str = "checkpoints", *, progress: Any = None, **changes: Any) -> Any:
         """Train with a recipe that is changed; return the model, as it was and as it is."""
         options = {name: changes.pop(name) for name in ("until", "validation") if name in changes}
         chosen = recipe.changed(**changes)
-        with quiet_libraries():
+        with quiet_libraries(), reporting(progress):
             initial, model = (chosen.new_model(chosen.encoder) for _ in range(2))
-            chosen.fit(model, TRIPLES, tmp_path / folder, progress, name="a model", **options)
+            chosen.fit(model, TRIPLES, tmp_path / folder, name="a model", **options)
         return initial, model
 
     return fit

@@ -282,16 +282,10 @@ def test_only_queries_with_a_relevant_passage_take_part(tsv_folder: WriteFolder)
 
 
 def test_requests_that_make_no_sense(tmp_path: Path, tsv_folder: WriteFolder) -> None:
-    for shifts, options, said in (
-        (["length"], {"wh-words": {"rule": "word"}}, "options are given for wh-words"),
-        (
-            ["restrain-9"],
-            {"restrain": {"test_sets": ["dl19"]}, "restrain-9": {"rule": "nearest"}},
-            "give restrain's, not restrain-9's",
-        ),
-    ):
-        with pytest.raises(UsageError, match=said):
-            build_dataset("mini:500", shifts, tmp_path / "x", options=options)
+    with pytest.raises(UsageError, match="options are given for wh-words"):
+        build_dataset(
+            "mini:500", ["length"], tmp_path / "x", options={"wh-words": {"rule": "word"}}
+        )
     with pytest.raises(DataError, match="no query of toy has a relevant passage"):
         build_dataset(open_collection(tsv_folder(qrels="q1 0 d1 0\n")), ["length"], tmp_path / "x")
     assert not (tmp_path / "x").exists()

@@ -122,6 +122,7 @@ def test_what_is_no_object_or_nests_for_ever_is_no_manifest(tmp_path: Path) -> N
     for content, message in (
         ("[]", "has schema None"),
         ('{"schema": 99}', "has schema 99; this version reads 3"),
+        ('{"schema": 2}', "has schema 2; this version reads 3: build .* again"),
         ("{", "is not JSON: Expecting"),
         ("[" * 100_000, "nested too deep"),
     ):

@@ -24,6 +24,7 @@ from msshift_bench.dataset_builders.kmeans import (
     squared_distances,
 )
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.plumbing import reporting
 
 Vectors = NDArray[np.float32]
 
@@ -169,13 +170,8 @@ def test_empty_clusters_take_the_farthest_rows(
 @pytest.mark.parametrize(("size", "k", "iterations", "moves"), [(500, 5, 3, 3), (50, 2, 25, None)])
 def test_progress_is_told(size: int, k: int, iterations: int, moves: int | None) -> None:
     told: list[tuple[str, int, int]] = []
-    clusters = kmeans(
-        mixture(size, 8),
-        keys(size),
-        k=k,
-        iterations=iterations,
-        progress=lambda *stage: told.append(stage),
-    )
+    with reporting(lambda *stage: told.append(stage)):
+        clusters = kmeans(mixture(size, 8), keys(size), k=k, iterations=iterations)
     assert moves in (None, clusters.iterations)
     assert told[:-1] == [("k-means", n + 1, iterations) for n in range(len(told) - 1)]
     # An early end is told as the whole.

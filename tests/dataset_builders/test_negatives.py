@@ -19,6 +19,7 @@ from msshift_bench.dataset_builders.negatives import (
 from msshift_bench.engine import KeptArray
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini.generator import passages
+from msshift_bench.plumbing import reporting
 from msshift_bench.records import Passage, Row
 from msshift_bench.search import Bm25, Bm25Parameters, stemmer_version
 from msshift_bench.search.ranking import PassageIds
@@ -137,7 +138,8 @@ def _bytes(blocks: list[KeptArray]) -> list[bytes]:
 def test_blocks_hold_what_is_sampled(tmp_path: Path) -> None:
     rows = mini_rows(SIZE)
     events: list[tuple[str, int, int]] = []
-    blocks = _mine(tmp_path, seed=3, progress=lambda *event: events.append(event))
+    with reporting(lambda *event: events.append(event)):
+        blocks = _mine(tmp_path, seed=3)
     assert len(blocks) == -(-len(rows) // 100)
     found = [tuple(doc_id.decode() for doc_id in ids) for block in blocks for ids in block.load()]
     index = Bm25(passages(SIZE))

@@ -25,6 +25,7 @@ from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.dataset_builders.write import Amendment, hydrate_dataset
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError, UsageError
+from msshift_bench.plumbing import reporting
 from tests.conftest import Build
 from tests.support.file_bytes import file_bytes
 from tests.support.official_checkout import write_resttest
@@ -64,7 +65,8 @@ def test_hydrated_is_byte_for_byte_what_a_build_with_texts_is(
     assert verify_dataset(copy)[1] == []
     whole = build_once(NAME, *SHIFTS)
     told: list[tuple[str, int, int]] = []
-    manifest = hydrate_dataset(copy, MINI, progress=lambda *args: told.append(args))
+    with reporting(lambda *args: told.append(args)):
+        manifest = hydrate_dataset(copy, MINI)
     assert manifest == read_manifest(whole)
     assert file_bytes(copy) == file_bytes(whole)
     assert verify_dataset(copy)[1] == []
@@ -244,8 +246,10 @@ def test_counts_of_an_earlier_build_are_not_put_into_a_later_one(build_copy: Bui
 
     def rebuild(stage: str, done: int, total: int) -> None:
         if "length-long" in stage and read_manifest(folder).parameters["seed"] == 0:
-            build_dataset(SMALLER, ["length"], folder, seed=1)
+            with reporting(None):
+                build_dataset(SMALLER, ["length"], folder, seed=1)
 
-    with pytest.raises(UsageError, match="was built anew while its test queries were compared"):
-        add_split_leakage(folder, progress=rebuild)
+    changed = "was built anew while its test queries were compared"
+    with reporting(rebuild), pytest.raises(UsageError, match=changed):
+        add_split_leakage(folder)
     assert "near_duplicates" not in read_manifest(folder).shifts["length"]

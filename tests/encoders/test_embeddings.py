@@ -26,6 +26,7 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
+from msshift_bench.plumbing import reporting
 from msshift_bench.plumbing.files import lock
 from tests.encoders.conftest import LENGTH, QUERIES
 from tests.support.forking import NEURAL, run_forked
@@ -130,8 +131,8 @@ def test_equal_texts_are_embedded_once_and_long_ones_are_cut(
 ) -> None:
     seen: list[tuple[str, int, int]] = []
     queries = {"3": "how old", "1": "who", "2": "how old"}
-    told = {"progress": lambda *event: seen.append(event)}
-    embedded = embed_queries(queries, spec, cache=tmp_path, **told)
+    with reporting(lambda *event: seen.append(event)):
+        embedded = embed_queries(queries, spec, cache=tmp_path)
     assert embedded.query_ids == ("1", "2", "3")
     one, two, three = rows_by_id(embedded).values()
     assert one != two == three

@@ -13,6 +13,7 @@ from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import DataError, NotFoundError, UsageError
+from msshift_bench.plumbing import line_and_stage
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_recipe
@@ -62,14 +63,14 @@ def test_mined_negatives_from_a_teacher_s_scores_after_kills(
 
     def stop_in(stage: str, done: int) -> Any:
         def stop(told: str, now: int, _total: int) -> None:
-            met.append(told.rpartition(": ")[2])
+            met.append(line_and_stage(told)[1])
             if met[-1] == stage and now >= done:
                 raise KeyboardInterrupt
 
         return stop
 
     # In the first search, after it, in the second search, and in the last part.
-    for stage, done in (("mine (search)", 9), ("train", 3), ("mine (encode)", 1), ("train", 5)):
+    for stage, done in (("mine: search", 9), ("train", 3), ("mine: encode", 1), ("train", 5)):
         met.clear()
         with pytest.raises(KeyboardInterrupt):
             run(data, tmp_path / "killed", **changes, progress=stop_in(stage, done))

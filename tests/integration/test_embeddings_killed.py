@@ -11,6 +11,7 @@ from msshift_bench.encoders import embeddings
 from msshift_bench.encoders.embeddings import embed_queries
 from msshift_bench.encoders.models import EncoderSpec
 from msshift_bench.mini import generator as mini
+from msshift_bench.plumbing import reporting
 from tests.support.forking import work_forked
 from tests.support.tiny_encoder import make_tiny_encoder
 
@@ -20,12 +21,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.neural]
 def work(encoder: str, cache: Path, events: Connection) -> None:
     """Embed in a process of its own, in many small blocks; tell of every event."""
     embeddings._BLOCK = 64
-    embedded = embed_queries(
-        dict(mini.queries(400)),
-        EncoderSpec(encoder, max_length=24),
-        cache=cache,
-        progress=lambda *event: events.send(event),
-    )
+    with reporting(lambda *event: events.send(event)):
+        spec = EncoderSpec(encoder, max_length=24)
+        embedded = embed_queries(dict(mini.queries(400)), spec, cache=cache)
     events.send(embedded.sha256)
 
 

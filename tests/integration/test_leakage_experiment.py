@@ -15,7 +15,7 @@ from msshift_bench.baselines import Experiment, run_leakage_experiment
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Result
-from msshift_bench.plumbing import Progress, silent
+from msshift_bench.plumbing import Progress, reporting
 from msshift_bench.records import Query
 from tests.support.file_bytes import file_bytes
 from tests.support.tiny_recipes import tiny_recipe
@@ -70,8 +70,9 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
 
 
-def run(out: Path, given: dict[str, Any], progress: Progress = silent) -> Result:
-    return run_leakage_experiment(COLLECTION, Experiment(**given), out, progress)
+def run(out: Path, given: dict[str, Any], progress: Progress | None = None) -> Result:
+    with reporting(progress):
+        return run_leakage_experiment(COLLECTION, Experiment(**given), out)
 
 
 def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_path: Path) -> None:

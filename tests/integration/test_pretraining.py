@@ -24,6 +24,7 @@ STEPS = 12
 PROGRAM = """
 import os, signal, sys
 from msshift_bench.baselines import pretrain_encoder
+from msshift_bench.plumbing import reporting
 
 collection, recipe, out, moment = sys.argv[1:]
 
@@ -31,7 +32,8 @@ def die(stage, done, total):
     if f"{stage} {done}" == f"encoder: {moment}":
         os.kill(os.getpid(), signal.SIGKILL)
 
-pretrain_encoder(collection, recipe, out=out, progress=die)
+with reporting(die):
+    pretrain_encoder(collection, recipe, out=out)
 """
 
 Pretrain = Callable[..., Done]

@@ -9,6 +9,7 @@ import pytest
 
 from msshift_bench.evaluation import compare_run_sets, evaluate_run_sets
 from msshift_bench.leaderboard.site import build_site
+from msshift_bench.plumbing import reporting
 from tests.conftest import Build, Command
 from tests.support.fabricated import write_runs
 from tests.support.making import make_runs
@@ -53,14 +54,16 @@ def test_run_files_are_counted_over_all_run_sets(data: Path, tmp_path: Path) -> 
     write_runs(tmp_path / "runs" / "other", data, one=True)
     for work in (evaluate_run_sets, compare_run_sets):
         told = Told()
-        work([tmp_path / "runs"], data, progress=told)
+        with reporting(told):
+            work([tmp_path / "runs"], data)
         assert told.reports == [("run files", done, 3) for done in (1, 2, 3)]
 
 
 def test_a_board_s_stages_fill_their_bars(tmp_path: Path) -> None:
     told = Told()
     hostile_entries(tmp_path / "entries")
-    build_site(tmp_path / "site", tmp_path / "entries", progress=told)
+    with reporting(told):
+        build_site(tmp_path / "site", tmp_path / "entries")
     ends = told.ends()
     assert set(ends) == {"tables"}
     assert all(done == total for done, total in ends.values())

@@ -19,6 +19,7 @@ from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import reporting
 from tests.conftest import Build
 from tests.killed.preloaded import PRELOADED
 from tests.support.file_bytes import file_bytes
@@ -75,7 +76,8 @@ def work(folder: Path, options: dict[str, Any], events: Connection) -> None:
         events.recv()
 
     vars(builder).update(SMALL_FILES)
-    add_triples(folder, open_collection(COLLECTION), progress=tell, **options)
+    with reporting(tell):
+        add_triples(folder, open_collection(COLLECTION), **options)
 
 
 class Attempt:

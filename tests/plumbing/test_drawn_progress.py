@@ -8,7 +8,16 @@ from itertools import pairwise
 import pytest
 from rich.console import Console
 
-from msshift_bench.plumbing import ProgressLog, counted, duration, in_line, progress_bars, shown_log
+from msshift_bench.plumbing import (
+    ProgressLog,
+    counted,
+    duration,
+    in_line,
+    progress_bars,
+    report_progress,
+    reporting,
+    shown_log,
+)
 
 
 class Clock:
@@ -25,20 +34,20 @@ class Clock:
 
 def test_a_log_is_silent_for_a_while_then_says_what_is_left() -> None:
     clock, lines = Clock(), list[str]()
-    told = in_line(ProgressLog(lines.append, clock).tell, "splade without C2 of topics (3 of 5)")
-    told("index", 0, 0)
-    for step in range(101):
-        clock.now = step / 2
-        told("train", step, 100)
-    told("search", 3, 0)
-    begin = "splade without C2 of topics (3 of 5): train"
+    model = "splade without C2 of topics (3 of 5)"
+    with reporting(ProgressLog(lines.append, clock).tell), in_line(model):
+        report_progress("index", 0, 0)
+        for step in range(101):
+            clock.now = step / 2
+            report_progress("train", step, 100)
+        report_progress("search", 3, 0)
+        clock.now = 70
+        report_progress("search", 1234, 0)
+    begin = f"{model}: train"
     assert lines == [
         f"{begin} {step}/100, about {left} s left"
         for step, left in ((20, 40), (40, 30), (60, 20), (80, 10))
-    ] + [f"{begin} 100/100"]
-    clock.now = 70
-    told("search", 1234, 0)
-    assert lines[-1] == "splade without C2 of topics (3 of 5): search 1,234"
+    ] + [f"{begin} 100/100", f"{model}: search 1,234"]
 
 
 def test_a_log_speaks_more_rarely_the_longer_it_takes() -> None:
@@ -69,9 +78,9 @@ def drawn(*reports: tuple[str, int, int]) -> list[str]:
     """Return the last picture of the bars before they leave, line by line."""
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=90, color_system=None)
-    with progress_bars(console) as tell:
+    with progress_bars(console):
         for report in reports:
-            tell(*report)
+            report_progress(*report)
     pictures = re.sub(r"\x1b\[[0-9?;]*[A-Za-z]", "\r", out.getvalue()).replace("\r\n", "\n")
     lines = [re.sub("[━╸╺]+", "", line).split() for line in re.split(r"[\r\n]", pictures)]
     return [" ".join(line) for line in lines if line]
@@ -94,8 +103,11 @@ def test_a_count_without_a_total_has_none() -> None:
 
 def test_items_are_counted_to_the_last() -> None:
     told: list[tuple[str, int, int]] = []
-    items = counted(range(25_000), lambda *report: told.append(report), "passages")
-    assert sum(1 for _ in items) == 25_000
+    with reporting(lambda *report: told.append(report)):
+        assert sum(1 for _ in counted(range(25_000), "passages")) == 25_000
+        with reporting(None):
+            assert list(counted("ab", "passages")) == ["a", "b"]
+        assert list(counted("ab", "")) == ["a", "b"]
     assert told == [("passages", done, 0) for done in (0, 10_000, 20_000)] + [
         ("passages", 25_000, 25_000)
     ]

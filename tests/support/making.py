@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines import Plan, Run, make, open_system
-from msshift_bench.plumbing import Progress, silent
+from msshift_bench.plumbing import Progress, reporting
 
 __all__ = ["make_runs", "plan_runs"]
 
 
 def make_runs(
-    what: str, shifts: Sequence[str], *, progress: Progress = silent, **options: Any
+    what: str, shifts: Sequence[str], *, progress: Progress | None = None, **options: Any
 ) -> list[Path]:
-    """Make runs. Options are those of a `Plan`, ``recipe``, and fields of the system."""
-    return make(_plan(what, shifts, options), progress=progress)
+    """Make runs, reported to `progress`.
+
+    Options are those of a `Plan`, ``recipe``, and fields of the system.
+    """
+    with reporting(progress):
+        return make(_plan(what, shifts, options))
 
 
 def plan_runs(what: str, shifts: Sequence[str], **options: Any) -> list[Run]:
