@@ -10,14 +10,13 @@ import pytest
 
 from msshift_bench.data import (
     DataInfo,
-    TrainingSets,
-    is_balanced,
     load_dataset,
     open_collection,
     open_dataset,
     read_manifest,
     verify_dataset,
 )
+from msshift_bench.data.manifest import TrainingSets, is_balanced
 from msshift_bench.dataset_builders import cut
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clusters import TARGET
