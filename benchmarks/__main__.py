@@ -25,8 +25,8 @@ SCRIPTS = {
     **dict.fromkeys(("damaged_streams", "faults"), "tests.killed"),
     **dict.fromkeys(
         (
-            "coverage_simulation", "full", "leaderboard_page", "leakage_tiers", "link_simulation",
-            "star_simulation",
+            "coverage_simulation", "full", "killed_systems", "leaderboard_page", "leakage_tiers",
+            "link_simulation", "star_simulation",
         ),
         "benchmarks",
     ),

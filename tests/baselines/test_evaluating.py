@@ -24,7 +24,7 @@ from msshift_bench import (
     read_run,
 )
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.search import Bm25, Bm25Parameters, Ranking
+from msshift_bench.search import Bm25, Ranking
 from tests.baselines.conftest import COLLECTION
 from tests.conftest import Build
 from tests.support.making import make_runs
@@ -60,7 +60,8 @@ class Bag:
 class Lexical:
     """Searches with BM25; gives pairs, more than it was asked for, and not in order."""
 
-    index = Bm25(open_collection(COLLECTION).passages(), Bm25Parameters())
+    def __init__(self) -> None:
+        self.index = Bm25(open_collection(COLLECTION).passages())
 
     def search(self, queries: list[str], k: int) -> list[list[tuple[str, float]]]:
         found = self.index.search(queries, depth=k + 3)

@@ -31,6 +31,7 @@ from msshift_bench.search import PassageIds
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
 from tests.support.bare_runs import bare_run
+from tests.support.file_bytes import flip
 from tests.support.tiny_recipes import tiny_recipe
 
 MINI = open_collection("mini:300")
@@ -272,9 +273,7 @@ def test_what_is_kept_is_checked_as_it_is_loaded(tmp_path: Path) -> None:
     for name in FILES:
         data.save(folder)
         assert TrainingData.load(folder).examples == 1
-        content = bytearray((folder / name).read_bytes())
-        content[-1] ^= 1
-        (folder / name).write_bytes(content)
+        flip(folder / name, -1)
         with pytest.raises(IntegrityError, match=f"{name} is missing or was damaged"):
             TrainingData.load(folder)
     (folder / "facts.json").write_text(json.dumps({"exmples": 1, "digest": "abc"}))

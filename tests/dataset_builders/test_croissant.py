@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +10,20 @@ from typing import Any
 import mlcroissant as mlc
 import pytest
 
-from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset, load_triples
-from msshift_bench.data.manifest import DATA_VERSION, read_manifest
-from msshift_bench.data.verification import verify_dataset
+from msshift_bench.data import (
+    DATA_VERSION,
+    load_dataset,
+    load_triples,
+    open_collection,
+    read_manifest,
+    verify_dataset,
+)
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.describe import PUBLISHED, render_croissant
 from msshift_bench.dataset_builders.provenance import TITLES
 from msshift_bench.errors import IntegrityError
+from tests.conftest import Build
 
 MINI = open_collection("mini:500")
 
@@ -75,54 +79,31 @@ def test_mlcroissant_finds_nothing_to_say(
 
 
 @pytest.mark.parametrize(
-    ("config", "split"),
-    [
-        ("length-short", "train"),
-        ("wh-words-how", "test"),
-        ("wh-words-wha", "validation"),
-        ("length", "queries"),
-        ("length-short-triples", "train"),
-    ],
-)
-def test_mlcroissant_reads_our_rows(built: Path, config: str, split: str) -> None:
+    "place",
+    ["length-short/train", "wh-words-how/test", "wh-words-wha/validation", "length/queries",
+     "length-short-triples/train"],
+)  # fmt: skip
+def test_mlcroissant_reads_our_rows(built: Path, place: str) -> None:
+    config, split = place.split("/")
     if config.endswith("-triples"):
         expected = [triple._asdict() for triple in load_triples(built, config)]
     else:
         expected = load_dataset(built, config, split=split).table.to_pylist()
     assert expected
-    assert list(records(built, f"{config}/{split}")) == expected
+    assert list(records(built, place)) == expected
 
 
-def test_texts_are_left_out_where_the_rows_hold_none(tmp_path: Path) -> None:
-    folder = tmp_path / "msshift"
-    build_dataset(MINI, ["length"], folder, texts=False)
+def test_texts_are_left_out_where_the_rows_hold_none(build_once: Build) -> None:
+    folder = build_once("mini:300", "length", texts=False)
     rows = load_dataset(folder, "length-long", split="test").table.to_pylist()
     assert list(records(folder, "length-long/test")) == rows
     assert "text" not in rows[0]
 
 
-def test_mlcroissant_refuses_what_was_changed_or_left_out(built: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(built, tmp_path / "msshift"))
-    path = copy / "length-short" / "test.parquet"
-    path.write_bytes(path.read_bytes() + b"x")
-    with pytest.raises(mlc.GenerationError, match=r"length-short/test\.parquet") as caught:
-        list(records(copy, "length-short/test"))
-    assert "is not identical with the reference" in str(caught.value.__cause__)
-    raw = json.loads((built / "croissant.json").read_bytes())
-    del raw["license"]
-    (tmp_path / "croissant.json").write_text(json.dumps(raw))
-    assert mlc.Dataset(str(tmp_path / "croissant.json")).metadata.ctx.issues.warnings
-    del raw["distribution"][0]["sha256"]
-    (tmp_path / "croissant.json").write_text(json.dumps(raw))
-    with pytest.raises(mlc.ValidationError, match="sha256"):
-        mlc.Dataset(str(tmp_path / "croissant.json"))
-    manifest = replace(read_manifest(built), data_version="99.0.0")
-    with pytest.raises(IntegrityError, match=r"data version 99\.0\.0 is not known"):
-        render_croissant(manifest)
-
-
 def test_every_split_and_file_is_described(built: Path) -> None:
     manifest = read_manifest(built)
+    with pytest.raises(IntegrityError, match=r"data version 99\.0\.0 is not known"):
+        render_croissant(replace(manifest, data_version="99.0.0"))
     raw = json.loads((built / "croissant.json").read_bytes())
     assert raw == render_croissant(manifest)
     assert [record_set["@id"] for record_set in raw["recordSet"]] == [

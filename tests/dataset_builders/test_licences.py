@@ -11,8 +11,7 @@ import mlcroissant as mlc
 import pytest
 from huggingface_hub import DatasetCard
 
-from msshift_bench.data.collection import open_collection
-from msshift_bench.data.manifest import Manifest, read_manifest
+from msshift_bench.data import Manifest, open_collection, read_manifest
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.provenance import (
     LICENCES,
@@ -20,6 +19,8 @@ from msshift_bench.dataset_builders.provenance import (
     licence_of,
     licence_terms,
 )
+from msshift_bench.dataset_builders.topics import replay_topics
+from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import qrels, queries
 from tests.conftest import Command, WriteFolder
@@ -90,9 +91,6 @@ def test_a_collection_of_one_s_own_carries_its_own_terms(
 
 
 def test_what_is_added_to_a_data_set_leaves_its_licence(foreign: Path, tmp_path: Path) -> None:
-    from msshift_bench.dataset_builders.topics import replay_topics
-    from msshift_bench.dataset_builders.write import hydrate_dataset
-
     opened = open_collection(foreign)
     folder = tmp_path / "msshift"
     given: Any = {"licence": OWN, "texts": False, "options": {"topics": {"encoder": "terms"}}}

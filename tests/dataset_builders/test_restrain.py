@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,8 @@ from msshift_bench.similarity import unit_rows
 from tests.conftest import Command
 from tests.support.cut_rows import ids_of
 from tests.support.fabricated import write_run
-from tests.support.tsv_files import qrel_lines, query_lines
+from tests.support.run_files import write_test_set
+from tests.support.tsv_files import write_tsv_folder
 
 MINI = open_collection("mini:300")
 IDS = tuple(MINI.queries)
@@ -44,12 +44,9 @@ TESTED = (*IDS[:3], *IDS[200:203])
 def test_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six queries of the collection under other ids, with graded judgements."""
     folder = tmp_path_factory.mktemp("tests") / "dl"
-    folder.mkdir()
     texts = {f"t{query_id}": MINI.queries[query_id] for query_id in TESTED}
-    judged = {f"t{query_id}": dict.fromkeys(MINI.qrels[query_id], 2) for query_id in TESTED}
-    judged[f"t{TESTED[0]}"]["nothing"] = 0
-    (folder / "queries.tsv").write_text("".join(query_lines(texts)))
-    (folder / "qrels.tsv").write_text("".join(qrel_lines(judged)))
+    judged = {f"t{query_id}": next(iter(MINI.qrels[query_id])) for query_id in TESTED}
+    write_test_set(folder, texts, judged)
     return folder
 
 
@@ -77,13 +74,16 @@ def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> Non
         # Each test query is a training query under another id.
         assert set(TESTED) <= near
         assert tested[size] == [{f"t{query_id}" for query_id in TESTED}] * 2
-        assert not (near | far) & ids_of(built, f"restrain-{size}-interpolation", "validation")
+        validation = ids_of(built, f"restrain-{size}-interpolation", "validation")
+        assert not (near | far) & validation
         facts = manifest.shifts[f"restrain-{size}"]
         assert facts["balanced"] is True
-        assert facts["rows"]["extrapolation"]["test"] == 6
+        for counts in facts["rows"].values():
+            assert (counts["test"], counts["validation"]) == (6, len(validation))
         nearness = facts["found"]["cosine with a test query"]
         assert nearness["interpolation"]["largest"] == 1.0
         assert nearness["extrapolation"]["largest"] < nearness["interpolation"]["mean"]
+    assert validation
     assert all(few < many for few, many in zip(trained[20], trained[60], strict=True))
     rows = load_dataset(built, "restrain-20-extrapolation", split="test")
     assert {level for row in rows for level in row.relevances} == {2}
@@ -108,13 +108,7 @@ def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None
 def test_the_same_bytes_for_shuffled_lines_and_other_workers(
     built: Path, test_set: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / MINI.name
-    folder.mkdir()
-    shuffled = random.Random(1)
-    written = {"queries": query_lines(MINI.queries), "qrels": qrel_lines(MINI.qrels)}
-    for name, lines in written.items():
-        (folder / f"{name}.tsv").write_text("".join(shuffled.sample(lines, len(lines))))
-    (folder / "collection.tsv").write_text("d\ttext\n")
+    folder = write_tsv_folder(tmp_path / MINI.name, MINI, shuffle=True)
     options = {"restrain": {"test_sets": [test_set], "sizes": [20, 60], "encoder": "terms"}}
     asked: dict[str, Any] = {"options": options, "workers": 3}
     with mock.patch.object(zhan, "_BLOCK", 7), mock.patch.object(zhan, "_TESTS", 2):

@@ -62,8 +62,8 @@ def built(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copy(bare: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(bare, tmp_path / "msshift"))
+def copy(build_copy: Build) -> Path:
+    return build_copy("mini:300", "length", "wh-words")
 
 
 # ---- what is in them ------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from msshift_bench.mini.generator import passages, queries
 from msshift_bench.plumbing import hold_folder
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters, kept_index
+from tests.support.file_bytes import flip
 
 ODD = [
     Passage("é" * 40, "Zürich broken naïve"),
@@ -109,16 +110,10 @@ def test_other_parameters_and_passages_are_another_index(
     assert len(list(tmp_path.iterdir())) == 5
 
 
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[-10] ^= 1
-    path.write_bytes(data)
-
-
 ARRAYS = "indices.csc.index.npy"
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    "bit": lambda folder: flip(folder / ARRAYS),
-    "doc_ids": lambda folder: flip(folder / "doc_ids.npy"),
+    "bit": lambda folder: flip(folder / ARRAYS, -10),
+    "doc_ids": lambda folder: flip(folder / "doc_ids.npy", -10),
     "short": lambda folder: os.truncate(folder / ARRAYS, (folder / ARRAYS).stat().st_size - 8),
     "gone": lambda folder: (folder / ARRAYS).unlink(),
     "contents": lambda folder: (folder / "index.json").write_text("[]"),
