@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from msshift_bench.baselines import find_systems, open_system
+from msshift_bench.baselines.systems import sidecars
+from msshift_bench.baselines.systems.finding import _SETTINGS, kind_of_model
 from msshift_bench.baselines.systems.recipe import RandomEncoder
+from msshift_bench.baselines.systems.sidecars import installed_versions, read_json
 from msshift_bench.baselines.training import backbones
-from msshift_bench.errors import DataError, NotFoundError
+from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.mini.generator import passages
 
 pytestmark = pytest.mark.neural
@@ -105,3 +110,29 @@ def test_weights_that_a_training_lost_are_refused() -> None:
     # Weights of 16 bits have a digest, and it is another.
     digest = backbones.weights_digest(model)
     assert backbones.weights_digest(model.to(torch.bfloat16)) != digest
+
+
+def test_a_sidecar_names_the_versions_of_the_libraries_that_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def version(package: str) -> str:
+        if package != "numpy":
+            raise PackageNotFoundError(package)
+        return "1.2.3"
+
+    monkeypatch.setattr(sidecars, "version", version)
+    assert installed_versions() == {"python": platform.python_version(), "numpy": "1.2.3"}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '["Transformer"]', "[" * 100_000, "\x00"])
+def test_what_is_no_json_of_a_model(tmp_path: Path, content: str) -> None:
+    settings, modules = tmp_path / _SETTINGS, tmp_path / "modules.json"
+    settings.write_text(content)
+    with pytest.raises(UsageError, match=r"\.json is not a JSON object, as a model's"):
+        kind_of_model(str(tmp_path))
+    with pytest.raises(UsageError, match=r"\.json is not a JSON object"):
+        read_json(settings)
+    settings.write_text("{}")
+    modules.write_text(content)
+    with pytest.raises(UsageError, match=r"modules\.json does not name a model's modules as"):
+        kind_of_model(str(tmp_path))

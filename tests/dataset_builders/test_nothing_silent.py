@@ -118,7 +118,7 @@ def with_triples(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
-    """Those of `test_card` are the plain ones, small ones and ones of ids."""
+    """Those of `test_describe` are the plain ones, small ones and ones of ids."""
     kinds: list[Callable[[Path], None]] = [official, restrain, without_validation, with_triples]
     for make in kinds:
         make(tmp_path)
