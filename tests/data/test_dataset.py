@@ -182,6 +182,10 @@ def test_a_file_that_was_changed_or_lost_is_not_read(copy: Path) -> None:
         with pytest.raises(IntegrityError, match=said):
             load(copy, config, "test")
     load_dataset(copy, "wh-words-who")
+    found = {(Path(f.source).relative_to(copy).as_posix(), f.code) for f in verify_dataset(copy)[1]}
+    unread = ("changed-bytes", "unreadable")
+    expected = {("length-short/test.parquet", code) for code in unread}
+    assert found == expected | {("length-long/test.parquet", "missing-file")}
 
 
 def add_files(copy: Path, *names: str) -> None:

@@ -18,7 +18,12 @@ from msshift_bench.data import load_dataset, load_triples, open_collection, veri
 from msshift_bench.data.manifest import DATA_VERSION, Manifest, read_manifest
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.describe import PUBLISHED, _topics_section, render_croissant
+from msshift_bench.dataset_builders.describe import (
+    PUBLISHED,
+    _topics_section,
+    explain_detectable,
+    render_croissant,
+)
 from msshift_bench.dataset_builders.provenance import (
     LICENCES,
     TITLES,
@@ -143,6 +148,14 @@ def test_it_says_what_a_reader_must_know(built: Path, card: DatasetCard) -> None
     assert ("This copy holds ids only" in card.text) is not manifest.texts
     for heading in ("# MS-Shift", "## Load", "## What is in it", "## Origin", "## Licence"):
         assert f"\n{heading}" in f"\n{card.text}"
+
+
+def test_groups_are_named_that_are_too_small_to_show_a_loss() -> None:
+    counts = {"short": {"test": 6000}, "long": {"test": 60}}
+    _, said = explain_detectable({"length": {"rows": counts}}, "detects")
+    assert said.endswith("test queries): length long")
+    counts["long"] = counts["short"]
+    assert len(explain_detectable({"length": {"rows": counts}}, "detects")) == 1
 
 
 def test_line_breaks_of_queries_do_not_break_its_lists() -> None:

@@ -117,8 +117,12 @@ def test_other_queries_cannot_be_replayed_or_verified(built: Path, tmp_path: Pat
     assert not (tmp_path / "x").exists()
 
 
-def test_what_was_imported_cannot_be_replayed(build_copy: Build, tmp_path: Path) -> None:
+def test_without_clusters_nothing_is_verified_and_an_import_not_replayed(
+    build_copy: Build, tmp_path: Path
+) -> None:
     folder = build_copy("mini:500", "length")
+    with pytest.raises(DataError, match="publishes no clusters"):
+        topics.verify_topics(folder, SMALL)
     write_manifest(folder, replace(read_manifest(folder), edition="official-2022"))
     with pytest.raises(UsageError, match="was imported"):
         topics.replay_topics(folder, SMALL, tmp_path / "x")
