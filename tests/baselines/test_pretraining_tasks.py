@@ -22,7 +22,7 @@ from msshift_bench.baselines.pretraining.tasks import (
 )
 from msshift_bench.baselines.systems.recipe import load_recipe, recipe_names
 from msshift_bench.baselines.training.backbones import make_random_encoder
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.mini.generator import passages
 from tests.support.tiny_recipes import tiny_pretraining
 
@@ -330,4 +330,6 @@ def test_recipes_that_cannot_be_are_refused(
     (tmp_path / "mine.toml").write_text(tiny_pretraining(**changes))
     with pytest.raises(UsageError, match=message):
         pretrain_encoder("mini:60", tmp_path / "mine.toml", out=tmp_path / "encoder")
+    with pytest.raises(UnknownNameError, match=r"field of pretrain 'stpes'.*steps"):
+        pretrain_encoder("mini:60", out=tmp_path / "encoder", changes={"stpes": 3})
     assert not (tmp_path / "encoder").exists()

@@ -45,7 +45,8 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A monoBERT of four steps of four, whose encoder is made."""
     folder = tmp_path_factory.mktemp("recipe")
     sizes = {"batch_size": 4, "steps": 4, "checkpoint_every": 100, "warmup_steps": 0}
-    text = tiny_recipe("monobert", **sizes, random={"initial": 0.2, "vocabulary": 400})
+    shape = {"initial": 0.2, "vocabulary": 400}
+    text = tiny_recipe("monobert", loss="softmax", **sizes, random=shape)
     (folder / "tiny.toml").write_text(text)
     recipe: Any = open_system("monobert", folder / "tiny.toml")
     recipe.make_encoder((passage.text for passage in passages(60)), folder / "bert")

@@ -270,6 +270,8 @@ def test_what_is_kept_is_checked_as_it_is_loaded(tmp_path: Path) -> None:
     data = TrainingData(rows, TEXTS, TEXTS, 1, "a" * 64, scores)
     assert (len(data), data.columns) == (1, ("query", "positive", "negative_1"))
     assert data[0] == {"query": "a", "positive": "b", "negative_1": "a", "label": [0, 0]}
+    replace(data, scores=None).save(folder)
+    assert TrainingData.load(folder).scores is None
     for name in FILES:
         data.save(folder)
         assert TrainingData.load(folder).examples == 1
