@@ -22,7 +22,7 @@ CASES = {
 """Name -> case. Those whose names begin with the same word are parts of one benchmark."""
 
 SCRIPTS = {
-    **dict.fromkeys(("damaged_streams", "faults"), "tests.killed"),
+    **dict.fromkeys(("damaged_streams", "faults", "killed_systems"), "tests.killed"),
     **dict.fromkeys(
         (
             "coverage_simulation", "full", "leaderboard_page", "leakage_tiers", "link_simulation",

@@ -171,10 +171,8 @@ def embed(folder: Path, _: Sizes, clock: Clock, *, name: str, step: int = 1) -> 
     source = find_encoder(spec)
     loaded = load_encoder(spec, source)
     with clock():
-        order, parts = embeddings._embed(
-            texts, spec, source, loaded, work / "blocks", lambda *_: None
-        )
-        embeddings._arrange(np.argsort(order), parts, folder / f"{name}.npy", lambda *_: None)
+        order, parts = embeddings._embed(texts, spec, source, loaded, work / "blocks")
+        embeddings._arrange(np.argsort(order), parts, folder / f"{name}.npy")
     np.save(folder / "lengths.npy", [len(ids) for ids in loaded.tokenise(texts)])
     return {"texts/s": f"{len(texts) / clock.seconds:,.0f}"}
 

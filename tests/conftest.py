@@ -24,6 +24,7 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from tests.support.forking import run_msshift, servers
 from tests.support.golden import Golden
+from tests.support.tiny_models import save_tiny_models
 
 if TYPE_CHECKING:
     from msshift_bench.evaluation import Result
@@ -203,6 +204,14 @@ def build_copy(build_once: Build, tmp_path: Path) -> Build:
         return Path(shutil.copytree(built, tmp_path / "msshift"))
 
     return copy
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of `save_tiny_models`; it is only read."""
+    folder = tmp_path_factory.mktemp("models")
+    save_tiny_models(folder)
+    return folder
 
 
 @pytest.fixture

@@ -1,20 +1,30 @@
+"""Encoders that systems start from: made at random, read from a folder, and what is refused."""
+
 from __future__ import annotations
 
 import json
+import platform
+import shutil
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import open_system
-from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines import find_systems, open_system
+from msshift_bench.baselines.systems import sidecars
+from msshift_bench.baselines.systems.finding import _SETTINGS, kind_of_model
 from msshift_bench.baselines.systems.recipe import RandomEncoder
+from msshift_bench.baselines.systems.sidecars import installed_versions, read_json
 from msshift_bench.baselines.training import backbones
-from msshift_bench.errors import DataError, NotFoundError
+from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.mini.generator import passages
 
 pytestmark = pytest.mark.neural
+
+TEXTS = [passage.text for passage in passages(100)]
 
 
 def test_word_pieces_are_the_same_in_every_process() -> None:
@@ -24,26 +34,20 @@ def test_word_pieces_are_the_same_in_every_process() -> None:
         "learnt = learn_word_pieces((p.text for p in passages(600)), 1500); "
         "print(json.dumps(learnt.get_vocab(), sort_keys=True))"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=100
-        ).stdout
-        for _ in range(3)
-    }
-    assert len(found) == 1
-    vocabulary = json.loads(found.pop())
-    assert len(vocabulary) == 1500
-    assert sorted(vocabulary.values()) == list(range(1500))
+    command = [sys.executable, "-c", script]
+    vocabularies = [subprocess.check_output(command, text=True, timeout=100) for _ in range(2)]
+    assert vocabularies[0] == vocabularies[1]
+    assert sorted(json.loads(vocabularies[0]).values()) == list(range(1500))
 
 
 def test_word_pieces_cover_what_they_were_learnt_from() -> None:
-    tokenizer = backbones.learn_word_pieces((p.text for p in passages(100)), 800)
-    for passage in passages(100):
-        tokens = tokenizer.encode(passage.text).tokens
-        assert "[UNK]" not in tokens
-        assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
-        decoded = tokenizer.decode(tokenizer.encode(passage.text).ids)
-        assert decoded.replace(" ", "") == passage.text.lower().replace(" ", "")
+    tokenizer = backbones.learn_word_pieces(TEXTS, 800)
+    for text in TEXTS:
+        pieces = tokenizer.encode(text)
+        assert "[UNK]" not in pieces.tokens
+        assert (pieces.tokens[0], pieces.tokens[-1]) == ("[CLS]", "[SEP]")
+        decoded = tokenizer.decode(pieces.ids)
+        assert decoded.replace(" ", "") == text.lower().replace(" ", "")
 
 
 @pytest.mark.parametrize("matching", [True, False])
@@ -53,22 +57,13 @@ def test_with_the_prior_a_word_attends_to_itself_in_the_other_text(
     import torch
     import transformers
 
-    shape = RandomEncoder(
-        layers=1,
-        hidden=64,
-        heads=1,
-        inner=64,
-        vocabulary=900,
-        dropout=0.0,
-        initial=0.5,
-        matching=matching,
-    )
-    texts = [passage.text for passage in passages(100)]
-    backbones.make_random_encoder(tmp_path / "made", shape, texts, length=64, seed=5)
+    sizes = {"layers": 1, "hidden": 64, "heads": 1, "inner": 64, "vocabulary": 900}
+    shape = RandomEncoder(**sizes, dropout=0.0, initial=0.5, matching=matching)
+    backbones.make_random_encoder(tmp_path / "made", shape, TEXTS, length=64, seed=5)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "made")
     model = transformers.BertForMaskedLM.from_pretrained(tmp_path / "made", dtype=torch.float32)
     layer = model.bert.encoder.layer[0].attention.self
-    ids = tokenizer(texts[0], texts[1], truncation=True, return_tensors="pt")["input_ids"]
+    ids = tokenizer(*TEXTS[:2], truncation=True, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         states = model.bert.embeddings(ids)[0]
         logits = layer.query(states) @ layer.key(states).T
@@ -81,27 +76,26 @@ def test_with_the_prior_a_word_attends_to_itself_in_the_other_text(
 
 
 def test_an_encoder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    recipe = open_system("bi-encoder", "mini")
+    recipe: Any = open_system("bi-encoder", "mini")
     with pytest.raises(NotFoundError, match=rf"no encoder {tmp_path}/none: there is no such"):
-        backbones.load_backbone(recipe, tmp_path / "none")
+        recipe.new_model(tmp_path / "none")
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(NotFoundError, match=rf"no encoder .* from the folder {tmp_path}: .*model"):
-        backbones.load_backbone(recipe, tmp_path)
+        recipe.new_model(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["bi-encoder", "splade", "colbert", "monobert"])
-def test_a_model_whose_weights_are_cut_off_is_named(name: str, tmp_path: Path) -> None:
-    architecture = neural_systems()[name]
-    recipe = open_system(name, "mini")
-    encoder, kept = tmp_path / "encoder", tmp_path / "model"
-    texts = [passage.text for passage in passages(50)]
-    recipe.make_encoder(texts, encoder)
-    recipe.new_model(encoder).save(str(kept))
-    architecture.load_model(kept)
-    weights = next(kept.rglob("model.safetensors"))
+def test_a_model_whose_weights_are_cut_off_is_named(
+    name: str, tiny_models: Path, tmp_path: Path
+) -> None:
+    system: Any = find_systems()[name]
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_models / f"my-{name}", folder)
+    system.load_model(folder)
+    weights = next(folder.rglob("model.safetensors"))
     weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(NotFoundError, match=f"no model can be loaded from the folder {kept}: "):
-        architecture.load_model(kept)
+    with pytest.raises(NotFoundError, match=f"no model can be loaded from the folder {folder}: "):
+        system.load_model(folder)
 
 
 def test_weights_that_a_training_lost_are_refused() -> None:
@@ -113,3 +107,32 @@ def test_weights_that_a_training_lost_are_refused() -> None:
         model.bias[1] = torch.nan
     with pytest.raises(DataError, match="the weights of a bi-encoder are not finite any more; try"):
         backbones.check_finite_weights(model, "a bi-encoder")
+    # Weights of 16 bits have a digest, and it is another.
+    digest = backbones.weights_digest(model)
+    assert backbones.weights_digest(model.to(torch.bfloat16)) != digest
+
+
+def test_a_sidecar_names_the_versions_of_the_libraries_that_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def version(package: str) -> str:
+        if package != "numpy":
+            raise PackageNotFoundError(package)
+        return "1.2.3"
+
+    monkeypatch.setattr(sidecars, "version", version)
+    assert installed_versions() == {"python": platform.python_version(), "numpy": "1.2.3"}
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '["Transformer"]', "[" * 100_000, "\x00"])
+def test_what_is_no_json_of_a_model(tmp_path: Path, content: str) -> None:
+    settings, modules = tmp_path / _SETTINGS, tmp_path / "modules.json"
+    settings.write_text(content)
+    with pytest.raises(UsageError, match=r"\.json is not a JSON object, as a model's"):
+        kind_of_model(str(tmp_path))
+    with pytest.raises(UsageError, match=r"\.json is not a JSON object"):
+        read_json(settings)
+    settings.write_text("{}")
+    modules.write_text(content)
+    with pytest.raises(UsageError, match=r"modules\.json does not name a model's modules as"):
+        kind_of_model(str(tmp_path))

@@ -24,17 +24,16 @@ from msshift_bench import (
     read_run,
 )
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.search import Bm25, Bm25Parameters, Ranking
+from msshift_bench.search import Bm25, Ranking
+from tests.baselines.conftest import COLLECTION
 from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 
-COLLECTION = "mini:300"
 
-
-@pytest.fixture(scope="module")
-def data(build_once: Build) -> Path:
-    return build_once(COLLECTION, "length")
+@pytest.fixture
+def given(data: Path, tmp_path: Path) -> dict[str, Any]:
+    return {"shift": "length", "data": data, "runs": tmp_path}
 
 
 class Bag:
@@ -62,34 +61,38 @@ class Lexical:
     """Searches with BM25; gives pairs, more than it was asked for, and not in order."""
 
     def __init__(self) -> None:
-        passages = open_collection(COLLECTION).passages()
-        self.index = Bm25(passages, Bm25Parameters())
+        self.index = Bm25(open_collection(COLLECTION).passages())
 
     def search(self, queries: list[str], k: int) -> list[list[tuple[str, float]]]:
         found = self.index.search(queries, depth=k + 3)
         return [list(reversed(ranking.items())) for ranking in found]
 
 
-def test_an_object_that_searches_ranks_as_the_baseline_does(data: Path, tmp_path: Path) -> None:
+def test_an_object_that_searches_ranks_as_the_baseline_does(
+    given: dict[str, Any], data: Path, tmp_path: Path
+) -> None:
     (run,) = make_runs("bm25", ["length"], collection=COLLECTION, data=data, out=tmp_path, depth=7)
-    result = evaluate(Lexical(), "length", data=data, runs=tmp_path, depth=7)
-    own = read_run(tmp_path / "Lexical" / "length.run.gz")
-    expected = read_run(run)
-    assert {query: list(ranking.items()) for query, ranking in own.items()} == {
-        query: list(ranking.items()) for query, ranking in expected.items()
-    }
-    assert sidecar(tmp_path / "Lexical" / "length.run.gz")["parameters"] == {
-        "architecture": "search", "model": "Lexical", "search": {"depth": 7, "batch_size": 64},
-    }  # fmt: skip
+    result = evaluate(Lexical(), depth=7, **given)
+    mine = tmp_path / "Lexical" / "length.run.gz"
+    expected, found = (
+        {query: [*ranking.items()] for query, ranking in read_run(file).items()}
+        for file in (run, mine)
+    )
+    assert found == expected
+    search = {"depth": 7, "batch_size": 64}
+    parameters = {"architecture": "search", "model": "Lexical", "search": search}
+    assert sidecar(mine)["parameters"] == parameters
     assert result.figures.where(figure="score").names("group") == ["short", "long", "mean"]
     again = evaluate_run_sets(tmp_path / "Lexical", data, ["length"])
     assert again.figures == result.figures
 
 
 @pytest.mark.neural
-def test_an_object_that_encodes_is_searched_exactly(data: Path, tmp_path: Path) -> None:
+def test_an_object_that_encodes_is_searched_exactly(
+    given: dict[str, Any], data: Path, tmp_path: Path
+) -> None:
     model = Bag()
-    evaluate(model, "length", data=data, runs=tmp_path, name="bag", depth=9, batch_size=50)
+    evaluate(model, name="bag", depth=9, batch_size=50, **given)
     assert model.most == 50
     found = read_run(tmp_path / "bag" / "length.run.gz")
     passages = list(open_collection(COLLECTION).passages())
@@ -135,7 +138,7 @@ def test_one_model_encodes_the_passages_once_for_all_shifts(
 
 @pytest.mark.neural
 def test_a_factory_gives_losses(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    given: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = []
 
@@ -143,51 +146,47 @@ def test_a_factory_gives_losses(
         asked.append(held_out)
         return Bag(held_out)
 
-    given: dict[str, Any] = {"data": data, "measures": "RR@10 R@20", "depth": 20}
-    result = evaluate(words, "length", runs=tmp_path, **given)
+    given |= {"measures": "RR@10 R@20", "depth": 20}
+    result = evaluate(words, **given)
     assert asked == ["short", "long"]
-    said = capsys.readouterr().err.splitlines()
-    assert [line.partition(" made in ")[0] for line in said] == [
-        "words without short of length:", "words without long of length:",
-    ]  # fmt: skip
+    told = [line.partition(" made in ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["words without short of length:", "words without long of length:"]
     losses = result.figures.where(figure="rel_loss", measure="R@20")
     assert losses.names("group") == ["short", "long", "mean"]
     assert all(loss.interval for loss in losses)
     folder = tmp_path / "words" / "length"
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "long.run.gz", "long.run.json", "short.run.gz", "short.run.json",
-    ]  # fmt: skip
-    said = sidecar(folder / "long.run.gz")
-    assert (said["held_out"], said["model"]["model"]) == ("long", "Bag")
-    assert "training" not in said
+    files = {f"{group}.run{end}" for group in ("short", "long") for end in (".gz", ".json")}
+    assert {path.name for path in folder.iterdir()} == files
+    facts = sidecar(folder / "long.run.gz")
+    assert (facts["held_out"], facts["model"]["model"]) == ("long", "Bag")
+    assert "training" not in facts
     assert not (tmp_path / ".work").exists()
 
-    again = evaluate(words, "length", runs=tmp_path, progress=False, **given)
+    again = evaluate(words, progress=False, **given)
     assert asked == ["short", "long"]
     assert again.figures == result.figures
     assert again.doubts == [
         f"words: 2 of 2 runs were in {tmp_path} before and were not made again, and nothing tells "
         "whether this model made them: name what decides it in parameters"
     ]
-    without = evaluate(words, "length", progress=False, **given)
+    without = evaluate(words, progress=False, **{**given, "runs": None})
     assert capsys.readouterr().err == ""
-    assert [run["name"] for run in without.scores[0].run_facts()] == [
-        "words/length/short.run.gz", "words/length/long.run.gz",
-    ]  # fmt: skip
+    names = [run["name"] for run in without.scores[0].run_facts()]
+    assert names == ["words/length/short.run.gz", "words/length/long.run.gz"]
     assert without.doubts == result.doubts == []
 
 
 @pytest.mark.neural
-def test_parameters_tell_models_apart(data: Path, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"data": data, "runs": tmp_path, "name": "bag", "depth": 5}
-    evaluate(Bag, "length", parameters={"sizes": (1, 2)}, **given)
-    assert evaluate(Bag, "length", parameters={"sizes": (1, 2)}, **given).doubts == [
+def test_parameters_tell_models_apart(given: dict[str, Any]) -> None:
+    given |= {"name": "bag", "depth": 5}
+    evaluate(Bag, parameters={"sizes": (1, 2)}, **given)
+    assert evaluate(Bag, parameters={"sizes": (1, 2)}, **given).doubts == [
         "bag/length: RR@10 counts no passage behind rank 5: no ranking is longer (2 of 2 run files)"
     ]
     with pytest.raises(UsageError, match=r"sizes \[1, 2\] instead of \[1, 3\]"):
-        evaluate(Bag, "length", parameters={"sizes": (1, 3)}, **given)
+        evaluate(Bag, parameters={"sizes": (1, 3)}, **given)
     with pytest.raises(UsageError, match=r"parameters must be JSON values: .*set"):
-        evaluate(Bag, "length", parameters={"sizes": {1}}, **given)
+        evaluate(Bag, parameters={"sizes": {1}}, **given)
 
 
 @pytest.mark.neural
@@ -218,12 +217,17 @@ def test_all_shifts_of_the_data_set_by_default(build_once: Build) -> None:
         evaluate(lambda held_out: Fixed(held_out, shift=""), data=both)
 
 
-def _searching(answer: Callable[[Sequence[str], int], object]) -> object:
-    return SimpleNamespace(search=answer)
+def _answering(answer: Callable[[int], object]) -> object:
+    """A model whose search gives what a function makes of the number of queries."""
+    return SimpleNamespace(search=lambda queries, k: answer(len(queries)))
+
+
+def _each(ranking: object) -> object:
+    return _answering(lambda count: [ranking] * count)
 
 
 def _same(held_out: str) -> object:
-    return _searching(lambda queries, k: [{"7": 1.0}] * len(queries))
+    return _each({"7": 1.0})
 
 
 NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_document(texts), or is"
@@ -237,7 +241,7 @@ NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_docum
         (SimpleNamespace(encode=len), {}, "CrossEncoder; this SimpleNamespace has encode"),
         (SimpleNamespace(encode_query=len), {}, "this SimpleNamespace has encode_query only"),
         (type("Bare", (), {}), {}, "if it is the class of a model, give an instance"),
-        (_searching(lambda queries, k: [{}] * len(queries)), {}, "found no passage for any query"),
+        (_each({}), {}, "found no passage for any query"),
         (lambda: None, {}, "model() cannot be called as a factory, with a held-out group: "),
         (_same, {}, "the models that _same made for 'short' and 'long' rank alike, to the byte"),
         (lambda queries, k: None, {}, "give an object with the method search(queries, k)"),
@@ -249,16 +253,16 @@ NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_docum
         (Bag, {"seeds": "12"}, "seeds are '12'; give whole numbers"),
         (Bag(), {"device": "cpu"}, "device is for models of sentence-transformers"),
         (Bag(), {"candidates": "all"}, "the search with encoder: candidates: there is no such"),
-        (_searching(lambda queries, k: {}), {}, "search gave a dict; it must give a list"),
-        (_searching(lambda queries, k: [{}]), {}, "search gave 1 rankings for 64 queries"),
-        (_searching(lambda queries, k: [7] * len(queries)), {}, "must map doc_ids to scores, or"),
-        (_searching(lambda queries, k: [{7: 1.0}] * len(queries)), {}, "the doc_id 7 of type int"),
-        (_searching(lambda queries, k: [{"gone": 1}] * len(queries)), {}, "'gone', which no"),
-        (_searching(lambda queries, k: [{"7": "x"}] * len(queries)), {}, "must map doc_ids to"),
-        (_searching(lambda queries, k: [{"7": [1, 2]}] * len(queries)), {}, "must map doc_ids to"),
-        (_searching(lambda queries, k: [{"7": 10**400}] * len(queries)), {}, "must map doc_ids to"),
-        (_searching(lambda queries, k: [{"7": float("nan")}] * len(queries)), {}, "not finite"),
-        (_searching(lambda queries, k: [[("7", 1), ("7", 2)]] * len(queries)), {}, "'7' twice"),
+        (_answering(lambda _: {}), {}, "search gave a dict; it must give a list"),
+        (_answering(lambda _: [{}]), {}, "search gave 1 rankings for 64 queries"),
+        (_each(7), {}, "must map doc_ids to scores, or"),
+        (_each({7: 1.0}), {}, "the doc_id 7 of type int"),
+        (_each({"gone": 1}), {}, "'gone', which no"),
+        (_each({"7": "x"}), {}, "must map doc_ids to"),
+        (_each({"7": [1, 2]}), {}, "must map doc_ids to"),
+        (_each({"7": 10**400}), {}, "must map doc_ids to"),
+        (_each({"7": float("nan")}), {}, "not finite"),
+        (_each([("7", 1), ("7", 2)]), {}, "'7' twice"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_evaluated(
@@ -276,10 +280,7 @@ def test_what_cannot_be_evaluated(
         (lambda texts: np.zeros((1, 3)), "encode_document gave an array of shape (1, 3) for 64"),
         (lambda texts: "text", "vectors must be an array or a tensor of numbers, and str is not"),
         (lambda texts: np.full((len(texts), 3), np.nan), "gave a vector that is not finite for "),
-        (
-            lambda texts: np.zeros((len(texts), 3)),
-            "encode_query gave vectors of 16 dimensions, and ",
-        ),
+        (lambda texts: np.zeros((len(texts), 3)), "encode_query gave vectors of 16 dimensions, "),
     ],
 )
 def test_vectors_that_cannot_be_searched(
@@ -305,6 +306,6 @@ def test_tensors_will_do(data: Path) -> None:
 
 def test_the_collection_must_be_the_data_sets(data: Path) -> None:
     with pytest.raises(UsageError, match="was built from the collection 'mini:300'"):
-        evaluate(_searching(lambda queries, k: []), "length", data=data, collection="mini:200")
+        evaluate(_each({}), "length", data=data, collection="mini:200")
     with pytest.raises(UnknownNameError, match="shift 'lenght': did you mean 'length'"):
-        evaluate(_searching(lambda queries, k: []), "lenght", data=data)
+        evaluate(_each({}), "lenght", data=data)

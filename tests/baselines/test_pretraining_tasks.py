@@ -10,66 +10,51 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from msshift_bench.baselines import pretrain_encoder
 from msshift_bench.baselines.pretraining_tasks import (
-    LateHead,
     MaskedPassages,
     MaskedWords,
     PassagePieces,
     PretrainingRecipe,
-    SpanContrast,
     late_interaction,
     load_learner,
     span_loss,
 )
-from msshift_bench.baselines.systems.recipe import (
-    RandomEncoder,
-    find_recipe,
-    parse_recipe,
-    recipe_names,
-)
+from msshift_bench.baselines.systems.recipe import find_recipe, parse_recipe, recipe_names
 from msshift_bench.baselines.training.backbones import make_random_encoder
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.mini.generator import passages
+from tests.support.tiny_recipes import tiny_pretraining
 
 pytestmark = pytest.mark.neural
 
-SHAPE = RandomEncoder(layers=2, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0)
+MakeItems = Callable[..., MaskedPassages]
+MakeRecipe = Callable[..., PretrainingRecipe]
 
-GOOD: dict[str, Any] = {
-    "passage_length": 40,
-    "batch_size": 8,
-    "accumulate": 1,
-    "steps": 5,
-    "learning_rate": 1e-3,
-    "warmup_steps": 1,
-    "schedule": "linear",
-    "weight_decay": 0.0,
-    "adam_beta1": 0.9,
-    "adam_beta2": 0.999,
-    "adam_epsilon": 1e-8,
-    "max_gradient_norm": 1.0,
-    "seed": 3,
-    "precision": "fp32",
-    "checkpoint_every": 5,
-    "random": SHAPE,
-}
-
-SPANS: dict[str, Any] = {
-    "short_least": 2,
-    "short_most": 6,
-    "long_least": 8,
-    "long_most": 20,
-    "mean": 1.0,
-    "loss_scale": 10.0,
-}
+TEXTS = [passage.text for passage in passages(60)]
+SHAPE = {"dropout": 0, "layers": 2}
+SPANS = {"short_most": 6, "long_least": 8, "long_most": 20}
+WORDS = MaskedWords(share=0.3)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def make_recipe(tmp_path_factory: pytest.TempPathFactory) -> MakeRecipe:
+    path = tmp_path_factory.mktemp("recipe") / "tiny.toml"
+
+    def make(*, late_head: Any = None, **changes: Any) -> PretrainingRecipe:
+        """Return the tiny recipe without a late head, unless it is named."""
+        changes = {"random": SHAPE, "spans": SPANS, "late_head": late_head, **changes}
+        path.write_text(tiny_pretraining(**changes))
+        return parse_recipe(PretrainingRecipe, find_recipe("pretrain", path))
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, make_recipe: MakeRecipe) -> Path:
     """An encoder with random weights."""
     folder = tmp_path_factory.mktemp("encoder") / "begin"
-    texts = (passage.text for passage in passages(60))
-    make_random_encoder(folder, SHAPE, texts, length=40, seed=0)
+    make_random_encoder(folder, make_recipe().random, TEXTS, length=40, seed=0)
     return folder
 
 
@@ -81,47 +66,33 @@ def tokenizer(folder: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def make_items(tokenizer: Any) -> Callable[..., MaskedPassages]:
-    texts = [passage.text for passage in passages(60)]
+def make_items(tokenizer: Any, make_recipe: MakeRecipe) -> MakeItems:
+    pieces = PassagePieces(TEXTS, tokenizer, 40, len(TEXTS))
 
     def make(**changed: Any) -> MaskedPassages:
-        options: dict[str, Any] = {
-            "count": 150,
-            "seed": 7,
-            "masked_words": MaskedWords(share=0.3),
-            "spans": SpanContrast(**SPANS),
-            **changed,
-        }
-        return MaskedPassages(PassagePieces(texts, tokenizer, 40, len(texts)), tokenizer, **options)
+        options = {"masked_words": WORDS, "spans": make_recipe().spans, **changed}
+        return MaskedPassages(pieces, tokenizer, **{"count": 150, "seed": 7, **options})
 
     return make
 
 
 @pytest.fixture(scope="module")
-def items(make_items: Callable[..., MaskedPassages]) -> MaskedPassages:
+def items(make_items: MakeItems) -> MaskedPassages:
     return make_items()
 
 
-def test_every_passage_comes_once_per_round_and_in_another_order(
-    make_items: Callable[..., MaskedPassages],
-) -> None:
+def is_in(span: list[int], pieces: Any) -> bool:
+    everywhere = np.lib.stride_tricks.sliding_window_view(pieces, len(span))
+    return bool((everywhere == span).all(1).any())
+
+
+def test_every_passage_comes_once_per_round_and_in_another_order(make_items: MakeItems) -> None:
     items = make_items()
     rounds = [[items[place][0].tobytes() for place in range(n, n + 60)] for n in (0, 60)]
     assert sorted(rounds[0]) == sorted(rounds[1])
     assert rounds[0] != rounds[1]
-    assert [pieces.tobytes() for pieces, _ in map(make_items(seed=8).__getitem__, range(60))] != (
-        rounds[0]
-    )
-
-
-def test_an_item_depends_on_its_place_alone(make_items: Callable[..., MaskedPassages]) -> None:
-    forward, backward = make_items(), make_items()
-    for place in range(149, -1, -30):
-        backward.collate([backward[place]])
-    for place in (29, 59, 149):
-        first, second = (one.collate([one[place]]) for one in (forward, backward))
-        assert first.keys() == second.keys()
-        assert all(bool((first[key] == second[key]).all()) for key in first)
+    other = make_items(seed=8)
+    assert [other[place][0].tobytes() for place in range(60)] != rounds[0]
 
 
 @given(seed=st.integers(0, 10_000), place=st.integers(0, 149), share=st.floats(0.01, 0.99))
@@ -138,9 +109,8 @@ def test_whole_words_are_masked_and_at_least_one(
 
 
 def test_masked_pieces_are_mostly_hidden_and_some_replaced_or_kept(
-    make_items: Callable[..., MaskedPassages], tokenizer: Any
+    items: MaskedPassages, tokenizer: Any
 ) -> None:
-    items = make_items()
     fates = np.zeros(3)
     pieces_read = pieces_met = 0
     for place in range(150):
@@ -154,7 +124,7 @@ def test_masked_pieces_are_mostly_hidden_and_some_replaced_or_kept(
     assert fates / fates.sum() == pytest.approx([0.8, 0.1, 0.1], abs=0.03)
 
 
-def test_spans_are_parts_of_their_passage(make_items: Callable[..., MaskedPassages]) -> None:
+def test_spans_are_parts_of_their_passage(make_items: MakeItems) -> None:
     items = make_items(masked_words=None)
     taken = [items[place] for place in range(40)]
     batch = items.collate(taken)
@@ -165,77 +135,35 @@ def test_spans_are_parts_of_their_passage(make_items: Callable[..., MaskedPassag
         for (pieces, _), row, length in zip(taken, batch[f"{kind}_ids"], lengths, strict=True):
             span = row[1 : 1 + int(length)].tolist()
             assert min(least, len(pieces)) <= len(span)
-            everywhere = np.lib.stride_tricks.sliding_window_view(pieces, len(span))
-            assert (everywhere == span).all(1).any()
-
-
-def test_a_pair_of_texts_is_put_together_as_bert_does(tokenizer: Any) -> None:
-    query, passage = "a wine", "the lake and the wine"
-    pair = tokenizer(query, passage)
-    first, second = (
-        tokenizer(text, add_special_tokens=False).input_ids for text in (query, passage)
-    )
-    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-    assert pair["input_ids"] == [cls, *first, sep, *second, sep]
-    assert pair["token_type_ids"] == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+            assert is_in(span, pieces)
 
 
 def test_pairs_are_of_one_passage_or_two_and_look_like_the_tokenizer_s(
-    folder: Path, make_items: Callable[..., MaskedPassages], tokenizer: Any
+    make_items: MakeItems, tokenizer: Any
 ) -> None:
-    import torch
-
-    masked = MaskedWords(share=0.3, pairs=2.0)
-    items = make_items(masked_words=masked)
+    items = make_items(masked_words=MaskedWords(share=0.3, pairs=2.0))
     taken = [items[place] for place in range(40)]
     batch = items.collate(taken)
+    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    pair = tokenizer("a wine", "the lake and the wine")
+    one, other = (tokenizer.encode(text)[1:-1] for text in ("a wine", "the lake and the wine"))
+    assert pair["input_ids"] == [cls, *one, sep, *other, sep]
+    assert pair["token_type_ids"] == [0] * (len(one) + 2) + [1] * (len(other) + 1)
     ids = batch["masked_ids"].clone()
     ids[batch["places"].unbind(1)] = batch["targets"]
-
-    def is_in(span: list[int], pieces: Any) -> bool:
-        return bool(
-            (np.lib.stride_tricks.sliding_window_view(pieces, len(span)) == span).all(1).any()
-        )
-
-    found = []
-    for place, (row, types, attention) in enumerate(
-        zip(ids.tolist(), batch["masked_types"], batch["masked_attention"], strict=True)
-    ):
-        end = int(attention.sum())
-        middle = row.index(tokenizer.sep_token_id)
-        assert (row[0], row[end - 1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
-        assert types.tolist() == [0] * (middle + 1) + [1] * (end - middle - 1) + [0] * (
-            len(row) - end
-        )
+    same = [bool(one) for one in batch["same"]]
+    assert 10 < sum(same) < 30
+    rows = zip(ids.tolist(), batch["masked_types"], batch["masked_attention"], strict=True)
+    for place, (row, types, attention) in enumerate(rows):
+        end, middle = int(attention.sum()), row.index(sep)
+        assert (row[0], row[end - 1]) == (cls, sep)
+        first, second, rest = middle + 1, end - middle - 1, len(row) - end
+        assert types.tolist() == [0] * first + [1] * second + [0] * rest
         short, long = row[1:middle], row[middle + 1 : end - 1]
         assert 2 <= len(short) <= 6
         assert len(long) <= 20
         assert is_in(short, taken[place][0])
-        same = bool(batch["same"][place])
-        assert is_in(long, taken[place if same else (place + 1) % 40][0])
-        found.append(same)
-    assert 10 < sum(found) < 30
-
-    recipe = PretrainingRecipe(**GOOD, masked_words=masked, spans=SpanContrast(**SPANS))
-    learner = load_learner(folder, recipe)
-    with torch.no_grad():
-        states = learner.bert(
-            batch["masked_ids"], batch["masked_attention"], batch["masked_types"]
-        ).last_hidden_state
-        told = torch.sigmoid(learner.pair(states[:, 0])[:, 0])
-        right = torch.where(batch["same"] == 1, told, 1 - told)
-        rows, columns = batch["places"].unbind(1)
-        naming = torch.nn.functional.cross_entropy(
-            learner.cls(states[rows, columns]), batch["targets"]
-        )
-        short = learner.bert(batch["short_ids"], batch["short_attention"]).last_hidden_state
-        long = learner.bert(batch["long_ids"], batch["long_attention"]).last_hidden_state
-        spans = span_loss(
-            short, batch["short_attention"], long, batch["long_attention"], SpanContrast(**SPANS)
-        )
-        loss = learner(**batch)["loss"]
-    expected = naming - 2 * right.log().mean() + spans
-    assert float(loss) == pytest.approx(float(expected), rel=1e-5)
+        assert is_in(long, taken[place if same[place] else (place + 1) % 40][0])
 
 
 def test_texts_without_words_are_left_out(tokenizer: Any) -> None:
@@ -246,52 +174,94 @@ def test_texts_without_words_are_left_out(tokenizer: Any) -> None:
         PassagePieces(["", " "], tokenizer, 40, 2)
 
 
-def test_masked_words_have_the_loss_of_the_library(
-    folder: Path, make_items: Callable[..., MaskedPassages]
-) -> None:
+def loss_of_spans(learner: Any, batch: Any, recipe: PretrainingRecipe) -> Any:
+    attentions = [batch[f"{kind}_attention"] for kind in ("short", "long")]
+    short, long = (
+        learner.bert(batch[f"{kind}_ids"], attention).last_hidden_state
+        for kind, attention in zip(("short", "long"), attentions, strict=True)
+    )
+    assert recipe.spans is not None
+    return span_loss(short, attentions[0], long, attentions[1], recipe.spans)
+
+
+def loss_of_pairs(learner: Any, batch: Any, recipe: PretrainingRecipe) -> Any:
+    """Return what words, pairs and spans cost together, pairs twice."""
+    import torch
+
+    asked = (batch[f"masked_{part}"] for part in ("ids", "attention", "types"))
+    states = learner.bert(*asked).last_hidden_state
+    told = torch.sigmoid(learner.pair(states[:, 0])[:, 0])
+    right = torch.where(batch["same"] == 1, told, 1 - told)
+    words = learner.cls(states[batch["places"].unbind(1)])
+    naming = torch.nn.functional.cross_entropy(words, batch["targets"])
+    return naming - 2 * right.log().mean() + loss_of_spans(learner, batch, recipe)
+
+
+def loss_of_the_library(learner: Any, batch: Any, recipe: PretrainingRecipe) -> Any:
+    """Return what transformers' model of masked words has as loss, twice."""
     import torch
     from transformers import BertForMaskedLM
 
-    recipe = PretrainingRecipe(**GOOD, masked_words=MaskedWords(share=0.3, weight=2.0))
-    items = make_items(spans=None)
-    batch = items.collate([items[place] for place in range(8)])
     labels = torch.full_like(batch["masked_ids"], -100)
     labels[batch["places"].unbind(1)] = batch["targets"]
-    with torch.no_grad():
-        found = load_learner(folder, recipe)(**batch)["loss"]
-        model = BertForMaskedLM.from_pretrained(folder)
-        expected = model(batch["masked_ids"], batch["masked_attention"], labels=labels).loss
-    assert float(found) == pytest.approx(2 * float(expected), rel=1e-5)
+    model = BertForMaskedLM.from_pretrained(learner.name_or_path)
+    return 2 * model(batch["masked_ids"], batch["masked_attention"], labels=labels).loss
 
 
-def test_the_late_head_reads_the_first_token_of_the_last_layer_and_the_others_of_the_middle(
-    folder: Path, make_items: Callable[..., MaskedPassages]
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"masked_words": {"share": 0.3, "weight": 2.0}, "spans": None}, loss_of_the_library),
+        ({"masked_words": None}, loss_of_spans),
+        ({"masked_words": {"share": 0.3, "pairs": 2.0}}, loss_of_pairs),
+    ],
+    ids=["words", "spans", "pairs"],
+)
+def test_the_loss_is_that_of_its_tasks(
+    changes: dict[str, Any],
+    expected: Callable[..., Any],
+    folder: Path,
+    make_items: MakeItems,
+    make_recipe: MakeRecipe,
 ) -> None:
     import torch
 
-    masked = MaskedWords(share=0.3, weight=0.0)
-    recipe = PretrainingRecipe(**GOOD, masked_words=masked, late_head=LateHead(layers=1))
+    recipe = make_recipe(**changes)
+    items = make_items(masked_words=recipe.masked_words, spans=recipe.spans)
+    batch = items.collate([items[place] for place in range(8)])
+    learner = load_learner(folder, recipe).eval()
+    learner.name_or_path = folder
+    with torch.no_grad():
+        loss = float(learner(**batch)["loss"])
+        assert loss == pytest.approx(float(expected(learner, batch, recipe)), rel=1e-5)
+    assert loss > 0
+
+
+def test_the_late_head_reads_the_first_token_of_the_last_layer_and_the_others_of_the_middle(
+    folder: Path, make_items: MakeItems, make_recipe: MakeRecipe
+) -> None:
+    import torch
+
+    words = {"share": 0.3, "weight": 0.0}
+    recipe = make_recipe(masked_words=words, late_head={"layers": 1}, spans=None)
     items = make_items(spans=None)
     batch = items.collate([items[place] for place in range(4)])
     learner = load_learner(folder, recipe).eval()
     seen: list[Any] = []
     learner.late.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    asked = batch["masked_ids"], batch["masked_attention"]
     with torch.no_grad():
         loss = learner(**batch)["loss"]
-        states = learner.bert(
-            batch["masked_ids"], batch["masked_attention"], output_hidden_states=True
-        ).hidden_states
-        late = learner.late(seen[0], src_key_padding_mask=batch["masked_attention"] == 0)
-        rows, columns = batch["places"].unbind(1)
-        expected = torch.nn.functional.cross_entropy(
-            learner.cls(late[rows, columns]), batch["targets"]
-        )
+        states = learner.bert(*asked, output_hidden_states=True).hidden_states
+        late = learner.late(seen[0], src_key_padding_mask=asked[1] == 0)
+        words = learner.cls(late[batch["places"].unbind(1)])
+        expected = torch.nn.functional.cross_entropy(words, batch["targets"])
     assert torch.equal(seen[0][:, 0], states[-1][:, 0])
     assert torch.equal(seen[0][:, 1:], states[1][:, 1:])
     assert float(loss) == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_similarities_of_spans_by_hand() -> None:
+def test_similarities_of_spans_by_hand(make_recipe: MakeRecipe) -> None:
     import torch
 
     torch.manual_seed(0)
@@ -324,30 +294,10 @@ def test_similarities_of_spans_by_hand() -> None:
     parts = [cross_entropy(similarities) for similarities in (means, firsts, tokens)]
     for weights in ((0.5, 2.0, 3.0), (0.0, 2.0, 0.0)):
         shares = dict(zip(("mean", "first", "tokens"), weights, strict=True))
-        chosen = SpanContrast(**{**SPANS, **shares})
+        chosen = make_recipe(spans={**SPANS, **shares}).spans
+        assert chosen is not None
         loss = span_loss(short, short_attention, long, long_attention, chosen)
         assert float(loss) == pytest.approx(np.dot(weights, parts), rel=1e-4)
-
-
-def test_an_encoder_that_learns_from_spans_alone_has_their_loss(
-    folder: Path, make_items: Callable[..., MaskedPassages]
-) -> None:
-    import torch
-
-    spans = SpanContrast(**SPANS)
-    items = make_items(masked_words=None)
-    batch = items.collate([items[place] for place in range(4)])
-    learner = load_learner(folder, PretrainingRecipe(**GOOD, spans=spans)).eval()
-    with torch.no_grad():
-        found = learner(**batch)["loss"]
-        short, long = (
-            learner.bert(batch[f"{kind}_ids"], batch[f"{kind}_attention"]).last_hidden_state
-            for kind in ("short", "long")
-        )
-        attentions = batch["short_attention"], batch["long_attention"]
-        expected = span_loss(short, attentions[0], long, attentions[1], spans)
-    assert float(found) == pytest.approx(float(expected), rel=1e-5)
-    assert float(found) > 0
 
 
 @pytest.mark.parametrize("name", recipe_names("pretrain"))
@@ -355,28 +305,31 @@ def test_the_recipes_that_come_along_load(name: str) -> None:
     assert parse_recipe(PretrainingRecipe, find_recipe("pretrain", name)).random
 
 
+PAIRS = {"share": 0.2, "pairs": 1.0}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({}, "no task"),
-        ({"random": None, "spans": SPANS}, "random: expected a table|random: must not be empty"),
-        (
-            {"random": {**dict(SHAPE), "matching": True}},
-            "matching is for encoders without",
-        ),
-        ({"late_head": {"layers": 1}, "spans": SPANS}, r"late_head: it needs \[masked_words\]"),
-        ({"spans": {**SPANS, "long_most": 39}}, "long_most is 39.*passage_length 40"),
-        ({"masked_words": {"share": 0.2, "pairs": 1.0}}, r"needs \[spans\]"),
-        (
-            {"masked_words": {"share": 0.2, "pairs": 1.0}, "spans": {**SPANS, "long_most": 32}},
-            "short_most is 6 and long_most 32.*three special tokens.*passage_length 40",
-        ),
-        ({"spans": {**SPANS, "short_most": 1}}, "spans.short_least: 2 is more than short_most"),
-        ({"spans": {**SPANS, "mean": 0}}, r"\[spans\] compares nothing"),
+        ({"masked_words": None, "spans": None, "late_head": None}, "no task"),
+        ({"random": None}, "random: is missing"),
+        ({"random": {"matching": True}}, "matching is for encoders without"),
+        ({"masked_words": None}, r"late_head: it needs \[masked_words\]"),
+        ({"spans": {"long_most": 39}}, "long_most is 39.*passage_length 40"),
+        ({"masked_words": PAIRS, "spans": None}, r"needs \[spans\]"),
+        ({"masked_words": PAIRS}, "short_most is 8 and long_most 30.*three special tokens.* 40"),
+        ({"spans": {"short_most": 1}}, "spans.short_least: 2 is more than short_most"),
+        ({"spans": {"mean": 0, "tokens": 0}}, r"\[spans\] compares nothing"),
         ({"masked_words": {"share": 1}}, "masked_words.share: Input should be less than 1"),
+        ({"precision": "fp8"}, "precision: unknown name 'fp8'; did you mean 'fp32'"),
     ],
 )
-def test_recipes_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
-    good = PretrainingRecipe(**GOOD, spans=SpanContrast(**SPANS))
+def test_recipes_that_cannot_be_are_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.toml").write_text(tiny_pretraining(**changes))
     with pytest.raises(UsageError, match=message):
-        good.changed(**{"spans": None, **changes})
+        pretrain_encoder("mini:60", tmp_path / "mine.toml", out=tmp_path / "encoder")
+    with pytest.raises(UnknownNameError, match=r"field of pretrain 'stpes'.*steps"):
+        pretrain_encoder("mini:60", out=tmp_path / "encoder", changes={"stpes": 3})
+    assert not (tmp_path / "encoder").exists()

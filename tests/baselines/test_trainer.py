@@ -1,5 +1,9 @@
+"""Training: checkpoints, losses, the optimizer, parts of a batch, and ending early."""
+
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,40 +12,66 @@ import pyarrow as pa
 import pytest
 
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.rerankers.reranker import MonoBert
-from msshift_bench.baselines.systems.recipe import EarlyStopping, RandomEncoder
+from msshift_bench.baselines.systems.recipe import EarlyStopping
 from msshift_bench.baselines.training import neural
-from msshift_bench.baselines.training.backbones import (
-    make_random_encoder,
-    quiet_libraries,
-    weights_digest,
+from msshift_bench.baselines.training.backbones import quiet_libraries, weights_digest
+from msshift_bench.baselines.training.early_stopping import (
+    Validation,
+    make_validation_set,
+    mean_reciprocal_rank,
 )
-from msshift_bench.baselines.training.early_stopping import Validation
 from msshift_bench.baselines.training.trainer import Checkpoint, last_checkpoint
 from msshift_bench.baselines.training.training_data import TrainingData
 from msshift_bench.data import open_collection
+from msshift_bench.errors import DataError
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing import reporting
+from msshift_bench.records import Row
+from msshift_bench.search import Bm25
 from tests.support.bare_runs import bare_run
+from tests.support.tiny_recipes import tiny_recipe
 
-SYSTEM = MonoBert
+Fit = Callable[..., Any]
+
+TEXTS = [passage.text for passage in passages(24)]
+ROWS = np.arange(3 * 16, dtype=np.int32).reshape(16, 3) % 24
+TRIPLES = TrainingData(
+    ROWS, pa.array(TEXTS, pa.large_string()), pa.array(TEXTS, pa.large_string()), 16, ""
+)
 
 
-def small_recipe(encoder: Path, initial: float = 0.02, **changes: Any) -> MonoBert:
-    """Make an encoder of one layer; return the recipe `mini` for it, with four steps of four."""
-    shape = RandomEncoder(
-        layers=1, hidden=16, heads=2, inner=32, vocabulary=400, dropout=0.0, initial=initial
-    )
-    texts = (passage.text for passage in passages(60))
-    make_random_encoder(encoder, shape, texts, length=60, seed=1)
-    recipe = open_system(SYSTEM.name, "mini").changed(encoder=str(encoder))
-    given: dict[str, Any] = {"query_length": 20, "passage_length": 40, "batch_size": 4, "steps": 4}
-    return recipe.changed(**given, **changes)
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A monoBERT of four steps of four, whose encoder is made."""
+    folder = tmp_path_factory.mktemp("recipe")
+    sizes = {"batch_size": 4, "steps": 4, "checkpoint_every": 100, "warmup_steps": 0}
+    shape = {"initial": 0.2, "vocabulary": 400}
+    text = tiny_recipe("monobert", loss="softmax", **sizes, random=shape)
+    (folder / "tiny.toml").write_text(text)
+    recipe: Any = open_system("monobert", folder / "tiny.toml")
+    recipe.make_encoder((passage.text for passage in passages(60)), folder / "bert")
+    return recipe.changed(encoder=str(folder / "bert"))
+
+
+@pytest.fixture
+def fit(recipe: Any, tmp_path: Path) -> Fit:
+    def fit(
+        folder: str = "checkpoints", *, progress: Any = None, validation: Any = None, **changes: Any
+    ) -> Any:
+        """Train with a recipe that is changed; return the model, as it was and as it is."""
+        chosen = recipe.changed(**changes)
+        with quiet_libraries(), reporting(progress):
+            initial, model = (chosen.new_model(chosen.encoder) for _ in range(2))
+            folders = TRIPLES, tmp_path / folder
+            chosen.fit(model, *folders, name="a model", validation=validation)
+        return initial, model
+
+    return fit
 
 
 @pytest.mark.parametrize("state", [None, "", '{"global_step": 1', "[]", "{}"])
-def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(
-    state: str | None, tmp_path: Path
+def test_a_checkpoint_that_was_cut_short_is_removed_by_the_first_process_alone(
+    state: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert last_checkpoint(tmp_path / "none") is None
     states = {3: '{"global_step": 3}', 12: '{"global_step": 12}', 15: state}
@@ -51,44 +81,27 @@ def test_a_checkpoint_that_was_cut_short_is_not_resumed_from(
         (folder / "model.safetensors").touch()
         if text is not None:
             (folder / "trainer_state.json").write_text(text)
-    last = last_checkpoint(tmp_path)
-    assert last is not None
-    assert (last.step, last.folder) == (12, tmp_path / "checkpoint-12")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-12", "checkpoint-3"]
-
-
-@pytest.fixture(scope="module")
-def triples() -> TrainingData:
-    texts = pa.array([passage.text for passage in passages(24)], pa.large_string())
-    rows = np.arange(3 * 16, dtype=np.int32).reshape(16, 3) % 24
-    return TrainingData(rows, texts, texts, 16, "")
-
-
-def test_triples_are_texts_by_column(triples: TrainingData) -> None:
-    assert len(triples) == 16
-    assert triples.columns == ("query", "positive", "negative_1")
-    texts = [passage.text for passage in passages(24)]
-    assert triples[9] == dict(zip(triples.columns, texts[3:6], strict=True))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    whole = ["checkpoint-12", "checkpoint-3"]
+    for rank, left in (("1", [whole[0], "checkpoint-15", whole[1]]), ("0", whole)):
+        monkeypatch.setenv("RANK", rank)
+        last = last_checkpoint(tmp_path)
+        assert last is not None
+        assert (last.step, last.folder) == (12, tmp_path / "checkpoint-12")
+        assert sorted(path.name for path in tmp_path.iterdir()) == left
 
 
 @pytest.mark.neural
 @pytest.mark.slow
 def test_losses_are_logged_and_kept(
-    triples: TrainingData, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    fit: Fit, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recipe = small_recipe(tmp_path / "bert", accumulate=1, checkpoint_every=2)
-    with quiet_libraries(), caplog.at_level("INFO", "msshift_bench"):
-        model = recipe.new_model(tmp_path / "bert")
-        recipe.fit(model, triples, tmp_path / "checkpoints", name="a model")
+    with caplog.at_level("INFO", "msshift_bench"):
+        fit(checkpoint_every=2)
     lines = [record.getMessage() for record in caplog.records if "step" in record.getMessage()]
-    assert [line.rpartition(" ")[0] for line in lines] == [
-        f"a model: step {n} of 4: loss" for n in (2, 4)
-    ]
     last = last_checkpoint(tmp_path / "checkpoints")
     assert last is not None
-    assert [f"{loss:.4f}" for _, loss in last.losses()] == [
-        line.rpartition(" ")[2] for line in lines
-    ]
+    assert lines == [f"a model: step {n} of 4: loss {loss:.4f}" for n, loss in last.losses()]
     assert [step for step, _ in last.losses()] == [2, 4]
     assert not last.ended_early
     assert (tmp_path / "checkpoints" / "checkpoint-2" / "optimizer.pt").is_file()
@@ -98,10 +111,8 @@ def test_losses_are_logged_and_kept(
 @pytest.mark.neural
 @pytest.mark.slow
 def test_the_best_weights_are_kept_and_training_ends_in_time(
-    triples: TrainingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fit: Fit, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = small_recipe(tmp_path / "bert", initial=0.2, warmup_steps=0)
-    settings = EarlyStopping(every=1, queries=2, depth=3, patience=1)
     worths = {1: 0.1, 2: 0.3, 3: 0.3, 4: 0.9}
     digests: list[str] = []
 
@@ -109,14 +120,11 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(
         digests.append(weights_digest(model))
         return worths[len(digests)]
 
+    validation = Validation(EarlyStopping(every=1, queries=2, depth=3, patience=1), measure)
+
     def trained(until: int | None = None) -> Checkpoint:
         monkeypatch.setattr(TrainingData, "until", until)
-        with quiet_libraries():
-            recipe.changed(steps=4).fit(
-                *(recipe.new_model(tmp_path / "bert"), triples, tmp_path / "checkpoints"),
-                name="a model",
-                validation=Validation(settings, measure),
-            )
+        fit(validation=validation)
         last = last_checkpoint(tmp_path / "checkpoints")
         assert last is not None
         return last
@@ -125,89 +133,92 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(
     assert not trained(until=2).ended_early
     last = trained()
     assert (last.step, last.ended_early) == (3, True)
-    assert last.facts() == {
-        "best_step": 2,
-        "best_mrr@10": 0.3,
-        "history": {1: 0.1, 2: 0.3, 3: 0.3},
-    }
+    history = {1: 0.1, 2: 0.3, 3: 0.3}
+    assert last.facts() == {"best_step": 2, "best_mrr@10": 0.3, "history": history}
     assert weights_digest(recipe.load_model(last.best)) == digests[1]
     assert len({*digests}) == 3
 
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_parts_of_a_batch_add_up_to_the_batch(triples: TrainingData, tmp_path: Path) -> None:
+def test_parts_of_a_batch_add_up_to_the_batch(fit: Fit, recipe: Any) -> None:
     # A loss without in-batch negatives: its mean over the parts is its mean over the batch.
-
-    recipe = small_recipe(
-        tmp_path / "bert", initial=0.2, warmup_steps=0, checkpoint_every=100, loss="binary"
-    )
-    queries = [passage.text for passage in passages(5)]
-    candidates = [np.arange(5)] * 5
-
     def scores(model: Any) -> Any:
         # Not the weights: those that the loss does not depend on follow its rounding errors.
-        return np.stack(
-            list(SYSTEM.searcher()(batch_size=8).score(model, queries, queries, candidates))
-        )
+        given = (TEXTS[:5], TEXTS[:5], [np.arange(5)] * 5)
+        return np.stack(list(recipe.search.score(model, *given)))
 
-    found = []
     seen: list[tuple[str, int, int]] = []
-    for accumulate in (1, 2):
-        with quiet_libraries():
-            model = recipe.new_model(tmp_path / "bert")
-            initial = scores(model)
-            with reporting(lambda *event: seen.append(event)):
-                last = recipe.changed(accumulate=accumulate).fit(
-                    model, triples, tmp_path / str(accumulate), name="a model"
-                )
-        assert last == 4
+    found = []
+    for parts in (1, 2):
+        told = {"progress": lambda *event: seen.append(event)}
+        initial, model = fit(str(parts), loss="binary", accumulate=parts, **told)
         found.append(scores(model))
     assert seen == [("train", step, 4) for step in (1, 2, 3, 4)] * 2
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)
-    assert np.abs(found[0] - initial).max() > 1e-2
+    assert np.abs(found[0] - scores(initial)).max() > 1e-2
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_the_optimizer_is_the_recipe_s(fit: Fit) -> None:
+    changes = [
+        {}, {"adam_beta1": 0.5}, {"adam_beta2": 0.9}, {"adam_epsilon": 1.0},
+        {"max_gradient_norm": 0.01}, {"max_gradient_norm": 0.0},
+    ]  # fmt: skip
+    made = [weights_digest(fit(str(n), **change)[1]) for n, change in enumerate(changes)]
+    # The gradients are shorter than the recipe's 1, so that no limit at all changes nothing.
+    assert made.pop() == made[0]
+    assert len(set(made)) == len(made)
 
 
 @pytest.mark.neural
 @pytest.mark.parametrize("without", [True, False])
 def test_other_processes_validate_only_where_the_first_does(
-    without: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    without: bool, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = small_recipe(
-        tmp_path / "bert", validation=EarlyStopping(every=1, queries=2, depth=2, patience=0)
-    )
     fitted: list[Any] = []
     monkeypatch.setattr(neural, "wait_for", lambda *_: True)
     monkeypatch.setattr(TrainingData, "load", lambda *_: None)
     monkeypatch.setattr(neural.Neural, "_new_model", lambda *_: None)
-    monkeypatch.setattr(
-        neural.Neural, "fit", lambda *_, **given: fitted.append(given["validation"])
-    )
+    told = neural.Neural, "fit", lambda *_, **given: fitted.append(given["validation"])
+    monkeypatch.setattr(*told)
     if without:
         (tmp_path / neural._WITHOUT_VALIDATION).touch()
-    recipe.follow(bare_run(open_collection("mini:60"), tmp_path, system=recipe))
+    validated = recipe.changed(validation=EarlyStopping(every=1, queries=2, depth=2, patience=0))
+    validated.follow(bare_run(open_collection("mini:60"), tmp_path, system=validated))
     assert [best is None for best in fitted] == [without]
 
 
-@pytest.mark.neural
-@pytest.mark.slow
-def test_the_optimizer_is_the_recipe_s(triples: TrainingData, tmp_path: Path) -> None:
-    recipe = small_recipe(tmp_path / "bert", initial=0.2, warmup_steps=0, checkpoint_every=100)
-    changes: list[dict[str, Any]] = [
-        {},
-        {"adam_beta1": 0.5},
-        {"adam_beta2": 0.9},
-        {"adam_epsilon": 1.0},
-        {"max_gradient_norm": 0.01},
-        {"max_gradient_norm": 0.0},
-    ]
-    made = []
-    for number, change in enumerate(changes):
-        with quiet_libraries():
-            model = recipe.new_model(tmp_path / "bert")
-            folder = tmp_path / str(number)
-            recipe.changed(**change).fit(model, triples, folder, name="a")
-        made.append(weights_digest(model))
-    # The gradients are shorter than the recipe's 1, so that no limit at all changes nothing.
-    assert made.pop() == made[0]
-    assert len(set(made)) == len(made)
+# ---- the validation -------------------------------------------------------------------------
+
+
+def test_mean_reciprocal_rank_by_hand() -> None:
+    scores = [np.array(values, np.float32) for values in ([1, 3, 2], [5, 5, 5], range(20, 0, -1))]
+    judged = [np.array([1, 0, 0], bool), np.array([0, 1, 0], bool), np.arange(20) == 10]
+    # Third; second, because ties keep the order given; eleventh, beyond the cut.
+    assert mean_reciprocal_rank(scores, judged) == pytest.approx((1 / 3 + 1 / 2 + 0) / 3)
+
+
+def test_candidates_are_the_first_of_bm25_and_the_relevant_ones(
+    tsv_folder: Any, tmp_path: Path
+) -> None:
+    texts = ["red apple", "green apple", "blue apple", "red pear", "stone"]
+    lines = "".join(f"d{i}\t{text}\n" for i, text in enumerate(texts))
+    rows = (
+        Row("q1", "red apple", "short", ("d4",), (1,)),
+        Row("q2", "pear", "short", ("d3", "gone"), (1, 1)),
+        Row("q3", "nothing", "short", ("gone",), (1,)),
+    )
+    collection = open_collection(tsv_folder(collection=lines))
+    run = bare_run(collection, tmp_path, held_out="short", validation=rows)
+    asked = Bm25(run.passages()), EarlyStopping(every=10, queries=2, depth=3, patience=2)
+    sets = make_validation_set(run, *asked)
+    found = {
+        query: [(sets.passages[place], bool(judged)) for place, judged in zip(*one, strict=True)]
+        for query, *one in zip(sets.queries, sets.candidates, sets.relevant, strict=True)
+    }
+    others = [(text, False) for text in ("red pear", "blue apple", "red apple")]
+    assert found == {"red apple": [("stone", True), *others], "pear": [("red pear", True)]}
+    with pytest.raises(DataError, match="none of 1 validation queries has a relevant passage"):
+        make_validation_set(replace(run, rows=lambda _: rows[2:]), *asked)

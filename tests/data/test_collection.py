@@ -46,19 +46,14 @@ def findings(collection: Collection, part: str) -> list[tuple[str, int]]:
     return [(finding.code, finding.line) for finding in caught.value.findings]
 
 
-def test_tsv_folder_with_trec_qrels(tsv_folder: WriteFolder) -> None:
+def test_tsv_folder_with_trec_qrels_whose_ids_stay_strings(tsv_folder: WriteFolder) -> None:
     collection = open_collection(tsv_folder())
     assert collection.queries == {"q1": "what is one", "q2": "how is another"}
     assert collection.relevant == {"q1": {"d1": 1}, "q2": {"d2": 1}}
     # A passage may have the id of a query.
     assert Passage("q1", "a third") in list(collection.passages())
-
-
-def test_ids_stay_strings(tsv_folder: WriteFolder) -> None:
-    folder = tsv_folder(
-        collection="007\tbond\n7\tseven\n", queries="01\twho is it\n", qrels="01\t007\t2\n"
-    )
-    collection = open_collection(folder)
+    given = {"collection": "007\tbond\n7\tseven\n", "queries": "01\twho is it\n"}
+    collection = open_collection(tsv_folder("bond", **given, qrels="01\t007\t2\n"))
     assert [p.doc_id for p in collection.passages()] == ["007", "7"]
     assert collection.relevant == {"01": {"007": 2}}
 
@@ -131,6 +126,9 @@ def test_qrels_in_pool_are_preferred_and_another_file_can_be_chosen(
     assert len(open_collection(folder, qrels=folder / "qrels_in_pool.tsv").qrels) == 1
 
 
+ODD_IDS = "d1\tone\nd 2\ttwo\nd\xa03\tthree\n\x0b\tfour\n"
+
+
 @pytest.mark.parametrize(
     ("part", "content", "expected"),
     [
@@ -149,11 +147,7 @@ def test_qrels_in_pool_are_preferred_and_another_file_can_be_chosen(
         ("collection", "d1\tone\nd2 two\n", [("field-count", 2)]),
         ("collection", "d1\tone\nd2\ttwo\nd1\tthree\n", [("repeated-id", 3)]),
         # No run can hold these ids, but only ASCII white space is one.
-        (
-            "collection",
-            "d1\tone\nd 2\ttwo\nd\xa03\tthree\n\x0b\tfour\n",
-            [("id-of-words", 2), ("id-of-words", 4)],
-        ),
+        ("collection", ODD_IDS, [("id-of-words", 2), ("id-of-words", 4)]),
         ("collection", "", [("no-passages", 0)]),
         ("collection", "d1 one\n", [("field-count", 1)]),
     ],
@@ -210,23 +204,18 @@ def test_missing_things_say_what_was_expected(
 
 def test_the_order_of_lines_does_not_change_the_provenance(tsv_folder: WriteFolder) -> None:
     forward = open_collection(tsv_folder("a/toy"))
-    backward = open_collection(
-        tsv_folder(
-            "b/toy",
-            queries="q2\thow is another\nq1\twhat is one\n",
-            qrels="q2 0 q1 0\nq2 0 d2 1\nq1 0 d1 1\n",
-        )
-    )
+    lines = {
+        "queries": "q2\thow is another\nq1\twhat is one\n",
+        "qrels": "q2 0 q1 0\nq2 0 d2 1\nq1 0 d1 1\n",
+    }
+    backward = open_collection(tsv_folder("b/toy", **lines))
     assert forward.provenance() == backward.provenance()
 
 
 def test_ir_datasets_id(tsv_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tsv_folder()
-    toy = ir_datasets.create_dataset(
-        docs_tsv=str(folder / "collection.tsv"),
-        queries_tsv=str(folder / "queries.tsv"),
-        qrels_trec=str(folder / "qrels.tsv"),
-    )
+    files = ("collection.tsv", "queries.tsv", "qrels.tsv")
+    toy = ir_datasets.create_dataset(*(str(folder / name) for name in files))
     monkeypatch.setitem(ir_datasets.registry._registered, "msshift-test-toy", toy)
     collection, same = open_collection("msshift-test-toy"), open_collection(folder)
     assert list(collection.passages()) == list(same.passages())

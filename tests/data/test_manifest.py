@@ -18,79 +18,49 @@ GONE = object()
 SPLIT = "configs/length-short/test"
 NO_FIELD = "there is no such field; did you mean"
 
+MISSING = "is missing [missing-field]"
+
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
-    (
-        {f"{SPLIT}/digest": GONE, f"{SPLIT}/digset": "0" * 64},
-        [
-            f"configs.length-short.test.digset: {NO_FIELD} 'digest'? [unknown-field]",
-            "configs.length-short.test.digest: is missing [missing-field]",
-        ],
-    ),
-    (
-        {f"{SPLIT}/files/0/sha256": GONE, f"{SPLIT}/files/0/sha": ""},
-        [
-            f"configs.length-short.test.files[0].sha: {NO_FIELD} 'sha256'? [unknown-field]",
-            "configs.length-short.test.files[0].sha256: is missing [missing-field]",
-        ],
-    ),
-    (
-        {"edition": GONE, "editon": "rebuilt", "files": GONE},
-        [
-            f"editon: {NO_FIELD} 'edition'? [unknown-field]",
-            "edition: is missing [missing-field]",
-            "files: is missing [missing-field]",
-        ],
-    ),
-    (
-        {f"{SPLIT}/rows": "many", f"{SPLIT}/files": None, "texts": 1, "parameters": []},
-        [
-            "texts: expected true or false, found a number [wrong-type]",
-            "parameters: expected an object, found a list [wrong-type]",
-            "configs.length-short.test.files: must not be empty [missing-field]",
-            "configs.length-short.test.rows: expected a whole number, found a text [wrong-type]",
-        ],
-    ),
-    (
-        {"files": {f"{n}.csv": "0" * 64 for n in range(10_001)}},
-        ["files: 10001 items where at most 10000 may stand [out-of-range]"],
-    ),
-    (
-        {SPLIT: []},
-        ["configs.length-short.test: expected an object, found a list [wrong-type]"],
-    ),
-    (
-        {
-            "shifts/length/rows/short": {"train": -1},
-            "shifts/length/balanced": GONE,
-            "shifts/lenght": {},
-        },
-        [
-            "shifts.length.rows.short.train: Input should be greater than or equal to 0 "
-            "(found -1) [out-of-range]",
-            "shifts.length.balanced: is missing [missing-field]",
-            "shifts.lenght: unknown shift 'lenght'; did you mean 'length'? [unknown-shift]",
-        ],
-    ),
-    (
-        {"collection/name": GONE, "collection/mine": 1, "collection/queries/rows": True},
-        [
-            "collection.name: is missing [missing-field]",
-            "collection.queries.rows: expected a whole number, found true or false [wrong-type]",
-        ],
-    ),
-    (
-        {"content_digest": "xyz", "data_version": "", "written_with/pyarrow": "\ud800"},
-        ["Invalid JSON: "],
-    ),
-    (
-        {"content_digest": "xyz", "data_version": "", "collection/licence": "a\nb"},
-        [
-            "content_digest: 'xyz' is not of the form ^[0-9a-f]{64}$ [wrong-form]",
-            "data_version: must not be empty [empty-text]",
-            "collection.licence: holds a line break [control-character]",
-        ],
-    ),
-]
+    ({f"{SPLIT}/digest": GONE, f"{SPLIT}/digset": "0" * 64}, [
+        f"configs.length-short.test.digset: {NO_FIELD} 'digest'? [unknown-field]",
+        f"configs.length-short.test.digest: {MISSING}",
+    ]),
+    ({f"{SPLIT}/files/0/sha256": GONE, f"{SPLIT}/files/0/sha": ""}, [
+        f"configs.length-short.test.files[0].sha: {NO_FIELD} 'sha256'? [unknown-field]",
+        f"configs.length-short.test.files[0].sha256: {MISSING}",
+    ]),
+    ({"edition": GONE, "editon": "rebuilt", "files": GONE}, [
+        f"editon: {NO_FIELD} 'edition'? [unknown-field]", f"edition: {MISSING}",
+        f"files: {MISSING}",
+    ]),
+    ({f"{SPLIT}/rows": "many", f"{SPLIT}/files": None, "texts": 1, "parameters": []}, [
+        "texts: expected true or false, found a number [wrong-type]",
+        "parameters: expected an object, found a list [wrong-type]",
+        "configs.length-short.test.files: must not be empty [missing-field]",
+        "configs.length-short.test.rows: expected a whole number, found a text [wrong-type]",
+    ]),
+    ({"files": {f"{n}.csv": "0" * 64 for n in range(10_001)}}, [
+        "files: 10001 items where at most 10000 may stand [out-of-range]",
+    ]),
+    ({SPLIT: []}, ["configs.length-short.test: expected an object, found a list [wrong-type]"]),
+    ({"shifts/length/rows/short": {"train": -1}, "shifts/length/balanced": GONE,
+      "shifts/lenght": {}}, [
+        "shifts.length.rows.short.train: Input should be greater than or equal to 0 "
+        "(found -1) [out-of-range]",
+        f"shifts.length.balanced: {MISSING}",
+        "shifts.lenght: unknown shift 'lenght'; did you mean 'length'? [unknown-shift]",
+    ]),
+    ({"collection/name": GONE, "collection/mine": 1, "collection/queries/rows": True}, [
+        f"collection.name: {MISSING}",
+        "collection.queries.rows: expected a whole number, found true or false [wrong-type]",
+    ]),
+    ({"content_digest": "xyz", "written_with/pyarrow": "\ud800"}, ["Invalid JSON: "]),
+    ({"content_digest": "xyz", "data_version": "", "collection/licence": "a\nb"}, [
+        "content_digest: 'xyz' is not of the form ^[0-9a-f]{64}$ [wrong-form]",
+        "data_version: must not be empty [empty-text]",
+        "collection.licence: holds a line break [control-character]",
+    ]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "said"), WRONG)
@@ -122,6 +92,7 @@ def test_what_is_no_object_or_nests_for_ever_is_no_manifest(tmp_path: Path) -> N
     for content, message in (
         ("[]", "has schema None"),
         ('{"schema": 99}', "has schema 99; this version reads 3"),
+        ('{"schema": 2}', "has schema 2; this version reads 3: build .* again"),
         ("{", "is not JSON: Expecting"),
         ("[" * 100_000, "nested too deep"),
     ):

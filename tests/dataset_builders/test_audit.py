@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from msshift_bench import find_leakage, load_dataset
 from msshift_bench.cli import app
-from msshift_bench.data.collection import open_collection
+from msshift_bench.data import read_manifest
 from msshift_bench.dataset_builders.audit import Audit, audit_release
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import Samples
-from msshift_bench.dataset_builders.release import TRAINING_COLUMNS
 from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError
 from tests.conftest import Build, Command, WriteFolder
+from tests.support.official_checkout import training_file, write_checkout
 
 # File name -> query_id -> text. Group 1 repeats a text of group 0 in other letters.
 SETS = {
@@ -39,19 +39,13 @@ RELEVANT = {("1", "3"): {"d2": 1, "d1": 1}, ("4", "8"): {"d1": 0}}
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
+    groups = {}
     for name, queries in SETS.items():
-        qrel = {
-            query_id: RELEVANT.get((name, query_id), {"d1": 1})
-            for query_id in (*queries, *ORPHANS.get(name, ()))
-        }
+        judged = (*queries, *ORPHANS.get(name, ()))
+        qrel = {query_id: RELEVANT.get((name, query_id), {"d1": 1}) for query_id in judged}
         lines = "".join(f"{query_id}\t{text}\n" for query_id, text in queries.items())
-        for path, text in (
-            (f"queries/queries_{name}.tsv", lines),
-            (f"qrel/qrel_{name}.json", json.dumps(qrel)),
-        ):
-            (tmp_path / "EVAL" / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "EVAL" / path).write_text(text)
-    return tmp_path
+        groups[f"C{name}" if name.isdigit() else name] = lines, qrel
+    return write_checkout(tmp_path, **groups)
 
 
 @pytest.fixture
@@ -61,8 +55,7 @@ def audit(release: Path) -> Audit:
 
 def add_training(release: Path, *lines: str) -> None:
     (release / "TRAIN").mkdir()
-    text = "\n".join(("\t".join(TRAINING_COLUMNS), *lines, ""))
-    (release / "TRAIN" / "queries_clustering.tsv").write_text(text)
+    (release / "TRAIN" / "queries_clustering.tsv").write_text(training_file(*lines))
 
 
 FIGURES = {
@@ -98,18 +91,13 @@ def test_errata(audit: Audit) -> None:
         17,  # different queries
         1,  # query 3 has another relevant passage in topic 1
         1,  # query 3 in two topics
-        1,  # wha and how: 12
-        0,  # wha and who
-        1,  # how and who: 13
+        *(1, 0, 1),  # wha and how: 12; wha and who; how and who: 13
         1,  # short and long: 20
         3,  # short or long: 20, 21, 22
         0,
     ]
-    assert list(audit.errata)[4:7] == [
-        "in both wha and how",
-        "in both wha and who",
-        "in both how and who",
-    ]
+    pairs = [f"in both {one}" for one in ("wha and how", "wha and who", "how and who")]
+    assert list(audit.errata)[4:7] == pairs
 
 
 def test_training_queries_that_are_test_queries(release: Path) -> None:
@@ -124,18 +112,11 @@ def test_training_queries_that_are_test_queries(release: Path) -> None:
     audit = audit_release(release)
     assert audit.training_rows == 4
     assert audit.trained_on is not None
-    found = {
-        (train, test): count
-        for train, row in audit.trained_on.items()
-        for test, count in row.items()
-        if count
-    }
-    assert found == {
-        ("topics-C4", "topics-C0"): 1,
-        ("topics-C4", "topics-C1"): 1,
-        ("topics-C0", "wh-words-wha"): 1,
-        ("length-short", "topics-C3"): 2,
-        ("length-short", "wh-words-wha"): 1,
+    found = {train: {t: n for t, n in row.items() if n} for train, row in audit.trained_on.items()}
+    assert {train: row for train, row in found.items() if row} == {
+        "topics-C4": {"topics-C0": 1, "topics-C1": 1},
+        "topics-C0": {"wh-words-wha": 1},
+        "length-short": {"topics-C3": 2, "wh-words-wha": 1},
     }
     assert audit.tables()[-1].title.startswith("Test queries (columns)")
     assert "training file: 4 queries, matched by their exact text" in audit.notes()
@@ -174,12 +155,9 @@ def test_the_command_prints_text_markdown_and_json(release: Path, audit: Audit) 
 
 def test_card_and_manifest_say_it(build_once: Build) -> None:
     folder: Path = build_once("mini:300", "length")
-    facts = json.loads((folder / "manifest.json").read_text())["shifts"]["length"]
-    assert facts["same_words"] == {"short": 0, "long": 0}
-    assert (
-        "in the experiment that holds their group out: short 0, long 0."
-        in (folder / "README.md").read_text()
-    )
+    assert read_manifest(folder).shifts["length"]["same_words"] == {"short": 0, "long": 0}
+    said = "in the experiment that holds their group out: short 0, long 0."
+    assert said in (folder / "README.md").read_text()
 
 
 def test_near_duplicates_are_added_to_card_and_manifest(
@@ -191,29 +169,21 @@ def test_near_duplicates_are_added_to_card_and_manifest(
     texts += [f"very {text} rome in the spring time" for text in short]
     lines = "".join(f"q{place}\t{text}\n" for place, text in enumerate(texts))
     judged = "".join(f"q{place} 0 d1 1\n" for place in range(len(texts)))
-    folder = tmp_path / "msshift"
-    build_dataset(
-        open_collection(tsv_folder(queries=lines, qrels=judged)),
-        ["length"],
-        folder,
-        samples=Samples(test_size=3, validation_size=0),
-    )
-    before = json.loads((folder / "manifest.json").read_text())
+    folder, collection = tmp_path / "msshift", tsv_folder(queries=lines, qrels=judged)
+    samples = Samples(test_size=3, validation_size=0)
+    build_dataset(collection, ["length"], folder, samples=samples)
+    before = read_manifest(folder)
     done = msshift("leakage", "find", "--threshold", "0.2", "--format", "json")
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)["length"]
     assert facts["threshold"] == 0.2
     assert facts["encoder"]["encoder"] == "terms"
-    after = json.loads((folder / "manifest.json").read_text())
-    assert after["shifts"]["length"].pop("near_duplicates") == facts
-    assert after["shifts"] == before["shifts"]
-    assert after["content_digest"] == before["content_digest"]
+    after = read_manifest(folder)
+    assert after.shifts["length"].pop("near_duplicates") == facts
+    assert (after.shifts, after.content_digest) == (before.shifts, before.content_digest)
     for group, counts in facts["test_queries"].items():
-        found = find_leakage(
-            load_dataset(folder, f"length-{group}", split="train"),
-            load_dataset(folder, f"length-{group}", split="test"),
-            threshold=0.2,
-        )
+        splits = load_dataset(folder, f"length-{group}")
+        found = find_leakage(splits["train"], splits["test"], threshold=0.2)
         assert counts["any"] == found.count().topics > 0
     assert "(a cosine of at least 0.2 under `terms`): short " in (folder / "README.md").read_text()
     assert msshift("verify", "msshift").returncode == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -128,13 +129,16 @@ LINE = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [13.0], [5.9]])
 """Centroids on a line; 0 and 3 are native in most tests."""
 
 
+_rng = np.random.default_rng(4)
+_clouds = 4 * _rng.standard_normal((30, 12))
+VECTORS: NDArray[np.float32] = (
+    _clouds[_rng.integers(30, size=900)] + _rng.standard_normal((900, 12))
+).astype(np.float32)
+
+
 @pytest.fixture(scope="module")
 def clustering() -> Clustering:
-    rng = np.random.default_rng(4)
-    clouds = 4 * rng.standard_normal((30, 12))
-    vectors = clouds[rng.integers(30, size=900)] + rng.standard_normal((900, 12))
-    query_ids = sorted(map(str, range(900)))
-    return cluster_queries(query_ids, vectors.astype(np.float32))
+    return cluster_queries(sorted(map(str, range(900))), VECTORS)
 
 
 @pytest.mark.parametrize(
@@ -166,13 +170,8 @@ def test_running_out_of_clusters_is_an_error() -> None:
 
 
 def test_the_three_steps_are_put_together(clustering: Clustering) -> None:
-    assert clustering.parameters == {
-        "k": 45,
-        "iterations": 25,
-        "seed": 0,
-        "target": 112,
-        "groups": 5,
-    }
+    sizes = {"k": 45, "iterations": 25, "seed": 0, "target": 112, "groups": 5}
+    assert clustering.parameters == sizes
     natives = select_farthest(clustering.centroids)
     assert clustering.groups == grow(clustering.centroids, clustering.sizes, natives, 112)
     labels = clustering.labels_by_query()
@@ -183,46 +182,48 @@ def test_the_three_steps_are_put_together(clustering: Clustering) -> None:
         assert len(members) == clustering.sizes[list(clusters)].sum() >= 112
 
 
-def test_queries_that_are_set_aside_do_not_count_towards_the_target() -> None:
+@pytest.fixture
+def cluster() -> Callable[..., Clustering]:
+    """Return a function that clusters 400 queries."""
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((400, 4)).astype(np.float32)
-    query_ids = [f"{number:03}" for number in range(400)]
-    set_aside = frozenset(query_ids[:200])
-    counted = cluster_queries(query_ids, vectors, k=20, target=30, groups=3, set_aside=set_aside)
+    return partial(cluster_queries, [f"{number:03}" for number in range(400)], vectors)
+
+
+def test_queries_that_are_set_aside_do_not_count_towards_the_target(
+    cluster: Callable[..., Clustering],
+) -> None:
+    everything = cluster(k=20, target=30, groups=3)
+    set_aside = frozenset(everything.query_ids[:200])
+    counted = cluster(k=20, target=30, groups=3, set_aside=set_aside)
     labels = counted.labels_by_query()
     for group in ("C0", "C1", "C2"):
-        members = {query_id for query_id in query_ids if labels[query_id] == group}
+        members = {query_id for query_id in counted.query_ids if labels[query_id] == group}
         assert len(members - set_aside) >= 30
         assert members & set_aside
-    everything = cluster_queries(query_ids, vectors, k=20, target=30, groups=3)
     assert sum(map(len, everything.groups)) < sum(map(len, counted.groups))
     # They are clustered as before, and counted where clusters are described.
     assert np.array_equal(everything.labels, counted.labels)
     assert counted.sizes.sum() == 400
-    scaled = cluster_queries(query_ids, vectors, set_aside=set_aside)
-    assert scaled.parameters["target"] == 25
+    assert cluster(set_aside=set_aside).parameters["target"] == 25
 
 
-def test_sizes_scale_with_the_collection() -> None:
+def test_sizes_scale_with_the_collection(cluster: Callable[..., Clustering]) -> None:
     topics = SHIFTS["topics"]
     assert topics.train_size + topics.test_size == TARGET == 31_200
-    rng = np.random.default_rng(0)
-    vectors = rng.standard_normal((400, 4)).astype(np.float32)
-    query_ids = [f"{number:03}" for number in range(400)]
-    scaled = cluster_queries(query_ids, vectors)
-    assert (scaled.parameters["k"], scaled.parameters["target"]) == (20, 50)
-    asked = cluster_queries(query_ids, vectors, k=10, target=30, groups=3)
-    assert (asked.parameters["k"], asked.parameters["target"]) == (10, 30)
-    assert len(asked.groups) == 3
+    for asked, expected in (({}, (20, 50, 5)), ({"k": 10, "target": 30, "groups": 3}, (10, 30, 3))):
+        made = cluster(**asked)
+        sizes = made.parameters["k"], made.parameters["target"], len(made.groups)
+        assert sizes == expected
     assert TOPIC_SCALE_RULE == (
         "clusters: at most 1 per 20 queries; "
         "target: at most 1/8 of the queries per topic, if none is asked for, "
         "those for validation not counted"
     )
     with pytest.raises(DataError, match="99 queries are too few to cluster; at least 100"):
-        cluster_queries(query_ids[:99], vectors[:99])
+        cluster_queries(made.query_ids[:99], np.zeros((99, 4), np.float32))
     with pytest.raises(UsageError, match="from 2 to k = 20 groups"):
-        cluster_queries(query_ids, vectors, groups=21)
+        cluster(groups=21)
 
 
 def test_tables_round_trip_through_parquet(clustering: Clustering, tmp_path: Path) -> None:
@@ -297,11 +298,8 @@ def test_parameters_must_fit_the_tables(clustering: Clustering) -> None:
 
 
 def test_published_centroids_give_the_assignments_back(clustering: Clustering) -> None:
-    rng = np.random.default_rng(4)
-    clouds = 4 * rng.standard_normal((30, 12))
-    vectors = clouds[rng.integers(30, size=900)] + rng.standard_normal((900, 12))
-    noise = np.random.default_rng(0).uniform(-2e-6, 2e-6, vectors.shape)
-    labels, margins = assign((vectors + noise).astype(np.float32), clustering.centroids)
+    noise = np.random.default_rng(0).uniform(-2e-6, 2e-6, VECTORS.shape).astype(np.float32)
+    labels, margins = assign(VECTORS + noise, clustering.centroids)
     assert (margins[labels != clustering.labels] < 1e-3).all()
     assert (labels != clustering.labels).mean() <= 1e-4
 
@@ -358,18 +356,16 @@ def test_examples_are_the_clearest_queries_of_the_native_cluster() -> None:
     [
         # Question words and single letters are left out.
         (
-            {"C0": ["What is a b12 vitamin", "how does X-ray WORK", "who, when? where"]},
-            {"C0": ("b12", "ray", "vitamin", "work")},
+            ["What is a b12 vitamin", "how does X-ray WORK", "who"],
+            ("b12", "ray", "vitamin", "work"),
         ),
         # Equal weights are in alphabetical order.
-        (
-            {"C0": ["pear apple plum"], "C1": ["zebra ant"]},
-            {"C0": ("apple", "pear", "plum"), "C1": ("ant", "zebra")},
-        ),
-        ({"C0": ["ÉCOLE école 東京"]}, {"C0": ("école", "東京")}),
-        ({"C0": [], "C1": ["the"]}, {"C0": (), "C1": ()}),
-        ({}, {}),
+        (["pear apple plum"], ("apple", "pear", "plum")),
+        (["ÉCOLE école 東京"], ("école", "東京")),
+        ([], ()),
+        (["the"], ()),
     ],
 )
-def test_what_is_a_term(texts: dict[str, list[str]], terms: dict[str, tuple[str, ...]]) -> None:
-    assert top_terms(texts) == terms
+def test_what_is_a_term(texts: list[str], terms: tuple[str, ...]) -> None:
+    assert top_terms({"C0": texts, "C1": ["zebra ant"]}) == {"C0": terms, "C1": ("ant", "zebra")}
+    assert top_terms({}) == {}

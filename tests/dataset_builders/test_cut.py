@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, strategies as st
 
-from msshift_bench.data import open_dataset
 from msshift_bench.dataset_builders.cut import (
     SPLIT_SCALE_RULE,
     Cut,
@@ -27,7 +26,6 @@ from msshift_bench.dataset_builders.groups import (
 from msshift_bench.errors import DataError, UnknownNameError
 from msshift_bench.records import OTHERS, PLACES, Grouping, Row
 from msshift_bench.shifts import SHIFTS
-from tests.conftest import Command
 from tests.support.cut_rows import cut_rows, table_of_queries
 
 
@@ -58,13 +56,17 @@ def test_question_words(text: str, word: tuple[str, ...], substring: tuple[str, 
     assert list(group_by_wh_word(queries(text)).labels.values()) == [*word, OTHERS][:1]
 
 
-def test_unknown_rules_are_named() -> None:
-    with pytest.raises(UnknownNameError, match="wh-words rule 'words': did you mean 'word'"):
-        group_by_wh_word(queries("x"), "words")
-    with pytest.raises(UnknownNameError, match="length rule"):
-        group_by_length(queries("x"), "tokens")
-    with pytest.raises(UnknownNameError, match="rare-terms rule 'mean'"):
-        group_by_rarest_term(queries("x"), "mean")
+@pytest.mark.parametrize(
+    ("group", "rule", "said"),
+    [
+        (group_by_wh_word, "words", "wh-words rule 'words': did you mean 'word'"),
+        (group_by_length, "tokens", "length rule"),
+        (group_by_rarest_term, "mean", "rare-terms rule 'mean'"),
+    ],
+)
+def test_unknown_rules_are_named(group: Callable[..., Grouping], rule: str, said: str) -> None:
+    with pytest.raises(UnknownNameError, match=said):
+        group(queries("x"), rule)
 
 
 @pytest.mark.parametrize(
@@ -102,21 +104,6 @@ def test_groups_by_how_often_the_rarest_word_is_met_in_other_training_queries() 
     assert group_by_rarest_term(queries()).labels == {}
 
 
-@pytest.mark.slow
-def test_one_row_makes_it_a_shift_of_every_command(msshift: Command, tmp_path: Path) -> None:
-    done = msshift("build", "rare-terms", "--collection", "mini:500")
-    assert done.returncode == 0, done.stderr
-    dataset = open_dataset(tmp_path / "msshift")
-    assert set(dataset.manifest.configs) == {"rare-terms", "rare-terms-seen", "rare-terms-rare"}
-    assert not SHIFTS["rare-terms"].in_ms_shift
-    assert "Lupart2023MsShift" in (tmp_path / "msshift" / "README.md").read_text()
-    assert msshift("verify").returncode == 0
-    done = msshift("run", "bm25", "--set", "depth=20")
-    assert done.returncode == 0, done.stderr
-    done = msshift("evaluate", "runs")
-    assert (done.returncode, "Rare terms (rare-terms)" in done.stdout) == (0, True), done.stderr
-
-
 def test_samples_depend_on_ids_alone() -> None:
     ids = [f"q{number}" for number in range(100)]
     chosen = sample(ids, 10, seed=0, purpose="test")
@@ -143,24 +130,16 @@ def test_sizes_scale_down() -> None:
     assert "training: of each group at most what the smallest has left" in SPLIT_SCALE_RULE
 
 
-@pytest.mark.parametrize(
-    ("texts", "tests", "message"),
-    [
+def test_groups_that_cannot_be_tested() -> None:
+    all_but_one = ["what", "how", "who"] * 2 + ["cost"] * 3
+    unknown = r"1 of the 4 given test queries are in no group, e\.g\. 'q7'"
+    for texts, tests, message in (
         (["what"] * 4 + ["how"], None, r"group 'how' \(how\) has 1 queries"),
-        (
-            ["what", "how", "who"] * 2 + ["cost"] * 3,
-            frozenset({"q0", "q1", "q2", "q7"}),
-            r"1 of the 4 given test queries are in no group, e\.g\. 'q7'",
-        ),
-    ],
-)
-def test_groups_that_cannot_be_tested(
-    texts: list[str], tests: frozenset[str] | None, message: str
-) -> None:
-    few = queries(*texts)
-    table = table_of_queries(dict(few))
-    with pytest.raises(DataError, match=message):
-        cut_shift(group_by_wh_word(few), table, frozenset(), test_size=1, tests=tests, seed=0)
+        (all_but_one, frozenset({"q0", "q1", "q2", "q7"}), unknown),
+    ):
+        given = queries(*texts), table_of_queries(queries(*texts)), frozenset()
+        with pytest.raises(DataError, match=message):
+            cut_shift(group_by_wh_word(given[0]), *given[1:], test_size=1, tests=tests, seed=0)
 
 
 GROUPS = tuple(SHIFTS["wh-words"].groups)

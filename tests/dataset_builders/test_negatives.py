@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from msshift_bench.data import Collection, ContentDigest, open_collection
+from msshift_bench.data import ContentDigest, open_collection
 from msshift_bench.dataset_builders import negatives
 from msshift_bench.dataset_builders.negatives import (
     mine_negatives,
@@ -16,7 +17,6 @@ from msshift_bench.dataset_builders.negatives import (
     random_negatives,
     sample_negatives,
 )
-from msshift_bench.engine import KeptArray
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing import reporting
@@ -70,12 +70,12 @@ def test_equal_hashes_are_ordered_by_doc_id(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_negatives_follow_from_the_seed_and_the_query() -> None:
     rows = mini_rows(300)
-    forth = Bm25(passages(300))
-    back = Bm25(reversed(list(passages(300))))
-    first = list(sample_negatives(forth, rows, count=2, depth=50, seed=1))
-    assert first == list(sample_negatives(back, rows, count=2, depth=50, seed=1))
-    assert first[::-1] == list(sample_negatives(forth, rows[::-1], count=2, depth=50, seed=1))
-    assert first != list(sample_negatives(forth, rows, count=2, depth=50, seed=2))
+    options = {"count": 2, "depth": 50}
+    forth, back = Bm25(passages(300)), Bm25(reversed(list(passages(300))))
+    first = list(sample_negatives(forth, rows, seed=1, **options))
+    assert first == list(sample_negatives(back, rows, seed=1, **options))
+    assert first[::-1] == list(sample_negatives(forth, rows[::-1], seed=1, **options))
+    assert first != list(sample_negatives(forth, rows, seed=2, **options))
 
 
 def test_a_query_that_matches_too_little_is_given_other_passages() -> None:
@@ -83,9 +83,9 @@ def test_a_query_that_matches_too_little_is_given_other_passages() -> None:
     row = Row("q", "aa unknown", "g", ("a", "b"), (1, 1))
     ((one, two, three),) = sample_negatives(index, [row], count=3, depth=10, seed=0)
     assert {one, two, three} == {"c", "d", "e"}
+    assert list(sample_negatives(index, [row], count=0, depth=10, seed=0)) == [()]
     with pytest.raises(DataError, match="5 passages are too few to give query 'q' 4 negatives"):
         list(sample_negatives(index, [row], count=4, depth=10, seed=0))
-    assert list(sample_negatives(index, [row], count=0, depth=10, seed=0)) == [()]
 
 
 def test_random_negatives_come_from_the_whole_collection() -> None:
@@ -109,81 +109,32 @@ def test_random_negatives_come_from_the_whole_collection() -> None:
         list(random_negatives(ids, some, count=300, seed=1))
 
 
-SIZE = 300
-
-
-def _digest(collection: Collection) -> str:
-    digest = ContentDigest()
-    for passage in collection.passages():
-        digest.add(passage)
-    return digest.hexdigest()
-
-
-def _mine(work: Path, **changes: object) -> list[KeptArray]:
-    options: dict[str, object] = {
-        "rows": mini_rows(SIZE),
-        "count": 5,
-        "depth": 20,
-        "block_queries": 100,
-    }
-    collection = open_collection(f"mini:{SIZE}")
-    options |= {"collection": collection, "passages": _digest(collection), **changes}
-    return mine_negatives(work=work, **options)  # type: ignore[arg-type]
-
-
-def _bytes(blocks: list[KeptArray]) -> list[bytes]:
-    return [block.load().tobytes() for block in blocks]
+MINI = open_collection("mini:300")
+DIGEST = ContentDigest.of(MINI.passages()).hexdigest()
 
 
 def test_blocks_hold_what_is_sampled(tmp_path: Path) -> None:
-    rows = mini_rows(SIZE)
+    rows = mini_rows(300)
     events: list[tuple[str, int, int]] = []
+    given: dict[str, Any] = {"work": tmp_path, "passages": DIGEST, "block_queries": 100}
+    options: dict[str, Any] = {"count": 5, "depth": 20, "seed": 3}
     with reporting(lambda *event: events.append(event)):
-        blocks = _mine(tmp_path, seed=3)
+        blocks = mine_negatives(MINI, rows, **given, **options)
     assert len(blocks) == -(-len(rows) // 100)
     found = [tuple(doc_id.decode() for doc_id in ids) for block in blocks for ids in block.load()]
-    index = Bm25(passages(SIZE))
-    assert found == list(sample_negatives(index, rows, count=5, depth=20, seed=3))
+    assert found == list(sample_negatives(Bm25(passages(300)), rows, **options))
     assert events[0] == ("index", 0, 0)
     assert events[-1] == ("negatives", len(rows), len(rows))
 
 
-def test_only_missing_blocks_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = _mine(tmp_path)
-    before = _bytes(blocks)
-    paths = [tmp_path / block.name for block in blocks]
-    stamps = [path.stat().st_mtime_ns for path in (paths[0], paths[2])]
-    paths[1].unlink()
-    monkeypatch.setattr("msshift_bench.plumbing.threads.thread_count", lambda: 1)
-    monkeypatch.setattr(negatives, "BATCH", 11)
-    assert _bytes(_mine(tmp_path)) == before
-    assert [path.stat().st_mtime_ns for path in (paths[0], paths[2])] == stamps
-    monkeypatch.setattr(negatives, "kept_index", None)
-    assert _bytes(_mine(tmp_path)) == before
-
-
 def test_a_machine_that_holds_other_passages_under_the_same_name_is_refused() -> None:
     parameters = Bm25Parameters()
-    collection = open_collection("mini:300")
     stemmed_by = stemmer_version("english")
-    index = named_index("mini:300", _digest(collection), parameters, stemmed_by)
-    text = next(iter(collection.queries.values()))
-    own = Bm25(passages(SIZE), parameters)
+    index = named_index("mini:300", DIGEST, parameters, stemmed_by)
+    text = next(iter(MINI.queries.values()))
+    own = Bm25(passages(300), parameters)
     assert list(index.search([text], depth=5)) == list(own.search([text], depth=5))
     with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy the"):
-        named_index("mini:301", _digest(collection), parameters, stemmed_by)
+        named_index("mini:301", DIGEST, parameters, stemmed_by)
     with pytest.raises(UsageError, match=rf"{stemmed_by}, and the tasks come from one with PyS"):
-        named_index("mini:300", _digest(collection), parameters, "PyStemmer 2")
-
-
-@pytest.mark.slow
-def test_blocks_of_something_else_are_not_taken(tmp_path: Path) -> None:
-    first = _mine(tmp_path)
-    names = {block.name for block in first}
-    for changes in ({"seed": 1}, {"count": 4}, {"depth": 21}, {"passages": "other"}):
-        assert not names & {block.name for block in _mine(tmp_path, **changes)}
-    rows = mini_rows(SIZE)
-    changed = [*rows[:150], rows[150]._replace(text="another text"), *rows[151:]]
-    again = _mine(tmp_path, rows=changed)
-    same = [one.name == other.name for one, other in zip(first, again, strict=True)]
-    assert same == [True, False, *[True] * (len(first) - 2)]
+        named_index("mini:300", DIGEST, parameters, "PyStemmer 2")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msshift_bench.data import load_triples, open_collection, open_dataset
+from msshift_bench.data import Dataset, Triple, load_triples, open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError
-from tests.conftest import Command, WriteFolder
+from tests.conftest import Build, Command, WriteFolder
 from tests.support.forking import run_forked
+from tests.support.hub_server.client import client_environment
 from tests.support.official_checkout import write_mini_checkout, write_resttest
+from tests.support.run_files import write_test_set
 from tests.support.tsv_files import write_tsv_folder
 
 MINI = open_collection("mini:300")
@@ -41,25 +42,13 @@ def queries_of_passages(tsv_folder: WriteFolder, passages: str) -> Path:
     )
 
 
-@pytest.mark.parametrize(
-    ("passages", "code", "line"),
-    [
-        ("d0\tone\nd1 no tab\nd2\ttwo\n", "field-count", 2),
-        ("d0\tone\nd1\ttwo\nd0\tthree\n", "repeated-id", 3),
-        ("d0\tone\nd 1\ttwo\n", "id-of-words", 2),
-        ("", "no-passages", 0),
-    ],
-)
-def test_a_build_checks_the_passages(
-    tsv_folder: WriteFolder, tmp_path: Path, passages: str, code: str, line: int
-) -> None:
-    folder = queries_of_passages(tsv_folder, passages)
+def test_a_build_checks_the_passages(tsv_folder: WriteFolder, tmp_path: Path) -> None:
+    folder = queries_of_passages(tsv_folder, "d0\tone\nd1 no tab\nd2\ttwo\n")
     with pytest.raises(CollectionError) as caught:
         build_dataset(folder, ["length"], tmp_path / "msshift")
     (finding,) = caught.value.findings
-    assert (finding.code, finding.source, finding.line) == (
-        code, str(folder / "collection.tsv"), line,
-    )  # fmt: skip
+    place = (finding.code, finding.source, finding.line)
+    assert place == ("field-count", str(folder / "collection.tsv"), 2)
     assert not (tmp_path / "msshift").exists()
 
 
@@ -75,35 +64,32 @@ def test_relevant_passages_that_are_absent_are_counted(
     assert "relevant passages" not in done.stderr
 
 
-def test_triples_say_which_pairs_they_leave_out(msshift: Command, tmp_path: Path) -> None:
-    msshift("build", "length", "--collection", "mini:300", "--out", "built")
-    done = msshift("triples", "built", "--negatives", "1")
-    dataset = open_dataset(tmp_path / "built")
+def test_triples_say_which_pairs_they_leave_out(
+    msshift: Command, build_copy: Build, tmp_path: Path
+) -> None:
+    build_copy("mini:300", "length")
+
+    def made(*options: str) -> tuple[Dataset, list[Triple], str]:
+        done = msshift("triples", "msshift", "--negatives", "1", *options)
+        dataset = open_dataset(tmp_path / "msshift")
+        return dataset, list(load_triples(dataset, "length-long-triples")), done.stderr
+
+    dataset, _, told = made()
     rows = dataset.rows("length-long", "train")
     pairs = {(row.query_id, doc_id) for row in rows for doc_id in row.relevant_doc_ids}
     left_out = len(pairs) - len(rows)
-    facts = dataset.manifest.shifts["length"]["triples"]
-    assert facts["pairs"]["length-long"] == {"all": len(pairs), "left_out": left_out}
+    counts = dataset.manifest.shifts["length"]["triples"]["pairs"]["length-long"]
+    assert counts == {"all": len(pairs), "left_out": left_out}
     assert left_out > 0
-    said = f"length-long-triples leaves out {left_out:,} of {len(pairs):,} pairs"
-    assert said in done.stderr
-    done = msshift("triples", "built", "--negatives", "1", "--every-pair")
-    dataset = open_dataset(tmp_path / "built")
-    triples = list(load_triples(dataset, "length-long-triples"))
+    assert f"length-long-triples leaves out {left_out:,} of {len(pairs):,} pairs" in told
+    dataset, triples, told = made("--every-pair")
     assert {triple[:2] for triple in triples} == pairs
     assert len(triples) == len(pairs)
     assert dataset.manifest.shifts["length"]["triples"]["pairs"]["length-long"]["left_out"] == 0
-    assert "leaves out" not in done.stderr
-
-
-def test_every_pair_needs_no_more_triples_than_negatives_give(tmp_path: Path) -> None:
-    for name, every_pair in (("some", False), ("every", True)):
-        build_dataset(MINI, ["length"], tmp_path / name)
-        add_triples(tmp_path / name, MINI, count=9, depth=20, every_pair=every_pair)
-    some, every = (
-        list(load_triples(tmp_path / n, "length-long-triples")) for n in ("some", "every")
-    )
-    assert some == every
+    assert "leaves out" not in told
+    # With more negatives than a query has relevant passages, every pair is there anyway.
+    some = made("--negatives", "9", "--depth", "20")[1]
+    assert made("--negatives", "9", "--depth", "20", "--every-pair")[1] == some
 
 
 def official(folder: Path) -> None:
@@ -115,9 +101,8 @@ def official(folder: Path) -> None:
 
 def restrain(folder: Path) -> None:
     tests = folder / "tests"
-    tests.mkdir()
-    (tests / "queries.tsv").write_text("t1\thow long is it\nt2\twhat is it\n")
-    (tests / "qrels.tsv").write_text("t1 0 d1 1\nt2 0 d2 2\n")
+    texts = {"t1": "how long is it", "t2": "what is it"}
+    write_test_set(tests, texts, {"t1": "d1", "t2": "d2"})
     options = {"restrain": {"test_sets": [tests], "sizes": [20]}}
     build_dataset(MINI, ["restrain"], folder / "restrain", options=options)
 
@@ -138,18 +123,13 @@ def with_triples(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
-    """Those of `test_card` are the plain ones, small ones and ones of ids."""
+    """Those of `test_describe` are the plain ones, small ones and ones of ids."""
     kinds: list[Callable[[Path], None]] = [official, restrain, without_validation, with_triples]
     for make in kinds:
         make(tmp_path)
     names = ("official", "restrain", "without", "triples")
     folders = [str(tmp_path / name) for name in names]
-    environment = {
-        **os.environ,
-        "HF_HOME": str(tmp_path / "cache"),
-        "HF_HUB_OFFLINE": "1",
-        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-    }
+    environment = client_environment(tmp_path, None)
     done = run_forked(COUNT_ROWS, ["-c", *folders], tmp_path, environment)
     assert (done.returncode, done.stderr) == (0, "")
     configs: dict[str, Any] = {name: open_dataset(name).manifest.configs for name in folders}
@@ -160,15 +140,6 @@ def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
         for split, entry in splits.items()
     }
     assert set(configs[str(tmp_path / "without")]["length-short"]) == {"train", "test"}
-
-
-def test_validation_queries_of_a_training_set_are_counted(tmp_path: Path) -> None:
-    restrain(tmp_path)
-    manifest = open_dataset(tmp_path / "restrain").manifest
-    rows = manifest.configs["restrain-20-interpolation"]["validation"].rows
-    counts = manifest.shifts["restrain-20"]["rows"]
-    assert rows > 0
-    assert [placed["validation"] for placed in counts.values()] == [rows, rows]
 
 
 def test_a_missing_encoder_names_the_shifts_that_need_none(

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.data.collection import Collection, open_collection
-from msshift_bench.data.dataset import load_dataset
-from msshift_bench.data.manifest import Manifest, read_manifest
-from msshift_bench.data.verification import verify_dataset
+from msshift_bench.data import (
+    Collection,
+    Manifest,
+    load_dataset,
+    open_collection,
+    read_manifest,
+    verify_dataset,
+)
 from msshift_bench.dataset_builders import build as building
 from msshift_bench.dataset_builders.audit import add_split_leakage
 from msshift_bench.dataset_builders.build import import_official
@@ -31,6 +35,7 @@ from msshift_bench.records import Row
 from msshift_bench.shifts import parse_config
 from tests.conftest import Build, Command, WriteFolder
 from tests.support.cut_rows import cut_rows, ids_of
+from tests.support.file_bytes import file_bytes
 from tests.support.official_checkout import (
     training_file,
     write_checkout,
@@ -73,14 +78,12 @@ def test_test_sets_are_taken_as_they_are(checkout: Checkout) -> None:
     words = release.shifts[1]
     assert [row.group for row in cut_rows(words, "test") if row.query_id == "5"] == ["how", "wha"]
     assert words.counts()["wha"]["test"] == 2
-    report = dict(release.report)
+    report: Any = dict(release.report)
     assert report["orphans"] == {"C0": ["7"]}
-    assert report["test_sets"]["topics-C0"] == {"queries": 2, "qrels_queries": 3}  # type: ignore[index]
+    assert report["test_sets"]["topics-C0"] == {"queries": 2, "qrels_queries": 3}
     assert report["training"] is None
-    files = report["files"]
-    assert isinstance(files, dict)
-    assert len(files) == 20
-    assert list(files) == sorted(files)
+    assert len(report["files"]) == 20
+    assert list(report["files"]) == sorted(report["files"])
     json.dumps(report)
 
 
@@ -129,19 +132,23 @@ def collection(tsv_folder: WriteFolder) -> Collection:
     return open_collection(folder)
 
 
+GOOD = "\t0\t1\t3\t0\t0\t1"
+"""The labels of a training query: of topic 0, of no question word, short."""
+
+
 @pytest.mark.parametrize(
     ("training", "message"),
     [
         ("", r"queries_clustering.tsv:1: this is not the header line"),
-        ("one\t0\t1\t3\t0\t0\t1\n", r":1: this is not the header line"),
+        (f"one{GOOD}\n", r":1: this is not the header line"),
         (training_file("one\t0\t1"), r":2: 3 tab-separated fields where 7 were expected"),
-        (training_file("\t0\t1\t3\t0\t0\t1"), r":2: the query is empty"),
+        (training_file(GOOD), r":2: the query is empty"),
         (training_file("one\t6\t1\t3\t0\t0\t1"), r":2: topic_cluster is '6'.*\[unknown-cluster\]"),
         (training_file("one\t0\t1\t4\t0\t0\t1"), r":2: whword_cluster is '4'"),
         (training_file("one\t0\t1\t3\t0\t2\t1"), r":2: length_cluster is '2', .* none of 0, 1 "),
         (training_file("one\t0\t1\t3\t0\t0\tyes"), r":2: length_train is 'yes'.*\[unknown-flag\]"),
         (training_file("one\t0.0\t1\t3\t0\t0\t1"), r":2: topic_cluster is '0.0'"),
-        (training_file("", "one\t0\t1\t3\t0\t0\t1"), r":2: blank line"),
+        (training_file("", f"one{GOOD}"), r":2: blank line"),
     ],
 )
 def test_malformed_training_files(
@@ -155,64 +162,49 @@ def odd(rows: int, *lines: int) -> dict[str, object]:
     return {"rows": rows, "first_lines": list(lines)}
 
 
-@pytest.mark.parametrize(
-    ("lines", "report", "rows"),
-    [
-        (
-            [
-                "one\t0\t1\t3\t0\t0\tTrue",
-                "absent\t0\t1\t3\t0\t0\t1",
-                "unjudged\t0\t1\t3\t0\t0\t1",
-                "One\t0\t1\t3\t0\t0\t1",
-            ],
-            {
-                "rows": 4,
-                "joined": 1,
-                "unknown_text": odd(2, 3, 5),
-                "without_relevant_passage": odd(1, 4),
-                "collection": "toy",
-                "text": "raw",
-            },
-            {"topics": [("1", "one", "C0")], "wh-words": [], "length": [("1", "one", "short")]},
-        ),
-        # All queries with the text take part.
-        (
-            ["twice\t4\t1\t3\t0\t0\tFalse"],
-            {"several_query_ids": odd(1, 2)},
-            {"topics": [("2", "twice", "C4"), ("3", "twice", "C4")], "length": []},
-        ),
-        # The first of repeated rows counts.
-        (
-            ["one\t0\t1\t3\t0\t0\t1", "one\t0\t1\t3\t0\t0\t1", "one\t1\t1\t3\t0\t0\t1"],
-            {"repeated": odd(2, 3, 4), "contradictory": odd(1, 4)},
-            {"topics": [("1", "one", "C0")]},
-        ),
-        # A test query of one shift may be trained on in another.
-        (
-            ["what is tested\t2\t1\t0\t1\t0\t1"],
-            {"test_queries": {"topics": [], "wh-words": ["9"], "length": []}},
-            {"topics": [("9", "what is tested", "C2")], "wh-words": []},
-        ),
-        # The release's label stands, whatever the rule says.
-        (
-            ["one\t5\t1\t3\t0\t1\t1", "twice\t5\t0\t3\t0\t0\t0"],
-            {"other_length": odd(1, 2), "trained_on_others": odd(1, 2)},
-            {"topics": [], "length": [("1", "one", "long")]},
-        ),
-        # Quoted fields join, too.
-        (
-            ['" say ""x"""\t0\t1\t3\t0\t0\t1'],
-            {"joined": 1},
-            {"topics": [("4", ' say "x"', "C0")]},
-        ),
-        # Line numbers are listed up to a limit.
-        (
-            [f"{text}\t0\t1\t3\t0\t0\t1" for text in ("one", *(f"absent {n}" for n in range(30)))],
-            {"unknown_text": odd(30, *range(3, 23))},
-            {},
-        ),
-    ],
-)
+JOINED: list[tuple[list[str], dict[str, object], dict[str, list[tuple[str, str, str]]]]] = [
+    (
+        ["one\t0\t1\t3\t0\t0\tTrue", f"absent{GOOD}", f"unjudged{GOOD}", f"One{GOOD}"],
+        {"rows": 4, "joined": 1, "unknown_text": odd(2, 3, 5), "collection": "toy", "text": "raw",
+         "without_relevant_passage": odd(1, 4)},
+        {"topics": [("1", "one", "C0")], "wh-words": [], "length": [("1", "one", "short")]},
+    ),
+    # All queries with the text take part.
+    (
+        ["twice\t4\t1\t3\t0\t0\tFalse"],
+        {"several_query_ids": odd(1, 2)},
+        {"topics": [("2", "twice", "C4"), ("3", "twice", "C4")], "length": []},
+    ),
+    # The first of repeated rows counts.
+    (
+        [f"one{GOOD}", f"one{GOOD}", "one\t1\t1\t3\t0\t0\t1"],
+        {"repeated": odd(2, 3, 4), "contradictory": odd(1, 4)},
+        {"topics": [("1", "one", "C0")]},
+    ),
+    # A test query of one shift may be trained on in another.
+    (
+        ["what is tested\t2\t1\t0\t1\t0\t1"],
+        {"test_queries": {"topics": [], "wh-words": ["9"], "length": []}},
+        {"topics": [("9", "what is tested", "C2")], "wh-words": []},
+    ),
+    # The release's label stands, whatever the rule says.
+    (
+        ["one\t5\t1\t3\t0\t1\t1", "twice\t5\t0\t3\t0\t0\t0"],
+        {"other_length": odd(1, 2), "trained_on_others": odd(1, 2)},
+        {"topics": [], "length": [("1", "one", "long")]},
+    ),
+    # Quoted fields join, too.
+    ([f'" say ""x"""{GOOD}'], {"joined": 1}, {"topics": [("4", ' say "x"', "C0")]}),
+    # Line numbers are listed up to a limit.
+    (
+        [f"{text}{GOOD}" for text in ("one", *(f"absent {n}" for n in range(30)))],
+        {"unknown_text": odd(30, *range(3, 23))},
+        {},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "report", "rows"), JOINED)
 def test_training_rows_join_by_their_text(
     checkout: Checkout,
     collection: Collection,
@@ -231,7 +223,7 @@ def test_training_rows_join_by_their_text(
 
 
 def test_training_queries_need_their_collection(checkout: Checkout, collection: Collection) -> None:
-    folder = checkout(training=training_file("absent\t0\t1\t3\t0\t0\t1"))
+    folder = checkout(training=training_file(f"absent{GOOD}"))
     with pytest.raises(UsageError, match="give the collection that has their ids"):
         read_official(folder)
     with pytest.raises(DataError, match=r"none of the 1 queries of .* is a query of toy"):
@@ -308,11 +300,8 @@ def toy(tsv_folder: WriteFolder) -> Collection:
 
 
 def import_toy(toy: Collection, folder: Path, *lines: str) -> Manifest:
-    mini_checkout = write_checkout(
-        folder / "release",
-        training_file(*lines),
-        wha=("elsewhere\ttested\n", {"elsewhere": {"d1": 1}}),
-    )
+    tested = ("elsewhere\ttested\n", {"elsewhere": {"d1": 1}})
+    mini_checkout = write_checkout(folder / "release", training_file(*lines), wha=tested)
     return import_official([mini_checkout], folder / "msshift", collection=toy)
 
 
@@ -331,10 +320,8 @@ def test_a_text_that_is_tested_or_trained_on_does_not_validate(
 def test_where_nothing_is_left_there_is_no_validation(toy: Collection, tmp_path: Path) -> None:
     manifest = import_toy(toy, tmp_path, "trained\t0\t1\t3\t0\t0\t0")
     assert list(manifest.configs["topics-C1"]) == ["train", "test"]
-    assert manifest.parameters["validation"] == {
-        "queries": 0,
-        "why": "every joined query is trained on or tested with in some shift",
-    }
+    why = "every joined query is trained on or tested with in some shift"
+    assert manifest.parameters["validation"] == {"queries": 0, "why": why}
     card = (tmp_path / "msshift" / "README.md").read_text()
     assert "no validation queries: the release names none, and every joined query is" in card
     assert "trained to the end, without early stopping" in card
@@ -369,7 +356,7 @@ def test_the_command_says_that_there_is_none(msshift: Command, tmp_path: Path) -
     assert "--qrels is a file of a collection; name that, too: --collection" in done.stderr
 
 
-def test_sources_that_cannot_be_imported(tmp_path: Path) -> None:
+def test_sources_that_cannot_be_imported(tmp_path: Path, tsv_folder: WriteFolder) -> None:
     checkout, out = write_checkout(tmp_path / "one"), tmp_path / "msshift"
     with pytest.raises(NotFoundError, match="is no release that can be imported: it holds neither"):
         import_official([tmp_path], out)
@@ -377,48 +364,37 @@ def test_sources_that_cannot_be_imported(tmp_path: Path) -> None:
         import_official([checkout, write_checkout(tmp_path / "two")], out)
     with pytest.raises(UnknownNameError, match=r"unknown shift in these sources 'lenght'.*length"):
         import_official([checkout], out, shifts=["lenght"])
-    assert not out.exists()
-
-
-def test_a_collection_that_is_not_the_release_s(tmp_path: Path, tsv_folder: WriteFolder) -> None:
-    checkout, out = write_checkout(tmp_path / "one"), tmp_path / "msshift"
     with pytest.raises(DataError, match=r"^mini:300 holds none of the released queries; give the"):
         import_official([checkout], out, collection="mini:300")
-    assert not out.exists()
-    released = read_test_sets(checkout)[0]
-    query_id, text = next(iter(released.queries.items()))
+    query_id, text = next(iter(read_test_sets(checkout)[0].queries.items()))
     other = tsv_folder(queries=f"{query_id}\tanother text\n", qrels=f"{query_id} 0 d1 1\n")
     with pytest.raises(DataError, match="holds none of the released queries"):
         import_official([checkout], out, collection=other)
+    assert not out.exists()
     (other / "queries.tsv").write_text(f"{query_id}\t{text}\n")
     assert import_official([checkout], out, collection=other).collection["layout"] == "tsv"
-
-
-def test_buckets_have_no_texts_without_their_collection(tmp_path: Path) -> None:
-    write_resttest(tmp_path, {bucket: bucket for bucket in "12345"})
+    buckets = write_resttest(tmp_path / "buckets", {bucket: bucket for bucket in "12345"})
     with pytest.raises(UsageError, match="resttest is released without texts; give the collection"):
-        import_official([tmp_path], tmp_path / "msshift")
-    manifest = import_official([tmp_path], tmp_path / "msshift", texts=False)
+        import_official([buckets], tmp_path / "tests")
+    manifest = import_official([buckets], tmp_path / "tests", texts=False)
     assert manifest.shifts["resttest"]["rows"]["3"]["test"] == 1
 
 
 def test_a_release_of_test_queries_has_nothing_to_train_on(tmp_path: Path) -> None:
     folder = tmp_path / "msshift"
     import_official([write_checkout(tmp_path / "one")], folder)
-    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    before = file_bytes(folder)
     with pytest.raises(UsageError, match="has no training queries, so that nothing can leak"):
         add_split_leakage(folder)
     with pytest.raises(UsageError, match="holds no training queries to make triples of"):
         add_triples(folder, "mini:300")
-    assert before == {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    assert file_bytes(folder) == before
 
 
 def test_texts_are_compared_only_where_they_are(build_once: Build) -> None:
     ids = build_once("mini:300", "length", texts=False)
     with pytest.raises(MissingError, match=r"holds ids only, no texts .*'msshift import "):
         add_split_leakage(ids)
-    with pytest.raises(UnknownNameError, match=r"unknown shift in .* 'topics'.*valid are length"):
-        add_triples(ids, "mini:300", shifts=["topics"])
 
 
 GROUPS = ("1", "2", "3", "4", "5")
@@ -432,9 +408,9 @@ def buckets(tmp_path: Path) -> Checkout:
     def write(changed: dict[tuple[str, str], str] | None = None) -> Path:
         for group in GROUPS:
             others = "".join(text for g, text in EXTRAPOLATE.items() if g != group)
+            bucket = tmp_path / f"resttest_files/msmarco-passage/bucket-{group}"
+            bucket.mkdir(parents=True, exist_ok=True)
             for regime, text in (("extrapolate", EXTRAPOLATE[group]), ("interpolate", others)):
-                bucket = tmp_path / f"resttest_files/msmarco-passage/bucket-{group}"
-                bucket.mkdir(parents=True, exist_ok=True)
                 path = bucket / f"{regime}.dev-qrel.txt"
                 path.write_text((changed or {}).get((group, regime), text))
         return tmp_path
@@ -453,32 +429,23 @@ def test_buckets_are_groups(buckets: Checkout, tsv_folder: WriteFolder) -> None:
         *(Row(g, f"query {g}", g, (f"d{g}",), (1,)) for g in GROUPS[1:]),
     ]
     assert cut.shift.name == "resttest"
-    assert {group: counts["test"] for group, counts in cut.counts().items()} == {
-        "1": 1,
-        "2": 2,
-        "3": 1,
-        "4": 1,
-        "5": 1,
-    }
+    tested = {group: counts["test"] for group, counts in cut.counts().items()}
+    assert tested == dict(zip(GROUPS, (1, 2, 1, 1, 1), strict=True))
     assert report["collection"] == "toy"
-
-
-def test_without_a_collection_there_are_no_texts(buckets: Checkout) -> None:
     cut, report = read_resttest(buckets())
     assert {row.text for row in cut_rows(cut, "test")} == {""}
     assert report["collection"] is None
-
-
-def test_a_collection_that_lacks_queries(buckets: Checkout, tsv_folder: WriteFolder) -> None:
-    collection = open_collection(tsv_folder(queries="1\tone\n", qrels="1 0 d1 1\n"))
-    with pytest.raises(DataError, match=r"toy lacks 5 of the 6 queries: 10, 2, 3, 4, 5; give"):
-        read_resttest(buckets(), collection)
+    few = open_collection(tsv_folder("few", queries="1\tone\n", qrels="1 0 d1 1\n"))
+    with pytest.raises(DataError, match=r"few lacks 5 of the 6 queries: 10, 2, 3, 4, 5; give"):
+        read_resttest(buckets(), few)
 
 
 def test_a_folder_that_is_no_checkout_of_buckets(buckets: Checkout, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"lacks 10 of 10 files .*jingtaozhan/extrapolate-eval"):
         read_resttest(tmp_path)
-    folder = buckets()
+    folder = buckets({("5", "extrapolate"): "5 d5\n"})
+    with pytest.raises(CollectionError, match=r"bucket-5/extrapolate.dev-qrel.txt:1: found 2"):
+        read_resttest(folder)
     (folder / "resttest_files/msmarco-passage/bucket-4/interpolate.dev-qrel.txt").unlink()
     with pytest.raises(NotFoundError, match=r"lacks 1 of 10 files \(.*bucket-4/interpolate.dev"):
         read_resttest(folder)
@@ -500,8 +467,3 @@ def test_buckets_that_are_no_partition(
     with pytest.raises(DataError, match=message) as caught:
         read_resttest(buckets({(group, regime): text}))
     assert "are no partition of the queries" in str(caught.value)
-
-
-def test_malformed_lines_are_named(buckets: Checkout) -> None:
-    with pytest.raises(CollectionError, match=r"bucket-5/extrapolate.dev-qrel.txt:1: found 2"):
-        read_resttest(buckets({("5", "extrapolate"): "5 d5\n"}))

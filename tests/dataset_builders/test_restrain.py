@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from msshift_bench.arrays import Vectors
-from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset, open_dataset
-from msshift_bench.data.manifest import read_manifest
-from msshift_bench.data.verification import verify_dataset
+from msshift_bench.data import (
+    load_dataset,
+    open_collection,
+    open_dataset,
+    read_manifest,
+    verify_dataset,
+)
 from msshift_bench.dataset_builders import zhan
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import NANO_SIZES, Samples
@@ -28,7 +31,8 @@ from msshift_bench.similarity import unit_rows
 from tests.conftest import Command
 from tests.support.cut_rows import ids_of
 from tests.support.fabricated import write_run
-from tests.support.tsv_files import qrel_lines, query_lines
+from tests.support.run_files import write_test_set
+from tests.support.tsv_files import write_tsv_folder
 
 MINI = open_collection("mini:300")
 IDS = tuple(MINI.queries)
@@ -39,12 +43,9 @@ TESTED = (*IDS[:3], *IDS[200:203])
 def test_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six queries of the collection under other ids, with graded judgements."""
     folder = tmp_path_factory.mktemp("tests") / "dl"
-    folder.mkdir()
     texts = {f"t{query_id}": MINI.queries[query_id] for query_id in TESTED}
-    judged = {f"t{query_id}": dict.fromkeys(MINI.qrels[query_id], 2) for query_id in TESTED}
-    judged[f"t{TESTED[0]}"]["nothing"] = 0
-    (folder / "queries.tsv").write_text("".join(query_lines(texts)))
-    (folder / "qrels.tsv").write_text("".join(qrel_lines(judged)))
+    judged = {f"t{query_id}": next(iter(MINI.qrels[query_id])) for query_id in TESTED}
+    write_test_set(folder, texts, judged)
     return folder
 
 
@@ -56,39 +57,35 @@ def built(test_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+BOTH = ("interpolation", "extrapolation")
+
+
 def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> None:
     manifest = read_manifest(built)
     assert list(manifest.shifts) == ["length", "restrain-20", "restrain-60"]
-    for size in (20, 60):
-        near, far = (
-            ids_of(built, f"restrain-{size}-{group}", "train")
-            for group in ("interpolation", "extrapolation")
-        )
+    trained, tested = (
+        {size: [ids_of(built, f"restrain-{size}-{g}", split) for g in BOTH] for size in (20, 60)}
+        for split in ("train", "test")
+    )
+    for size, (near, far) in trained.items():
         assert len(near) == len(far) == size
         assert not near & far
         # Each test query is a training query under another id.
         assert set(TESTED) <= near
-        tests = [
-            ids_of(built, f"restrain-{size}-{g}", "test")
-            for g in ("interpolation", "extrapolation")
-        ]
-        assert tests[0] == tests[1] == {f"t{query_id}" for query_id in TESTED}
-        assert not (near | far) & ids_of(built, f"restrain-{size}-interpolation", "validation")
+        assert tested[size] == [{f"t{query_id}" for query_id in TESTED}] * 2
+        validation = ids_of(built, f"restrain-{size}-interpolation", "validation")
+        assert not (near | far) & validation
         facts = manifest.shifts[f"restrain-{size}"]
         assert facts["balanced"] is True
-        assert facts["rows"]["extrapolation"]["test"] == 6
+        for counts in facts["rows"].values():
+            assert (counts["test"], counts["validation"]) == (6, len(validation))
         nearness = facts["found"]["cosine with a test query"]
         assert nearness["interpolation"]["largest"] == 1.0
         assert nearness["extrapolation"]["largest"] < nearness["interpolation"]["mean"]
-    assert ids_of(built, "restrain-20-interpolation", "train") < ids_of(
-        built, "restrain-60-interpolation", "train"
-    )
-    assert ids_of(built, "restrain-20-extrapolation", "train") < ids_of(
-        built, "restrain-60-extrapolation", "train"
-    )
-    assert {
-        row.relevances for row in load_dataset(built, "restrain-20-extrapolation", split="test")
-    }
+    assert validation
+    assert all(few < many for few, many in zip(trained[20], trained[60], strict=True))
+    rows = load_dataset(built, "restrain-20-extrapolation", split="test")
+    assert {level for row in rows for level in row.relevances} == {2}
     assert verify_dataset(built)[1] == []
     card = (built / "README.md").read_text()
     assert "`restrain-20`" in card
@@ -97,17 +94,14 @@ def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> Non
 
 def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None:
     options = {"restrain": {"test_sets": [test_set], "sizes": [30]}}
-    with mock.patch.dict(NANO_SIZES, {"train": 10, "validation": 3, "test": 4}):
+    sizes = {"train": 10, "validation": 3, "test": 4}
+    with mock.patch.dict(NANO_SIZES, sizes):
         build_dataset(
             MINI, ["restrain"], tmp_path / "x", options=options, samples=Samples(nano=True)
         )
-    for group in ("interpolation", "extrapolation"):
+    for group in BOTH:
         rows = load_dataset(tmp_path / "x", f"restrain-30-{group}")
-        assert {split: len(rows[split]) for split in rows} == {
-            "train": 10,
-            "validation": 3,
-            "test": 4,
-        }
+        assert {split: len(rows[split]) for split in rows} == sizes
     with pytest.raises(UsageError, match="also holds restrain-30, whose test queries lie in"):
         replay_topics(tmp_path / "x", MINI, tmp_path / "y")
 
@@ -115,23 +109,12 @@ def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None
 def test_the_same_bytes_for_shuffled_lines_and_other_workers(
     built: Path, test_set: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / MINI.name
-    folder.mkdir()
-    shuffled = random.Random(1)
-    for name, lines in (
-        ("queries", query_lines(MINI.queries)),
-        ("qrels", qrel_lines(MINI.qrels)),
-    ):
-        (folder / f"{name}.tsv").write_text("".join(shuffled.sample(lines, len(lines))))
-    (folder / "collection.tsv").write_text("d\ttext\n")
+    folder = write_tsv_folder(tmp_path / MINI.name, MINI, shuffle=True)
     options = {"restrain": {"test_sets": [test_set], "sizes": [20, 60], "encoder": "terms"}}
+    asked: dict[str, Any] = {"options": options, "workers": 3}
     with mock.patch.object(zhan, "_BLOCK", 7), mock.patch.object(zhan, "_TESTS", 2):
         again = build_dataset(
-            open_collection(folder),
-            ["length", "restrain"],
-            tmp_path / "x",
-            options=options,
-            workers=3,
+            open_collection(folder), ["length", "restrain"], tmp_path / "x", **asked
         )
     first = read_manifest(built)
     assert again.content_digest == first.content_digest
@@ -159,12 +142,9 @@ def test_sets_are_exact_nested_and_without_the_neighbours(
     with mock.patch.object(zhan, "_BLOCK", 7), mock.patch.object(zhan, "_TESTS", 2):
         near = order_by_nearness(train, test)
     rows = np.arange(len(train))
-    squared = np.array(
-        [
-            squared_distances(unit_rows(train), rows, one[np.newaxis], 0 * rows)
-            for one in unit_rows(test)
-        ]
-    )
+    unit = unit_rows(train)
+    ones = unit_rows(test)[:, np.newaxis]
+    squared = np.array([squared_distances(unit, rows, one, 0 * rows) for one in ones])
     ranks = np.argsort(np.argsort(squared, axis=1, kind="stable"), axis=1) + 1
     best = [min(zip(ranks[:, row], squared[:, row], strict=True)) for row in rows]
     assert near.ranks.tolist() == [rank for rank, _ in best]
@@ -237,11 +217,8 @@ def test_the_sizes_stand_in_one_table(built: Path, tmp_path: Path) -> None:
         for model, place in places.items():
             ranked = [(r.query_id, [*["x", "y"][:place], *r.relevant_doc_ids]) for r in tests]
             write_run(tmp_path / f"dense/restrain-{size}/{model}.run.gz", ranked, model)
-    write_run(
-        tmp_path / "bm25/restrain-20.run",
-        [(row.query_id, list(row.relevant_doc_ids)) for row in tests],
-        "bm25",
-    )
+    best = [(row.query_id, list(row.relevant_doc_ids)) for row in tests]
+    write_run(tmp_path / "bm25/restrain-20.run", best, "bm25")
     result = evaluate_run_sets(tmp_path, built, allow=["identical"])
     (table,) = (
         table for section in result.layout(result.figures, delta=True) for table in section.tables

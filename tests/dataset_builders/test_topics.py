@@ -10,9 +10,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.data import open_collection
-from msshift_bench.data.dataset import load_dataset, open_dataset
-from msshift_bench.data.manifest import read_manifest, write_manifest
+from msshift_bench.data import (
+    load_dataset,
+    open_collection,
+    open_dataset,
+    read_manifest,
+    write_manifest,
+)
 from msshift_bench.dataset_builders import topics
 from msshift_bench.dataset_builders.build import build_dataset, default_shifts
 from msshift_bench.dataset_builders.clusters import Clustering
@@ -22,7 +26,6 @@ from msshift_bench.encoders.embeddings import Embeddings
 from msshift_bench.errors import (
     DataError,
     IntegrityError,
-    NotFoundError,
     UnknownNameError,
     UsageError,
 )
@@ -31,7 +34,6 @@ from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
 from tests.support.mini_rows import domains
-from tests.support.tsv_files import qrel_lines
 
 MINI = open_collection("mini")
 SMALL = open_collection("mini:500")
@@ -77,8 +79,6 @@ def test_topics_are_as_large_as_asked_for_and_unknown_options_are_named(tmp_path
     assert all(60 <= sizes[f"C{number}"] < 120 for number in range(5))
     with pytest.raises(UnknownNameError, match="k-means"):
         topics.group_by_topic(queries, "kmeans", collection=SMALL)
-    with pytest.raises(NotFoundError, match="nowhere"):
-        topics.group_by_topic(queries, collection=SMALL, encoder=str(tmp_path / "nowhere"))
     with pytest.raises(UnknownNameError, match=r"option of the shift topics 'poling'.*pooling"):
         build_dataset(SMALL, ["topics"], tmp_path / "x", options={"topics": {"poling": "cls"}})
 
@@ -93,21 +93,6 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
     for path in sorted(built.rglob("*")):
         if path.is_file():
             assert (tmp_path / "again" / path.relative_to(built)).read_bytes() == path.read_bytes()
-
-
-@pytest.mark.slow
-def test_a_replay_names_what_differs(built: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "changed"
-    folder.mkdir()
-    # The text of one query of a topic changes.
-    changed = min(row.query_id for row in load_dataset(built, "topics-C0", split="test"))
-    lines = [f"{i}\t{text}{'?' * (i == changed)}\n" for i, text in MINI.queries.items()]
-    (folder / "queries.tsv").write_text("".join(lines))
-    judged = qrel_lines(MINI.qrels)
-    (folder / "qrels.tsv").write_text("".join(judged))
-    (folder / "collection.tsv").write_text("d\ttext\n")
-    _, differing = topics.replay_topics(built, open_collection(folder), tmp_path / "again")
-    assert "topics/queries" in differing
 
 
 @pytest.mark.slow
@@ -134,14 +119,15 @@ def test_other_queries_cannot_be_replayed_or_verified(built: Path, tmp_path: Pat
     assert not (tmp_path / "x").exists()
 
 
-def test_a_data_set_without_clusters_says_so(tmp_path: Path) -> None:
-    build_dataset(SMALL, ["length"], tmp_path / "lengths")
+def test_without_clusters_nothing_is_verified_and_an_import_not_replayed(
+    build_copy: Build, tmp_path: Path
+) -> None:
+    folder = build_copy("mini:500", "length")
     with pytest.raises(DataError, match="publishes no clusters"):
-        topics.verify_topics(tmp_path / "lengths", SMALL)
-    manifest = read_manifest(tmp_path / "lengths")
-    write_manifest(tmp_path / "lengths", replace(manifest, edition="official-2022"))
+        topics.verify_topics(folder, SMALL)
+    write_manifest(folder, replace(read_manifest(folder), edition="official-2022"))
     with pytest.raises(UsageError, match="was imported"):
-        topics.replay_topics(tmp_path / "lengths", SMALL, tmp_path / "x")
+        topics.replay_topics(folder, SMALL, tmp_path / "x")
 
 
 def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
@@ -152,27 +138,22 @@ def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("noise", "passed"), [(0.0, True), (1e-7, True), (0.05, False)])
+@pytest.mark.parametrize(("noise", "passed"), [(1e-7, True), (0.05, False)])
 def test_verification_tolerates_noise_and_no_more(
     built: Path, monkeypatch: pytest.MonkeyPatch, noise: float, passed: bool
 ) -> None:
     original = topics.embed_for_groups
-    if noise:
-        monkeypatch.setattr(
-            topics, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), noise)
-        )
+    monkeypatch.setattr(topics, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), noise))
     found = topics.verify_topics(built, MINI)
-    assert (found.passed, found.same_bytes, found.same_encoder) == (passed, not noise, True)
+    assert (found.passed, found.same_bytes, found.same_encoder) == (passed, False, True)
     assert bool(found.disagreements) is not passed
     assert found.agreement == 1 - len(found.disagreements) / 3000
 
 
 @pytest.mark.slow
-def test_retraining_promises_identity_for_the_same_bytes_only(
+def test_retraining_promises_no_identity_for_other_bytes(
     built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = topics.retrain_topics(built, MINI)
-    assert (found.same_bytes, found.identical, found.regrouped) == (True, True, 0.0)
     original = topics.embed_for_groups
     monkeypatch.setattr(topics, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), 0.01))
     found = topics.retrain_topics(built, MINI)
@@ -182,7 +163,6 @@ def test_retraining_promises_identity_for_the_same_bytes_only(
     assert not replace(found, same_bytes=True).passed
 
 
-SMALL = open_collection("mini:500")
 QUERIES = ids_and_texts(queries_table(SMALL))
 TESTS = frozenset(list(QUERIES)[::3])
 

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import gzip
-import json
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msshift_bench import irds
-from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset, open_dataset
-from msshift_bench.data.manifest import DataInfo, TrainingSets, is_balanced, read_manifest
-from msshift_bench.data.verification import verify_dataset
+from msshift_bench.data import (
+    DataInfo,
+    load_dataset,
+    open_collection,
+    open_dataset,
+    read_manifest,
+    verify_dataset,
+)
+from msshift_bench.data.manifest import TrainingSets, is_balanced
 from msshift_bench.dataset_builders import cut
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clusters import TARGET
-from msshift_bench.dataset_builders.cut import NANO_SIZES, Samples, ids_and_texts, queries_table
+from msshift_bench.dataset_builders.cut import Samples, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.groups import word_count
 from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics
 from msshift_bench.dataset_builders.triples import add_triples
-from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import (
     CollectionError,
     DataError,
-    IntegrityError,
     MsShiftError,
     NotFoundError,
     UsageError,
@@ -57,6 +57,9 @@ def everything(build_once: Build) -> Path:
 
 # ---- what cannot be asked for ---------------------------------------------------------------
 
+GIVES = {"test_queries": GIVEN}
+SIZED = {"options": {"restrain-5": {}, "restrain": {"test_sets": ["x"]}}}
+
 
 @pytest.mark.parametrize(
     ("shifts", "options", "error", "message"),
@@ -71,9 +74,9 @@ def everything(build_once: Build) -> Path:
         (["length"], {"options": {"topics": {}}}, UsageError, "for topics, which is not being"),
         (
             ["restrain-5"],
-            {"options": {"restrain-5": {}, "restrain": {"test_sets": ["x"]}}},
+            SIZED,
             UsageError,
-            "all sizes share their options: give restrain's, not restrain-5's",
+            "all sizes share their options: give restrain's, not r",
         ),
         (
             ["length"],
@@ -82,30 +85,10 @@ def everything(build_once: Build) -> Path:
             r"length: 1,000,000 training queries .* '(short|long)' has \d+ left .* 'all'",
         ),
         (["length"], {"train_size": 0}, UsageError, "length: 0 training queries of each group"),
-        (
-            NAMES[:2],
-            {"test_queries": GIVEN},
-            UsageError,
-            "length, resttest alone, and topics, wh-words are being",
-        ),
-        (
-            ["length"],
-            {"test_queries": GIVEN, "test_size": 3},
-            UsageError,
-            "either test queries or the number to sample",
-        ),
-        (
-            ["length"],
-            {"test_queries": frozenset({SHORT})},
-            DataError,
-            "none of the 1 given test queries is in group 'long'",
-        ),
-        (
-            ["length"],
-            {"test_queries": frozenset(USABLE)},
-            DataError,
-            r"length: group '\w+' has nothing left to train on",
-        ),
+        (NAMES[:2], GIVES, UsageError, "length, resttest alone, and topics, wh-words are being"),
+        (["length"], GIVES | {"test_size": 3}, UsageError, "either test queries or the number to"),
+        (["length"], {"test_queries": frozenset({SHORT})}, DataError, "none of the 1 given test q"),
+        (["length"], {"test_queries": frozenset(USABLE)}, DataError, "has nothing left to train o"),
         (["length"], {"test_queries": Path("nothing")}, NotFoundError, "there is no file nothing"),
         (["length"], {"licence": "mit"}, UsageError, r"mini:500 is known \(apache-2\.0\)"),
     ],
@@ -171,18 +154,6 @@ def test_the_page_of_the_data_names_the_papers_numbers() -> None:
     assert ", ".join(f"{SHIFTS[name].train_size:,}" for name in NAMES) in row
     (row,) = (line for line in chosen.splitlines() if line.startswith("| size of a topic "))
     assert f"grow to {TARGET:,}" in row
-
-
-@pytest.mark.slow
-def test_a_number_can_be_chosen(tmp_path: Path, equal: Path) -> None:
-    manifest = build_dataset(MINI, NAMES, tmp_path / "ten", samples=Samples(train_size=10))
-    for name in NAMES:
-        assert {group["train"] for group in manifest.shifts[name]["rows"].values()} == {10}
-        assert manifest.shifts[name]["parameters"]["train_size"] == 10
-        # A smaller sample is a part of a larger one.
-        assert placed(tmp_path / "ten", name)["train"] < placed(equal, name)["train"]
-    assert manifest.parameters["train_size"] == 10
-    assert verify_dataset(tmp_path / "ten")[1] == []
 
 
 @pytest.mark.slow
@@ -253,118 +224,68 @@ def test_the_command_line(msshift: Command, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [None, 12, "all"])
-def test_a_replay_gives_the_same(tmp_path: Path, size: int | None) -> None:
-    build_dataset(MINI, ["length", "topics"], tmp_path / "first", samples=Samples(train_size=size))
+def test_a_number_can_be_chosen_and_a_replay_gives_the_same(
+    tmp_path: Path, equal: Path, size: int | None
+) -> None:
+    build_dataset(MINI, NAMES, tmp_path / "first", samples=Samples(train_size=size))
     manifest, differing = replay_topics(tmp_path / "first", MINI, tmp_path / "again")
     assert differing == []
     assert read_manifest(tmp_path / "again") == read_manifest(tmp_path / "first")
     assert manifest.parameters.get("train_size") == size
-
-
-@pytest.mark.slow
-def test_texts_come_back_to_what_is_unused(tmp_path: Path, equal: Path) -> None:
-    build_dataset(MINI, NAMES, tmp_path / "msshift", texts=False)
-    hydrate_dataset(tmp_path / "msshift", MINI)
-    assert read_manifest(tmp_path / "msshift") == read_manifest(equal)
-
-
-@pytest.mark.slow
-def test_ir_datasets_give_what_is_unused_with_the_whole_shift(equal: Path) -> None:
-    import ir_datasets
-
-    before = dict(ir_datasets.registry._registered)
-    try:
-        ids = irds.register(equal)
-        rows = ir_datasets.load("msshift/length").queries_iter()
-        found = {query.query_id for query in rows if query.split == "unused"}
-    finally:
-        ir_datasets.registry._registered = before
-    assert found == placed(equal, "length")["unused"]
-    assert not [name for name in ids if name.endswith("/unused")]
-
-
-@pytest.mark.slow
-def test_a_manifest_of_an_earlier_layout_is_refused(equal: Path, tmp_path: Path) -> None:
-    raw = json.loads((equal / "manifest.json").read_bytes())
-    (tmp_path / "manifest.json").write_text(json.dumps({**raw, "schema": 2}))
-    with pytest.raises(IntegrityError, match=r"schema 2; this version reads 3: build .* again"):
-        read_manifest(tmp_path)
+    if size != 12:
+        return
+    for name in NAMES:
+        assert {group["train"] for group in manifest.shifts[name]["rows"].values()} == {12}
+        # A smaller sample is a part of a larger one.
+        assert placed(tmp_path / "first", name)["train"] < placed(equal, name)["train"]
 
 
 # ---- small parts ----------------------------------------------------------------------------
 
-# Larger than the small sizes in every split: 12,000 queries.
-LARGE = "mini:8000"
-TWO = ("wh-words", "length")
-CONFIGS = [config for name in TWO for config in SHIFTS[name].configs]
-
-
-@pytest.fixture(scope="session")
-def full(build_once: Build) -> Path:
-    return build_once(LARGE, *TWO)
-
-
-@pytest.fixture(scope="session")
-def nano(build_once: Build) -> Path:
-    return build_once(LARGE, *TWO, samples=Samples(nano=True))
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("config", "split"), list(product(CONFIGS, SPLITS)))
-def test_every_split_is_a_part_of_the_full_one(
-    full: Path, nano: Path, config: str, split: str
+def test_a_small_part_is_one_of_the_full_data_set_and_says_so(
+    tmp_path: Path, equal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So a small part never trains on test queries of the full one."""
-    rows, some = (list(load_dataset(folder, config, split=split)) for folder in (full, nano))
-    assert set(some) < set(rows)
-    assert some == sorted(some)
-    assert len(rows) > NANO_SIZES[split]
-    others = len(SHIFTS[config.rpartition("-")[0]].groups) - 1
-    assert len(some) == NANO_SIZES[split] * (others if split == "train" else 1)
-
-
-@pytest.mark.slow
-def test_a_small_part_is_the_same_everywhere_and_says_so(
-    full: Path, nano: Path, tmp_path: Path
-) -> None:
-    collection = open_collection(LARGE)
-    build_dataset(collection, TWO, tmp_path / "again", samples=Samples(nano=True), workers=2)
-    build_dataset(collection, ["length"], tmp_path / "other", samples=Samples(nano=True, seed=1))
-    build_dataset(collection, ["length"], tmp_path / "alone", samples=Samples(nano=True))
-    whole, part, again, other, alone = (
-        read_manifest(folder)
-        for folder in (full, nano, *(tmp_path / n for n in ("again", "other", "alone")))
+    """So it never trains on test queries of the full one."""
+    sizes = {"train": 9, "validation": 5, "test": 4}
+    monkeypatch.setattr(cut, "NANO_SIZES", sizes)
+    part, again = (
+        build_dataset(MINI, NAMES, tmp_path / name, samples=Samples(nano=True), workers=workers)
+        for name, workers in (("nano", 1), ("again", 2))
     )
+    other, alone = (
+        build_dataset(MINI, ["length"], tmp_path / name, samples=Samples(nano=True, seed=seed))
+        for name, seed in (("other", 1), ("alone", 0))
+    )
+    whole, nano = read_manifest(equal), tmp_path / "nano"
     assert again == part
+    for name in NAMES:
+        facts = part.shifts[name]
+        assert (facts["balanced"], facts["parameters"]["nano"]) == (True, sizes)
+        for counts in facts["rows"].values():
+            assert (counts["train"], counts["test"], counts["unused"]) == (9, 4, 0)
+        assert placed(nano, name)["train"] < placed(equal, name)["train"]
+        for config in SHIFTS[name].configs:
+            for split in SPLITS:
+                rows, some = (list(load_dataset(f, config, split=split)) for f in (equal, nano))
+                assert set(some) < set(rows)
+                assert some == sorted(some)
+                others = len(SHIFTS[name].groups) - 1
+                assert len(some) == sizes[split] * (others if split == "train" else 1)
     # A shift does not move what another samples.
     for config in ("length", *SHIFTS["length"].configs):
         assert alone.configs[config] == part.configs[config]
     assert len({m.content_digest for m in (whole, part, other, alone)}) == 4
     assert (whole.parameters["nano"], part.parameters["nano"]) == (False, True)
-    assert part.shifts["length"]["parameters"]["nano"] == dict(NANO_SIZES)
     assert "nano true" in (nano / "README.md").read_text()
     assert verify_dataset(nano)[1] == []
-
-
-@pytest.mark.slow
-def test_a_small_part_is_as_balanced_and_leaves_out_what_is_unused(
-    tmp_path: Path, equal: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cut, "NANO_SIZES", {"train": 9, "validation": 5, "test": 4})
-    manifest = build_dataset(MINI, NAMES, tmp_path / "nano", samples=Samples(nano=True))
-    for name in NAMES:
-        assert manifest.shifts[name]["balanced"] is True
-        for counts in manifest.shifts[name]["rows"].values():
-            assert (counts["train"], counts["test"], counts["unused"]) == (9, 4, 0)
-        assert placed(tmp_path / "nano", name)["train"] < placed(equal, name)["train"]
     monkeypatch.undo()
-    build_dataset(
-        MINI, ["length"], tmp_path / "small", samples=Samples(nano=True)
-    )  # small already: it stays whole
+    # What is small already stays whole.
+    build_dataset(MINI, ["length"], tmp_path / "small", samples=Samples(nano=True))
     for split in SPLITS:
-        assert ids_of(tmp_path / "small", "length-long", split) == ids_of(
-            equal, "length-long", split
-        )
+        small, whole_one = (ids_of(f, "length-long", split) for f in (tmp_path / "small", equal))
+        assert small == whole_one
 
 
 # ---- given test queries ---------------------------------------------------------------------

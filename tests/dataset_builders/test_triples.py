@@ -1,3 +1,5 @@
+"""Training triples: what is in them, how they are kept and written, and what cannot be."""
+
 from __future__ import annotations
 
 import gzip
@@ -12,14 +14,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from msshift_bench.cli import app
-from msshift_bench.data import Triple, TripleStream, triples as data_triples
-from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset, load_triples
-from msshift_bench.data.manifest import Manifest, read_manifest
-from msshift_bench.data.verification import verify_dataset
+from msshift_bench.data import (
+    Manifest,
+    Triple,
+    TripleStream,
+    load_dataset,
+    load_triples,
+    open_collection,
+    read_manifest,
+    triples as data_triples,
+    verify_dataset,
+)
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import Samples
@@ -32,14 +40,14 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
-from msshift_bench.search import bm25
-from msshift_bench.search.bm25 import Bm25
+from msshift_bench.search import Bm25, bm25
 from tests.conftest import Build, WriteFolder
 from tests.support.file_bytes import file_bytes
 from tests.support.tsv_files import write_tsv_folder
 
 MINI = open_collection("mini:300")
 OPTIONS = {"count": 5, "depth": 20, "seed": 1}
+SHORT = "length-short-triples"
 
 
 @pytest.fixture(scope="session")
@@ -55,8 +63,8 @@ def built(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copy(bare: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(bare, tmp_path / "msshift"))
+def copy(build_copy: Build) -> Path:
+    return build_copy("mini:300", "length", "wh-words")
 
 
 # ---- what is in them ------------------------------------------------------------------------
@@ -92,12 +100,12 @@ def test_the_manifest_says_what_was_done(bare: Path, built: Path) -> None:
         assert (facts["negatives"], facts["seed"]) == (5, 1)
         assert facts["bm25"]["depth"] == 20
         assert facts["passages"]["rows"] == 300
-    entry = manifest.configs["length-short-triples"]["train"]
-    lines = "".join("\t".join(t) + "\n" for t in load_triples(built, "length-short-triples"))
+    entry = manifest.configs[SHORT]["train"]
+    lines = "".join("\t".join(t) + "\n" for t in load_triples(built, SHORT))
     assert entry.digest == hashlib.sha256(lines.encode()).hexdigest()
     assert [path.name for path in built.parent.iterdir()] == ["msshift"]
     # A stream of any width gives the same lines, to every reader anew.
-    triples = load_triples(built, "length-short-triples")
+    triples = load_triples(built, SHORT)
     rows = [row for batch in triples.batches(7) for row in batch.to_pylist()]
     assert [Triple(**row) for row in rows] == list(triples) == list(triples)
     assert max(len(batch) for batch in triples.batches(7)) == 7
@@ -105,20 +113,12 @@ def test_the_manifest_says_what_was_done(bare: Path, built: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_datasets_library_reads_them(
-    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_datasets_library_streams_them(built: Path, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
-    expected = list(load_triples(built, "wh-words-how-triples"))
-    for streaming in (False, True):
-        rows = datasets.load_dataset(
-            str(built),
-            "wh-words-how-triples",
-            split="train",
-            streaming=streaming,
-            cache_dir=str(tmp_path),
-        )
-        assert [Triple(**row) for row in rows] == expected
+    config = "wh-words-how-triples"
+    given: dict[str, Any] = {"split": "train", "streaming": True, "cache_dir": str(tmp_path)}
+    rows = datasets.load_dataset(str(built), config, **given)
+    assert [Triple(**row) for row in rows] == list(load_triples(built, config))
 
 
 # ---- determinism ----------------------------------------------------------------------------
@@ -126,51 +126,44 @@ def test_the_datasets_library_reads_them(
 
 @pytest.mark.slow
 def test_same_bytes_whatever_the_order_and_the_threads(
-    bare: Path, built: Path, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    built: Path, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_tsv_folder(tmp_path / "shuffled", MINI, shuffle=True)
     for threads in (1, 2):
-        monkeypatch.setattr(
-            "msshift_bench.plumbing.threads.thread_count", lambda threads=threads: threads
-        )
+        count = "msshift_bench.plumbing.threads.thread_count"
+        monkeypatch.setattr(count, lambda threads=threads: threads)
         monkeypatch.setattr(bm25, "BATCH", 50 * threads)
         add_triples(copy, open_collection(tmp_path / "shuffled"), **OPTIONS)
         assert file_bytes(copy) == file_bytes(built)
 
 
 @pytest.mark.slow
-def test_shifts_can_be_added_one_after_the_other(built: Path, copy: Path) -> None:
+def test_shifts_can_be_added_one_after_the_other_and_triples_be_replaced(
+    built: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     manifest = add_triples(copy, MINI, shifts=["wh-words"], **OPTIONS)
     assert "triples" not in manifest.shifts["length"]
-    assert "length-short-triples" not in manifest.configs
+    assert SHORT not in manifest.configs
     assert verify_dataset(copy)[1] == []
-    add_triples(copy, MINI, shifts=["length"], **OPTIONS)
-    assert file_bytes(copy) == file_bytes(built)
-
-
-@pytest.mark.slow
-def test_triples_are_replaced(built: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(builder, "_SHARD_ROWS", 300)
         patch.setattr(builder, "BLOCK_QUERIES", 37)
-        manifest = add_triples(copy, MINI, **OPTIONS)
-    entry = manifest.configs["length-short-triples"]["train"]
+        manifest = add_triples(copy, MINI, shifts=["length"], **OPTIONS)
+    entry = manifest.configs[SHORT]["train"]
     assert len(entry.files) == -(-entry.rows // 300) > 2
     assert {file.rows for file in entry.files[:-1]} == {300}
-    assert entry.files[0].path == (
-        f"length-short-triples/train-00000-of-{len(entry.files):05}.parquet"
-    )
+    assert entry.files[0].path == f"{SHORT}/train-00000-of-{len(entry.files):05}.parquet"
     assert verify_dataset(copy)[1] == []
     # How they are spread over files changes no row.
-    assert entry.digest == read_manifest(built).configs["length-short-triples"]["train"].digest
-    add_triples(copy, MINI, **OPTIONS)
+    assert entry.digest == read_manifest(built).configs[SHORT]["train"].digest
+    add_triples(copy, MINI, shifts=["length"], **OPTIONS)
     assert file_bytes(copy) == file_bytes(built)
 
 
 def test_a_data_set_of_ids_gets_the_same_triples(built: Path, tmp_path: Path) -> None:
     build_dataset(MINI, ["length"], tmp_path / "ids", texts=False)
     manifest = add_triples(tmp_path / "ids", MINI, **OPTIONS)
-    for config in ("length-short-triples", "length-long-triples"):
+    for config in (SHORT, "length-long-triples"):
         assert manifest.configs[config] == read_manifest(built).configs[config]
 
 
@@ -181,16 +174,15 @@ def halves(table: pa.Table) -> pa.Table:
     return pa.concat_tables([table.slice(1), table.slice(0, 1)])
 
 
-def bytes_only(table: pa.Table) -> pa.Table:
-    return table.replace_schema_metadata({"another": "file"})
+BYTES = "changed-bytes"
 
 
 @pytest.mark.parametrize(
     ("change", "codes"),
     [
-        (bytes_only, ["changed-bytes"]),
-        (halves, ["changed-bytes", "changed-rows"]),
-        (lambda table: table.slice(1), ["changed-bytes", "changed-count", "changed-rows"]),
+        (lambda table: table.replace_schema_metadata({"another": "file"}), [BYTES]),
+        (halves, [BYTES, "changed-rows"]),
+        (lambda table: table.slice(1), [BYTES, "changed-count", "changed-rows"]),
         (None, ["missing-file"]),
     ],
 )
@@ -198,17 +190,15 @@ def test_files_that_are_not_what_was_built_are_found(
     built: Path, tmp_path: Path, change: Callable[[pa.Table], pa.Table] | None, codes: list[str]
 ) -> None:
     folder = Path(shutil.copytree(built, tmp_path / "msshift"))
-    path = folder / "length-short-triples" / "train-00000-of-00001.parquet"
+    path = folder / SHORT / "train-00000-of-00001.parquet"
     table = pq.read_table(path)
     path.unlink()  # other copies may be links to the same file
     if change is not None:
         pq.write_table(change(table), path)
-    _, findings = verify_dataset(folder)
-    assert [(finding.code, finding.source) for finding in findings] == [
-        (code, str(path)) for code in codes
-    ]
+    found = [(finding.code, finding.source) for finding in verify_dataset(folder)[1]]
+    assert found == [(code, str(path)) for code in codes]
     with pytest.raises(IntegrityError, match=r"has changed since it was built|is missing"):
-        load_triples(folder, "length-short-triples")
+        load_triples(folder, SHORT)
 
 
 @pytest.mark.parametrize(
@@ -237,22 +227,20 @@ def test_names_that_do_not_exist(bare: Path, built: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'length-short-triples'"):
         load_triples(built, "length-short")
     with pytest.raises(UnknownNameError, match="valid are none"):
-        load_triples(bare, "length-short-triples")
+        load_triples(bare, SHORT)
     with pytest.raises(UsageError, match="load_triples streams them"):
-        load_dataset(built, "length-short-triples")
+        load_dataset(built, SHORT)
 
 
 @pytest.mark.parametrize(("step", "missing"), [(1, "length-long"), (2, "length-short")])
 def test_queries_without_a_passage_at_hand_give_none(
     tsv_folder: WriteFolder, step: int, missing: str
 ) -> None:
-    names = ["what", "how", "who"]
-    queries = [f"q{i}\t{names[i % 3]} is thing{i}{' in a long query' * (i % 2)}" for i in range(48)]
+    queries = [f"q{i}\tis thing{i}{' in a long query' * (i % 2)}\n" for i in range(48)]
     passages = [f"d{i}\tthing{i} and others\n" for i in range(0, 40 if step == 1 else 48, step)]
     judged = "".join(f"q{i} 0 d{i} 1\nq{i} 0 absent{i} 1\n" for i in range(48))
-    collection = open_collection(
-        tsv_folder(collection="".join(passages), queries="\n".join(queries) + "\n", qrels=judged)
-    )
+    files = {"collection": "".join(passages), "queries": "".join(queries), "qrels": judged}
+    collection = open_collection(tsv_folder(**files))
     folder = Path(str(collection.address)) / "msshift"
     build_dataset(collection, ["length"], folder)
     before = (folder / "manifest.json").read_bytes()
@@ -290,43 +278,33 @@ def test_a_data_set_that_is_replaced_meanwhile_is_left_alone(
 # ---- TSV ------------------------------------------------------------------------------------
 
 
-def test_ids_as_tsv_have_the_digest_of_the_split(built: Path, tmp_path: Path) -> None:
-    entry = read_manifest(built).configs["length-short-triples"]["train"]
-    for name, opened in (("t.tsv", Path.open), ("t.tsv.gz", gzip.open)):
-        count = data_triples.export_triples(built, "length-short-triples", tmp_path / name)
+def test_tsv_holds_ids_with_the_digest_of_the_split_or_texts(built: Path, tmp_path: Path) -> None:
+    entry = read_manifest(built).configs[SHORT]["train"]
+    for name, opened in (("t.tsv", Path.open), ("t.tsv.gz", gzip.open), ("a.tsv.gz", gzip.open)):
+        count = data_triples.export_triples(built, SHORT, tmp_path / name)
         with opened(tmp_path / name, "rb") as file:
             content = file.read()
         assert count == content.count(b"\n") == entry.rows
         assert hashlib.sha256(content).hexdigest() == entry.digest
-    again = tmp_path / "again.tsv.gz"
-    data_triples.export_triples(built, "length-short-triples", again)
-    assert again.read_bytes() == (tmp_path / "t.tsv.gz").read_bytes()
-
-
-def test_texts_as_tsv(built: Path, tmp_path: Path) -> None:
-    out = tmp_path / "texts.tsv"
-    data_triples.export_triples(built, "length-short-triples", out, texts=MINI)
+    assert (tmp_path / "a.tsv.gz").read_bytes() == (tmp_path / "t.tsv.gz").read_bytes()
+    data_triples.export_triples(built, SHORT, tmp_path / "t.tsv", texts=MINI)
     queries, passages = MINI.queries, dict(MINI.passages())
-    expected = [
+    lines = [tuple(line.split("\t")) for line in (tmp_path / "t.tsv").read_text().splitlines()]
+    assert lines == [
         (queries[t.query_id], passages[t.positive_id], passages[t.negative_id])
-        for t in load_triples(built, "length-short-triples")
+        for t in load_triples(built, SHORT)
     ]
-    assert [tuple(line.split("\t")) for line in out.read_text().splitlines()] == expected
 
 
 def test_texts_cannot_break_lines(tmp_path: Path) -> None:
     folder = tmp_path / "beir"
     (folder / "qrels").mkdir(parents=True)
-    texts = {f"d{i}": f"a\tpassage\r\nof thing{i}" for i in range(30)}
-    write = {
-        "corpus.jsonl": [{"_id": name, "text": text} for name, text in texts.items()],
-        "queries.jsonl": [
-            {"_id": f"q{i}", "text": f"what is\nthing{i}{' in a long query' * (i % 2)}"}
-            for i in range(30)
-        ],
-    }
-    for name, records in write.items():
-        (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+    passages = [{"_id": f"d{i}", "text": f"a\tpassage\r\nof thing{i}"} for i in range(30)]
+    asked = [f"what is\nthing{i}{' in a long query' * (i % 2)}" for i in range(30)]
+    queries = [{"_id": f"q{i}", "text": text} for i, text in enumerate(asked)]
+    for name, records in (("corpus", passages), ("queries", queries)):
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        (folder / f"{name}.jsonl").write_text(lines)
     judged = "".join(f"q{i}\td{i}\t1\n" for i in range(30))
     (folder / "qrels" / "train.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
     collection = open_collection(folder)
@@ -335,10 +313,9 @@ def test_texts_cannot_break_lines(tmp_path: Path) -> None:
         add_triples(tmp_path / name, collection, count=2, depth=5)
         out = tmp_path / f"{name}.tsv"
         data_triples.export_triples(tmp_path / name, "length-long-triples", out, texts=collection)
-        lines = out.read_text().splitlines()
-        assert len(lines) == len(load_triples(tmp_path / name, "length-long-triples"))
-        for line in lines:
-            query, positive, _ = line.split("\t")
+        written = [line.split("\t") for line in out.read_text().splitlines()]
+        assert len(written) == len(load_triples(tmp_path / name, "length-long-triples"))
+        for query, positive, _ in written:
             assert query.startswith("what is thing")
             assert positive.startswith("a passage  of thing")
     assert (tmp_path / "full.tsv").read_bytes() == (tmp_path / "ids.tsv").read_bytes()
@@ -360,71 +337,58 @@ def test_texts_that_are_missing(
         database: Connection = arguments[3]
         database.execute("CREATE TABLE passages (doc_id TEXT, text TEXT)")
 
-    out = tmp_path / "out.tsv"
+    out, toy = tmp_path / "out.tsv", tmp_path / "msshift"
     for data, collection, message in (
-        (
-            tmp_path / "msshift",
-            str(folder),
-            "were drawn from 20 passages, and 'toy' holds 20, n",
-        ),
+        (toy, str(folder), "were drawn from 20 passages, and 'toy' holds 20, n"),
         (built, "mini:40", "give the collection it was built from"),
         (built, "mini:300", r"mini:300 holds no passage '[0-9]+', which the triples"),
     ):
         if collection == "mini:300":
             monkeypatch.setattr(data_triples, "_keep", keep_nothing)
         with pytest.raises((UsageError, DataError), match=message):
-            data_triples.export_triples(
-                data, "length-short-triples", out, texts=open_collection(collection)
-            )
+            data_triples.export_triples(data, SHORT, out, texts=open_collection(collection))
     assert not out.exists()
 
 
 # ---- the command ----------------------------------------------------------------------------
 
 
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
 @pytest.mark.slow
 def test_the_command(built: Path, copy: Path, tmp_path: Path) -> None:
-    arguments = ["--negatives", "5", "--depth", "20", "--seed", "1"]
-    done = CliRunner().invoke(app, ["triples", str(copy), *arguments, "--format", "json"])
+    done = run("triples", copy, "--negatives", 5, "--depth", 20, "--seed", 1, "--format", "json")
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["length-short-triples"]["rows"] == len(
-        load_triples(built, "length-short-triples")
-    )
+    assert json.loads(done.stdout)[SHORT]["rows"] == len(load_triples(built, SHORT))
     assert file_bytes(copy) == file_bytes(built)
-    done = CliRunner().invoke(
-        app, ["triples", str(copy), "--shift", "length", "--collection", "mini:300"]
-    )
+    done = run("triples", copy, "--shift", "length", "--collection", "mini:300")
     assert done.exit_code == 0, done.output
     assert "length-long-triples" in done.stdout
+    out = tmp_path / "out.tsv"
+    count = len(load_triples(built, "length-long-triples"))
     for options in ([], ["--text"]):
-        out = tmp_path / "out.tsv"
-        done = CliRunner().invoke(
-            app,
-            ["export", "length-long-triples", str(out), "--data", str(built), *options],
-        )
+        done = run("export", "length-long-triples", out, "--data", built, *options)
         assert done.exit_code == 0, done.output
-        count = len(load_triples(built, "length-long-triples"))
         assert f"{count} triples" in done.stderr
         assert out.read_text().count("\n") == count
 
 
 @pytest.mark.parametrize("named", ["~/toy", "toy"])
 def test_no_file_of_the_collection_is_overwritten(
-    built: Path,
-    tsv_folder: WriteFolder,
-    monkeypatch: pytest.MonkeyPatch,
-    named: str,
+    built: Path, tsv_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     queries = tsv_folder() / "queries.tsv"
     monkeypatch.setenv("HOME", str(queries.parent.parent))
     monkeypatch.chdir(queries.parent.parent)
     before = queries.read_bytes()
-    export = ["export", "length-long-triples", str(queries), "--data", str(built)]
+    export = ["export", "length-long-triples", queries, "--data", built, "--collection", named]
     for options, message in (
         (["--text"], "is read, and would be overwritten"),
         ([], "--collection is read for the texts only"),
     ):
-        done = CliRunner().invoke(app, [*export, "--collection", named, *options])
+        done = run(*export, *options)
         assert isinstance(done.exception, UsageError)
         assert message in str(done.exception)
     assert queries.read_bytes() == before

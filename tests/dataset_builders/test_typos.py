@@ -59,12 +59,8 @@ def test_one_edit_in_one_word_that_is_long_enough_and_no_stop_word(text: str, ke
 
 def test_which_words_are_edited() -> None:
     text = "What's the U.S.A. _____ 'Bethel at_home to 2019?"
-    assert [word.text for word in words_to_misspell(text)] == [
-        "What's",
-        "Bethel",
-        "at_home",
-        "2019",
-    ]
+    edited = [word.text for word in words_to_misspell(text)]
+    assert edited == ["What's", "Bethel", "at_home", "2019"]
     assert all(text[word.start :].startswith(word.text) for word in words_to_misspell(text))
 
 
@@ -134,12 +130,8 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout as upstream lays it out, with two variants of one set of queries."""
     folder = tmp_path / "data" / "dl2019"
     folder.mkdir(parents=True)
-    for name, text in (
-        ("", "cheap"),
-        (".typo1", "chep"),
-        (".typo2", "cheap"),
-        (".typo10", "cyeap"),
-    ):
+    variants = {"": "cheap", ".typo1": "chep", ".typo2": "cheap", ".typo10": "cyeap"}
+    for name, text in variants.items():
         (folder / f"queries.dl2019{name}.tsv").write_text(f"1\t{text} flights\n2\twhat is\n")
     (folder / "queries.dl2019.typo1.ms.tsv").write_text("corrected\n")
     return folder
@@ -165,9 +157,8 @@ def test_published_variants_are_imported(checkout: Path, tmp_path: Path) -> None
         import_variants(tmp_path, "dl2019")
     copy.unlink()
     (checkout / "queries.dl2019.typo2.tsv").write_text("1\tcheap\n3\tother\n")
-    with pytest.raises(
-        CollectionError, match=r"(?s)lacks 1 queries: 2.*holds besides 1 queries: 3"
-    ):
+    said = r"(?s)lacks 1 queries: 2.*holds besides 1 queries: 3"
+    with pytest.raises(CollectionError, match=said):
         import_variants(tmp_path, "dl2019")
 
 
@@ -178,10 +169,8 @@ def test_ours_differ_from_the_published_ones_in_no_statistic(real_data: Path) ->
         texts, published = import_variants(real_data / "query-typos", name)
         assert (len(texts), len(published)) == (count, 10 * count)
     counts = count_edits(texts, [one for one in published if one.method in ("typo1", "typo10")])
-    assert {m: found.total() - found["unchanged"] for m, found in counts.items()} == {
-        "typo1": 6975,
-        "typo10": 6975,
-    }
+    edited = {method: found.total() - found["unchanged"] for method, found in counts.items()}
+    assert edited == {"typo1": 6975, "typo10": 6975}
     assert sum(found["other"] for found in counts.values()) == 1
     assert set(counts["typo1"]) == set(EDIT_KINDS)
     ours = make_variants("typos", texts.items(), copies=2)

@@ -1,39 +1,33 @@
-"""Encoders that are cut off, of another kind, or whose files do not fit together: one sentence."""
+"""Encoders that cannot be used: cut off, of another kind, incomplete, or pickled."""
 
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from msshift_bench.baselines import find_systems, open_system
 from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
-from msshift_bench.errors import UsageError
-from tests.support.tiny_encoder import make_tiny_encoder
+from msshift_bench.errors import DataError, MsShiftError, NotFoundError, UsageError
+from tests.encoders.conftest import LENGTH
+from tests.support.tiny_models import KINDS
 
 pytestmark = pytest.mark.neural
 
-LENGTH = 24
-QUERIES = {"1": "what is it", "2": "who is it"}
+Spoil = Callable[[Path], Any]
+
+SETTINGS = "config_sentence_transformers.json"
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of a tiny BERT and of models on it that compare by cosine and by dot."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    folder = tmp_path_factory.mktemp("models")
-    make_tiny_encoder(folder / "bert", QUERIES.values(), length=LENGTH, layers=1, hidden=16)
-    for similarity in ("cosine", "dot"):
-        parts = [Transformer(str(folder / "bert"), max_seq_length=LENGTH), Pooling(16, "mean")]
-        model = SentenceTransformer(modules=parts, device="cpu", similarity_fn_name=similarity)
-        model.save_pretrained(str(folder / similarity), create_model_card=False)
-    return folder
+def embed(folder: Path, cache: Path, pooling: str = "cls", length: int = LENGTH) -> None:
+    embed_queries({"1": "what"}, EncoderSpec(str(folder), pooling, length), cache=cache)
 
 
 def change(path: Path, **values: object) -> None:
@@ -49,6 +43,19 @@ def without_tokenizer_json(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "CanineTokenizer"}')
 
 
+def without_tokenizer(folder: Path) -> None:
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+
+
+def without_a_weight(folder: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    del weights[max(weights)]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
 def as_t5(folder: Path) -> None:
     from transformers import T5Config, T5Model
 
@@ -56,114 +63,159 @@ def as_t5(folder: Path) -> None:
     T5Model(T5Config(**shape, num_layers=1, num_heads=2)).save_pretrained(folder)
 
 
-BERT: list[tuple[Callable[[Path], Any], str]] = [
+GIVE = ": give a folder"
+
+BERT: list[tuple[Spoil, str]] = [
     (lambda bert: cut(bert / "model.safetensors"), "cannot be loaded: .*header"),
     (lambda bert: cut(bert / "config.json"), "cannot be loaded: .*not a valid JSON"),
     (lambda bert: change(bert / "config.json", hidden_size=32), "cannot be loaded: .*mismatch"),
     (lambda bert: change(bert / "config.json", model_type="no"), "cannot be loaded: .* type `no`"),
+    (lambda bert: (bert / "config.json").unlink(), f"holds no config.json{GIVE}"),
+    (lambda bert: (bert / "model.safetensors").unlink(), f"holds no weights as safetensors{GIVE}"),
+    (without_tokenizer, f"holds no tokenizer{GIVE}"),
     (without_tokenizer_json, r"has no fast tokenizer \(tokenizer\.json\)"),
+    (without_a_weight, "lacks weights of its own model, "),
     (as_t5, "is an encoder with a decoder; only encoders can be used"),
 ]
-
-
-@pytest.mark.parametrize(("spoil", "words"), BERT)
-def test_an_encoder_that_cannot_be_used_is_refused(
-    spoil: Callable[[Path], Any], words: str, models: Path, tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(models / "bert", tmp_path / "spoilt"))
-    spoil(folder)
-    spec = EncoderSpec(str(folder), max_length=LENGTH)
-    with pytest.raises(UsageError, match=f"spoilt {words}") as raised:
-        embed_queries(QUERIES, spec, cache=tmp_path / "cache")
-    assert "\n" not in str(raised.value)
-
-
-OWN_MODEL: list[tuple[Callable[[Path], Any], str]] = [
+OWN_MODEL: list[tuple[Spoil, str]] = [
     (lambda own: cut(own / "model.safetensors"), "cannot be loaded: .*header"),
     (lambda own: (own / "modules.json").write_text("{"), "cannot be loaded: Expecting"),
     (lambda own: (own / "1_Pooling" / "config.json").unlink(), "cannot be loaded: Pooling"),
+    (lambda own: (own / SETTINGS).write_text("{"), "cannot be loaded: Expecting"),
     (
-        lambda own: (own / "config_sentence_transformers.json").write_text("{"),
-        "cannot be loaded: Expecting",
-    ),
-    (
-        lambda own: change(own / "config_sentence_transformers.json", model_type="SparseEncoder"),
+        lambda own: change(own / SETTINGS, model_type="SparseEncoder"),
         "is a SparseEncoder, which does not give a query one dense vector; take the model of a",
     ),
 ]
+SPOILT = [("bert", "cls", *case) for case in BERT] + [("dot", OWN, *case) for case in OWN_MODEL]
 
 
-@pytest.mark.parametrize(("spoil", "words"), OWN_MODEL)
-def test_a_sentence_model_that_cannot_be_used_is_refused(
-    spoil: Callable[[Path], Any], words: str, models: Path, tmp_path: Path
+@pytest.mark.parametrize(("name", "pooling", "spoil", "words"), SPOILT)
+def test_an_encoder_that_cannot_be_used_is_refused(
+    name: str, pooling: str, spoil: Spoil, words: str, encoders: Path, tmp_path: Path
 ) -> None:
-    folder = Path(shutil.copytree(models / "dot", tmp_path / "spoilt"))
+    folder = Path(shutil.copytree(encoders / name, tmp_path / "spoilt"))
     spoil(folder)
-    with pytest.raises(UsageError, match=f"spoilt {words}"):
-        embed_queries(QUERIES, EncoderSpec(str(folder), pooling=OWN), cache=tmp_path / "cache")
+    with pytest.raises((UsageError, NotFoundError, DataError), match=f"spoilt {words}") as raised:
+        embed(folder, tmp_path / "cache", pooling)
+    assert "\n" not in str(raised.value)
+    with pytest.raises(UsageError, match=f"reads at most {LENGTH} tokens, not 64"):
+        embed(encoders / "bert", tmp_path / "cache", length=64)
 
 
-def test_queries_of_a_model_that_compares_by_cosine_have_length_1(
-    models: Path, tmp_path: Path
+@pytest.mark.parametrize("name", ["org/nonesuch-encoder", "a/folder/that/is/not/there"])
+def test_an_encoder_that_is_nowhere(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def of(name: str) -> Any:
-        spec = EncoderSpec(str(models / name), pooling=OWN)
-        return embed_queries(QUERIES, spec, cache=tmp_path / "cache").vectors
+    from huggingface_hub import constants
 
-    lengths = np.linalg.norm(of("dot"), axis=1, keepdims=True)
-    assert (lengths > 1.5).all()
-    np.testing.assert_allclose(of("cosine"), of("dot") / lengths, atol=1e-6)
-    # Models from before they said of which kind they are give dense vectors.
-    older = Path(shutil.copytree(models / "dot", tmp_path / "older"))
-    (older / "config_sentence_transformers.json").unlink()
-    found = embed_queries(QUERIES, EncoderSpec(str(older), pooling=OWN), cache=tmp_path / "cache")
-    assert found.vectors.shape == (2, 16)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(NotFoundError, match=rf"no encoder '{name}': .* --encoder terms") as raised:
+        embed(Path(name), tmp_path)
+    assert "\n" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_models_that_differ_in_a_part_behind_the_transformer_are_different_encoders(
-    models: Path, tmp_path: Path
+# ---- pickled weights are refused by everything that loads a model, and none is opened ---------
+
+
+class Trap:
+    """Runs what its author wrote when it is unpickled."""
+
+    def __init__(self, sprung: Path) -> None:
+        self.sprung = sprung
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return Path.touch, (self.sprung,)
+
+
+def pickled(model: Path, folder: Path) -> Path:
+    """Copy a model, with traps in place of its weights."""
+    import torch
+
+    shutil.copytree(model, folder)
+    weights = list(folder.rglob("*.safetensors"))
+    assert weights
+    for file in weights:
+        file.unlink()
+        torch.save(Trap(folder / "sprung"), file.with_name("pytorch_model.bin"))
+    return folder
+
+
+def load(kind: str, where: Path | str) -> Any:
+    system: Any = find_systems()[kind]
+    return system.load_model(where)
+
+
+def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
+    """Return what loads a model -> the model that it takes, and the function."""
+    from msshift_bench.baselines.pretraining_tasks import load_learner
+
+    def begin(system: str) -> Callable[[Path], Any]:
+        recipe: Any = open_system(system, "mini")
+        return recipe.new_model
+
+    learner: Any = load_learner
+    return {
+        **{f"model of {k}": (f"my-{k}", lambda where, k=k: load(k, where)) for k in KINDS},
+        "backbone": ("bert", begin("bi-encoder")),
+        "learner": ("bert", lambda where: learner(where, None)),
+        "monoT5's start": ("start-monot5", begin("monot5")),
+        "queries, cls": ("bert", lambda where: embed(where, where.parent / "cache")),
+        "queries, own": ("my-bi-encoder", lambda where: embed(where, where.parent / "cache", OWN)),
+    }
+
+
+@pytest.mark.slow
+def test_every_loader_refuses_pickles_unopened(tiny_models: Path, tmp_path: Path) -> None:
+    import torch
+
+    load = torch.load
+    for name, (model, loader) in loaders().items():
+        where = pickled(tiny_models / model, tmp_path / name)
+        with pytest.raises(DataError, match="is a pickle") as raised:
+            loader(where)
+        assert "torch.load(sys.argv[1], weights_only=True)" in str(raised.value), name
+        assert not (where / "sprung").exists(), name
+    assert torch.load is load
+
+
+@pytest.mark.slow
+def test_the_conversion_that_the_error_gives_is_right(
+    tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Dense
+    from safetensors.torch import load_file
 
-    found = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        model = SentenceTransformer(str(models / "dot"), device="cpu")
-        model.append(Dense(16, 8))
-        folder = tmp_path / f"dense-{seed}"
-        model.save_pretrained(str(folder), create_model_card=False)
-        spec = EncoderSpec(str(folder), pooling=OWN)
-        found.append(embed_queries(QUERIES, spec, cache=tmp_path / "cache"))
-        own = model.encode_query(list(QUERIES.values()), show_progress_bar=False)
-        np.testing.assert_allclose(found[-1].vectors, own, atol=1e-5)
-    assert found[0].facts["encoder_sha256"] != found[1].facts["encoder_sha256"]
+    folder = Path(shutil.copytree(tiny_models / "my-splade", tmp_path / "converted"))
+    (weights,) = folder.rglob("*.safetensors")
+    held = load_file(weights)
+    weights.unlink()
+    torch.save(held, weights.with_name("pytorch_model.bin"))
+    with pytest.raises(DataError) as raised:
+        load("splade", folder)
+    _, _, code, *arguments = shlex.split(str(raised.value).split("convert it once: ")[1])
+    monkeypatch.setattr(sys, "argv", ["-c", *arguments])
+    exec(code, {})
+    found = load("splade", folder).state_dict()
+    expected = load("splade", tiny_models / "my-splade").state_dict()
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
 
 
-def test_all_parts_of_a_sentence_model_are_fetched_from_the_hub(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_pickles_of_the_hub_are_refused(
+    tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import huggingface_hub
-    from huggingface_hub.utils import filter_repo_objects
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Dense
+    from huggingface_hub import constants
 
-    from msshift_bench.encoders import models as encoder_models
-
-    model = SentenceTransformer(str(models / "dot"), device="cpu")
-    model.append(Dense(16, 8))
-    hub = tmp_path / "hub"
-    model.save_pretrained(str(hub), create_model_card=False)
-
-    def download(name: str, *, allow_patterns: list[str]) -> str:
-        names = [path.relative_to(hub).as_posix() for path in hub.rglob("*") if path.is_file()]
-        for one in filter_repo_objects(names, allow_patterns=allow_patterns):
-            (tmp_path / name / one).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(hub / one, tmp_path / name / one)
-        return str(tmp_path / name)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    monkeypatch.setattr(encoder_models, "ask_only_if_it_answers", lambda *_: None)
-    found = embed_queries(QUERIES, EncoderSpec("org/own", pooling=OWN), cache=tmp_path / "cache")
-    assert found.vectors.shape == (2, 8)
+    hub = tmp_path / "hub" / "models--someone--model"
+    pickled(tiny_models / "my-bi-encoder", hub / "snapshots" / "0123")
+    (hub / "refs").mkdir()
+    (hub / "refs" / "main").write_text("0123")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(MsShiftError, match="hf download someone/model") as raised:
+        load("bi-encoder", "someone/model")
+    assert isinstance(raised.value, DataError)
+    assert not list(hub.rglob("sprung"))
+    assert "DISABLE_SAFETENSORS_CONVERSION" not in os.environ

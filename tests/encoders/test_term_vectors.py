@@ -1,19 +1,23 @@
+"""Vectors of terms: which texts they bring together, and that no machine changes their bits."""
+
 from __future__ import annotations
 
 import hashlib
 import random
 import subprocess
 import sys
-from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.cluster.vq import kmeans2
-from scipy.spatial.distance import cdist
 
+from msshift_bench.encoders import EncoderSpec, embed_queries, embeddings, models as encoder_models
+from msshift_bench.encoders.models import find_encoder
 from msshift_bench.encoders.term_vectors import DIMENSIONS, term_vectors
+from msshift_bench.errors import DataError, MissingExtraError, UnknownNameError, UsageError
 from msshift_bench.mini import generator as mini
-from tests.support.mini_rows import domains
+from tests.encoders.conftest import QUERIES
 
 MINI = tuple(query.text for query in mini.queries())
 
@@ -43,17 +47,11 @@ def test_a_hash_seed_plays_no_part() -> None:
         "texts = [query.text for query in mini.queries(200)]; "
         "print(hashlib.sha256(term_vectors(texts).tobytes()).hexdigest())"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env={"PYTHONHASHSEED": seed, "OPENBLAS_NUM_THREADS": threads},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=100,
-        ).stdout
-        for seed, threads in (("1", "1"), ("2", "2"))
-    }
+    given = [sys.executable, "-c", script]
+    found = set()
+    for number in ("1", "2"):
+        env = {"PYTHONHASHSEED": number, "OPENBLAS_NUM_THREADS": number}
+        found.add(subprocess.check_output(given, env=env, text=True, timeout=100))
     assert len(found) == 1
 
 
@@ -78,20 +76,55 @@ def test_texts_without_a_telling_term_get_vectors(texts: list[str]) -> None:
     assert np.isfinite(vectors).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_clusters_of_mini_keep_to_its_domains(seed: int) -> None:
-    """Its five domains are what topics of it must find; none of its words is told which."""
-    domain_of = np.array(list(domains().values()))
-    centroids, labels = kmeans2(term_vectors(MINI).astype(float), 100, minit="++", rng=seed)
-    pure, main = 0, []
-    for cluster in range(100):
-        domain, count = Counter(domain_of[labels == cluster].tolist()).most_common(1)[0]
-        main.append(domain)
-        pure += count
-    assert pure / len(MINI) > 0.98
-    distances = cdist(centroids, centroids)
-    np.fill_diagonal(distances, np.inf)
-    nearest = distances.argmin(axis=1)
-    same = [main[cluster] == main[other] for cluster, other in enumerate(nearest)]
-    assert np.mean(same) > 0.95
+# ---- embeddings without a model of one's own ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tokens", "value", "message"),
+    [
+        ([], 1.0, "the tokenizer finds no token in 'how'"),
+        ([5], np.nan, "terrible gives 'how' a vector that is not finite"),
+    ],
+)
+def test_queries_that_an_encoder_cannot_embed(
+    tokens: list[int], value: float, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encode(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.where(ids[:, :1] == 5, value, 1.0).astype(np.float32)
+
+    def tokenize(texts: list[str]) -> list[list[int]]:
+        return [tokens if text == "how" else [6, 7] for text in texts]
+
+    source = encoder_models.EncoderSource(tmp_path, "0" * 64, {})
+    encoder = encoder_models.Encoder(tokenize, encode)
+    monkeypatch.setattr(embeddings, "find_encoder", lambda _: source)
+    monkeypatch.setattr(embeddings, "load_encoder", lambda *_: encoder)
+    with pytest.raises(DataError, match=message):
+        embed_queries({"1": "why", "2": "how"}, EncoderSpec("terrible"), cache=tmp_path)
+    with pytest.raises(DataError, match="no queries to embed"):
+        embed_queries({}, EncoderSpec("terms"), cache=tmp_path)
+
+
+def test_terms_need_no_model_and_the_default_cache_is_that_of_embeddings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embeddings, "load_encoder", None)
+    monkeypatch.setenv("MSSHIFT_CACHE", str(tmp_path))
+    embedded = embed_queries(QUERIES, EncoderSpec("terms"))
+    assert len(list((tmp_path / "embeddings").glob("*/vectors.npy"))) == 1
+    texts = sorted(set(QUERIES.values()))
+    expected = term_vectors(texts)[[texts.index(QUERIES[query]) for query in embedded.query_ids]]
+    assert embedded.vectors.tobytes() == expected.tobytes()
+    assert embedded.facts["encoder"] == "terms"
+    assert "libraries" not in embedded.facts
+    assert embed_queries(QUERIES, EncoderSpec("terms")).sha256 == embedded.sha256
+
+
+def test_options_and_what_is_installed_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownNameError, match="unknown pooling 'max'"):
+        EncoderSpec("terms", pooling="max")
+    with pytest.raises(UsageError, match="at least 3 tokens"):
+        EncoderSpec("terms", max_length=2)
+    monkeypatch.setattr(encoder_models, "_LIBRARIES", ("a-library-that-is-nowhere",))
+    with pytest.raises(MissingExtraError, match=r"needs the 'neural' extra"):
+        find_encoder(EncoderSpec("org/any"))

@@ -1,3 +1,5 @@
+"""Tasks in this process, and what they return: kept in a folder, at a URL, or at S3."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -9,10 +11,12 @@ import pytest
 
 from msshift_bench.baselines.systems import lexical
 from msshift_bench.data import open_dataset
-from msshift_bench.engine import Engine, engine_in_use, using_engine
+from msshift_bench.engine import Engine, KeptArray, engine_in_use, using_engine
 from msshift_bench.errors import DataError, IntegrityError, MissingError
 from tests.conftest import Build, Command
 from tests.support.making import make_runs
+
+NOWHERE = Path("nowhere")
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,36 @@ def expected(tmp_path: Path) -> dict[str, bytes]:
     return results
 
 
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """Start moto's server, which plays S3, with a bucket; give a folder in that."""
+    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
+    moto_server = pytest.importorskip("moto.server", reason="moto is not installed")
+    import boto3
+
+    server = moto_server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="results")
+        client.close()
+        yield "s3://results/numbers"
+    s3fs.S3FileSystem.clear_instance_cache()
+    server.stop()
+
+
+@pytest.fixture(params=["memory", "s3"])
+def url(request: pytest.FixtureRequest) -> str:
+    pytest.importorskip("fsspec")
+    where = "memory://bucket/results/"
+    return str(request.getfixturevalue("s3")) if request.param == "s3" else where
+
+
 def test_what_stands_is_not_made_again(tmp_path: Path, expected: dict[str, bytes]) -> None:
     assert list(Engine().map(len, ["a", "bc"])) == [1, 2]
     assert kept(Engine(), tmp_path, 2).items() < expected.items()
@@ -74,6 +108,20 @@ def test_what_stands_is_not_made_again(tmp_path: Path, expected: dict[str, bytes
         assert isinstance(result.load(), np.memmap)
     assert carried_out == [0, 1, 0, 2, 3, 4]
     assert set(kept(Engine(), tmp_path, word="another")).isdisjoint(expected)
+
+
+def test_what_stands_at_a_url_is_not_made_again(url: str, expected: dict[str, bytes]) -> None:
+    engine = Engine(store=url)
+    for _ in range(2):
+        assert kept(engine, NOWHERE) == expected
+        assert carried_out == list(range(5))
+    first, *_ = engine.keep(power, items(1), NOWHERE)
+    # Another machine's listing of the folder would have been made before.
+    first.remove()
+    assert not first.stands()
+    assert kept(engine, NOWHERE) == expected
+    assert first.stands()
+    assert not NOWHERE.exists()
 
 
 def test_a_damaged_result_is_refused(tmp_path: Path, expected: dict[str, bytes]) -> None:
@@ -90,19 +138,22 @@ def test_a_damaged_result_is_refused(tmp_path: Path, expected: dict[str, bytes])
     assert kept(Engine(), tmp_path) == expected
 
 
-def test_results_at_a_url(expected: dict[str, bytes]) -> None:
-    pytest.importorskip("fsspec")
-    engine, nowhere = Engine(store="memory://bucket/results/"), Path("nowhere")
-    assert kept(engine, nowhere) == expected
-    assert kept(engine, nowhere) == expected
-    assert carried_out == list(range(5))
-    first, *_ = engine.keep(power, items(1), nowhere)
-    first.remove()
-    assert not first.stands()
-    assert kept(engine, nowhere) == expected
-    assert not nowhere.exists()
+def test_at_s3_a_misspelt_bucket_and_a_damaged_result_are_refused(s3: str) -> None:
+    import s3fs
+
+    wrong = KeptArray("s3://wrok/results", "a.npy")
+    for _ in range(2):
+        assert not wrong.stands()
+        with pytest.raises(MissingError, match=r"s3://wrok/results cannot be used: FileNotFound"):
+            wrong.write(np.arange(5))
+    assert s3fs.S3FileSystem().ls("") == ["results"]
+    result = KeptArray("s3://results/arrays", "a.npy")
+    result.write(np.arange(5))
+    s3fs.S3FileSystem().pipe_file("results/arrays/a.npy", b"damaged")
+    with pytest.raises(IntegrityError, match=r"s3://results/arrays/a\.npy was damaged"):
+        result.load()
     with pytest.raises(MissingError, match="nosuch://bucket cannot be used: ValueError"):
-        kept(Engine(store="nosuch://bucket"), nowhere)
+        kept(Engine(store="nosuch://bucket"), NOWHERE)
 
 
 def test_nobody_answers(tmp_path: Path) -> None:
@@ -110,12 +161,6 @@ def test_nobody_answers(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match=r"no Ray cluster answers at 127\.0\.0\.1:9 \("):
         kept(Engine("127.0.0.1:9"), tmp_path)
     assert kept(Engine("127.0.0.1:9"), tmp_path, 0) == {}
-
-
-def test_one_engine_is_in_use() -> None:
-    with using_engine(Engine(store="kept")):
-        assert engine_in_use().store == "kept"
-    assert engine_in_use() == Engine()
 
 
 @pytest.mark.slow
@@ -135,7 +180,9 @@ def test_neither_blocks_nor_store_change_a_run(
         store = tmp_path / f"store{number}"
         monkeypatch.setattr(lexical, "_BLOCK_QUERIES", -(-queries // number))
         with using_engine(Engine(store=str(store))):
+            assert engine_in_use().store == str(store)
             assert run(f"in {number}") == expected
+        assert engine_in_use() == Engine()
         assert len(list(store.iterdir())) == number
 
 
@@ -144,12 +191,10 @@ def test_a_command_keeps_results_where_it_is_told(
     msshift: Command, build_once: Build, tmp_path: Path
 ) -> None:
     data = build_once("mini", "length")
+    command = ("run", "bm25", "--shift", "length", "--set", "depth=20", "--data", data)
     runs = []
     for out, options in (("here", ()), ("there", ("--store", "kept"))):
-        done = msshift(
-            *("run", "bm25", "--shift", "length", "--set", "depth=20"),
-            *("--data", data, "--out", out, *options),
-        )
+        done = msshift(*command, "--out", out, *options)
         assert (done.returncode, done.stdout) == (0, f"{out}/bm25/length.run.gz\n")
         runs.append((tmp_path / out / "bm25/length.run.gz").read_bytes())
     assert len(list((tmp_path / "kept").glob("00000-*.npy"))) == 1

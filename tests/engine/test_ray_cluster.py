@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.data import Collection, ContentDigest, open_collection
+from msshift_bench.data import ContentDigest, open_collection
 from msshift_bench.dataset_builders.negatives import mine_negatives
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.engine import Engine, using_engine
@@ -72,10 +72,6 @@ def test_a_task_uses_as_many_threads_as_it_is_told(engine: Engine) -> None:
         assert list(engine.map(threads, range(3), cpus=number)) == [{number}] * 3
 
 
-def digest_of(collection: Collection) -> str:
-    return ContentDigest.of(collection.passages()).hexdigest()
-
-
 def test_bm25_gives_the_same_runs(engine: Engine, build_once: Build, tmp_path: Path) -> None:
     data = build_once("mini", "length")
 
@@ -90,29 +86,24 @@ def test_bm25_gives_the_same_runs(engine: Engine, build_once: Build, tmp_path: P
 
 def test_negatives_are_the_same(engine: Engine, tmp_path: Path) -> None:
     collection = open_collection(f"mini:{SIZE}")
+    options = {
+        "passages": ContentDigest.of(collection.passages()).hexdigest(),
+        "count": 5, "depth": 20, "block_queries": 100,
+    }  # fmt: skip
 
-    def mine(folder: str, collection: Collection = collection) -> list[bytes]:
-        blocks = mine_negatives(
-            collection,
-            mini_rows(SIZE),
-            tmp_path / folder,
-            passages=passages,
-            count=5,
-            depth=20,
-            block_queries=100,
-        )
+    def mine(folder: str) -> list[bytes]:
+        blocks = mine_negatives(collection, mini_rows(SIZE), tmp_path / folder, **options)
         return [block.load().tobytes() for block in blocks]
 
-    passages = digest_of(collection)
     expected = mine("here")
     with using_engine(engine):
         assert mine("ray") == expected
+        collection = open_collection("mini:301")
         with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy"):
-            mine("refused", open_collection("mini:301"))
-        unnamed = open_collection(f"mini:{SIZE}")
-        object.__setattr__(unnamed, "address", None)
+            mine("refused")
+        object.__setattr__(collection, "address", None)
         with pytest.raises(UsageError, match="cannot read a collection that has no path and no"):
-            mine("unnamed", unnamed)
+            mine("unnamed")
 
 
 @pytest.mark.neural

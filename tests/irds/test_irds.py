@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, WriteFolder
+from tests.support.run_files import write_test_set
 
 TOY_QUERIES = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
 TOY_QRELS = "".join(f"q{i} 0 d{i % 2 + 1} 1\nq{i} 0 q1 {i % 2}\n" for i in range(40))
@@ -90,19 +90,18 @@ def test_every_experiment_has_an_id_and_registering_again_replaces(
     built: Path, built_from_toy: Path
 ) -> None:
     ids = irds.register(built)
-    expected = {f"msshift/{shift}" for shift in ("length", "wh-words")} | {
+    expected = {
         f"msshift/{shift}/{group}/{split}"
         for shift in ("length", "wh-words")
         for group in SHIFTS[shift].groups
         for split in ("train", "test", "validation")
     }
+    expected |= {"msshift/length", "msshift/wh-words"}
     assert set(ids) == registered() == expected
     assert len(ids) == len(expected)
     assert irds.register(built) == ids
     irds.register(built_from_toy)
     assert registered() == {name for name in ids if name.startswith("msshift/length")}
-    with pytest.raises(NotFoundError):
-        irds.register(built / "nowhere")
     assert len(load("length").queries) == 40
 
 
@@ -184,15 +183,9 @@ def test_without_passages_everything_else_works(built_from_toy: Path) -> None:
     assert len(dataset.queries) == sum(1 for _ in dataset.queries_iter())
     assert len(dataset.qrels) == sum(1 for _ in dataset.qrels_iter())
     assert dataset.metadata()["docs"] == {}
-    asks: list[Callable[[], object]] = [
-        lambda: next(iter(dataset.docs_iter())),
-        dataset.docs_store,
-        dataset.docs_count,
-        lambda: len(dataset.docs),
-    ]
-    for ask in asks:
+    for ask in (dataset.docs_iter, dataset.docs_store, dataset.docs_count, dataset.docs.__len__):
         with pytest.raises(NotFoundError, match=r"'toy'.*MSSHIFT_COLLECTION=FOLDER"):
-            ask()
+            next(iter(ask()))
 
 
 @pytest.mark.parametrize("by", ["argument", "variable"])
@@ -207,19 +200,16 @@ def test_passages_of_a_folder(
     assert [doc.doc_id for doc in dataset.docs_iter()] == ["d1", "d2", "q1"]
     assert dataset.docs.lookup("d2").text == "another passage"
     # A collection that changes gets another store, and a store is whole or not there.
-    before = list((tmp_path / "cache" / "passages").iterdir())
-    for content, said in (
-        ("d1\tquite another text\nd2\tx\nq1\ty\n", "quite another text"),
-        ("d1\tone passage\nd1\ttwice\n", ""),
-    ):
-        (toy / "collection.tsv").write_text(content)
-        irds.register(built_from_toy, collection)
-        if said:
-            assert load("length").docs.lookup("d1").text == said
-        else:
-            with pytest.raises(CollectionError, match="'d1' again"):
-                load("length").docs_store().get("d1")
-    assert len(list((tmp_path / "cache" / "passages").iterdir())) == len(before) + 1
+    stores = tmp_path / "cache" / "passages"
+    before = len(list(stores.iterdir()))
+    (toy / "collection.tsv").write_text("d1\tquite another text\nd2\tx\nq1\ty\n")
+    irds.register(built_from_toy, collection)
+    assert load("length").docs.lookup("d1").text == "quite another text"
+    (toy / "collection.tsv").write_text("d1\tone passage\nd1\ttwice\n")
+    irds.register(built_from_toy, collection)
+    with pytest.raises(CollectionError, match="'d1' again"):
+        load("length").docs_store().get("d1")
+    assert len(list(stores.iterdir())) == before + 1
 
 
 def test_passages_of_another_collection_are_refused(built: Path, toy: Path) -> None:
@@ -269,10 +259,9 @@ def test_passages_of_a_data_set_of_ir_datasets(
                 next(iter(getattr(load("length"), name)()))
 
 
-def test_training_triples_are_docpairs(tmp_path: Path) -> None:
-    collection, folder = open_collection("mini:500"), tmp_path / "msshift"
-    build_dataset(collection, ["length"], folder)
-    add_triples(folder, collection, count=2, depth=20)
+def test_training_triples_are_docpairs(build_copy: Build) -> None:
+    folder = build_copy("mini:500", "length", "wh-words")
+    add_triples(folder, "mini:500", shifts=["length"], count=2, depth=20)
     irds.register(folder)
     for name in ("length", "length/short/test", "length/short/validation"):
         assert not load(name).has_docpairs()
@@ -311,12 +300,9 @@ def test_topics_and_sizes_are_described_by_what_the_build_found(tmp_path: Path) 
     collection = open_collection("mini:300")
     relevant = collection.relevant
     tested = [query for query in collection.queries.items() if query[0] in relevant][:6]
-    (tmp_path / "dl").mkdir()
-    for name, lines in (
-        ("queries", [f"t{query_id}\t{text}\n" for query_id, text in tested]),
-        ("qrels", [f"t{query_id} 0 {min(relevant[query_id])} 1\n" for query_id, _ in tested]),
-    ):
-        (tmp_path / "dl" / f"{name}.tsv").write_text("".join(lines))
+    texts = {f"t{query_id}": text for query_id, text in tested}
+    judged = {f"t{query_id}": min(relevant[query_id]) for query_id, _ in tested}
+    write_test_set(tmp_path / "dl", texts, judged)
     options = {"restrain": {"test_sets": [tmp_path / "dl"], "sizes": [20]}}
     build_dataset(collection, ["restrain"], tmp_path / "restrain", options=options)
     irds.register(tmp_path / "restrain")

@@ -38,16 +38,11 @@ def _built(build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_split_is_found_by_its_name_with_topics_qrels_and_passages() -> None:
     dataset = pt.get_dataset("msshift:length/short/test")
     rows = list(load_dataset("msshift", "length-short", split="test"))
-    topics = dataset.get_topics()
-    assert dict(zip(topics["qid"], topics["query"], strict=True)) == {
-        row.query_id: row.text for row in rows
-    }
-    qrels = dataset.get_qrels()
-    assert set(zip(qrels["qid"], qrels["docno"], qrels["label"], strict=True)) == {
-        (row.query_id, doc_id, relevance)
-        for row in rows
-        for doc_id, relevance in zip(row.relevant_doc_ids, row.relevances, strict=True)
-    }
+    topics, qrels = dataset.get_topics(), dataset.get_qrels()
+    texts = dict(zip(topics["qid"], topics["query"], strict=True))
+    assert texts == {row.query_id: row.text for row in rows}
+    judged = set(zip(qrels["qid"], qrels["docno"], qrels["label"], strict=True))
+    assert judged == {(row.query_id, *item) for row in rows for item in row.relevant.items()}
     first = next(iter(dataset.get_corpus_iter(verbose=False)))
     assert set(first) == {"docno", "text"}
     assert not pt.java.started()

@@ -113,7 +113,8 @@ def tiny_pretraining(**changes: Any) -> str:
 def _changed(values: dict[str, Any], changes: Mapping[str, Any]) -> str:
     for key, value in changes.items():
         old = values.get(key)
-        values[key] = {**old, **value} if isinstance(old, Mapping) else value
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        values[key] = {**old, **value} if both else value
     left = {key: value for key, value in values.items() if value is not None}
     return "".join(f"{key} = {_toml(value)}\n" for key, value in left.items())
 

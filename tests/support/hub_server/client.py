@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import open_dataset
 from msshift_bench.data.manifest import read_manifest
 from tests.support.forking import run_forked
 from tests.support.hub_server.server import TOKEN, LoopbackHub
@@ -63,7 +63,8 @@ def rows_of(folder: Path, *configs: str) -> dict[str, dict[str, list[dict[str, A
     """Return config -> split -> rows as this package loads them; by default of all configs."""
     return {
         config: {
-            split: rows.table.to_pylist() for split, rows in load_dataset(folder, config).items()
+            split: open_dataset(folder).table(config, split).to_pylist()
+            for split in read_manifest(folder).configs[config]
         }
         for config in configs or read_manifest(folder).configs
     }
