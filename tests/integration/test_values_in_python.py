@@ -99,7 +99,6 @@ def test_values_have_short_reprs(data: Path, runs: Path) -> None:
     dense = result.scores[1]
     values = [
         dataset,
-        dataset.rows("length", "queries"),
         result,
         result.figures,
         dense,
