@@ -39,7 +39,7 @@ def write_run(folder: Path, sizes: Sizes) -> None:
 
 def with_library(folder: Path, _sizes: Sizes, _clock: Clock) -> None:
     """Print the measures by our library, called from a script."""
-    from msshift_bench.evaluation.named_measures import parse_measure
+    from msshift_bench.evaluation.settings import parse_measure
     from msshift_bench.runs import Judgements, judge_run, read_qrels
 
     judgements = Judgements.from_qrels(read_qrels(folder / "big.qrels"))

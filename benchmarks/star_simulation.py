@@ -35,8 +35,12 @@ from scipy.stats import binomtest
 from benchmarks.coverage_simulation import World, rel_losses, simulate
 from msshift_bench.analysis import find_links, link_losses
 from msshift_bench.arrays import Floats
-from msshift_bench.leakage.experiment import RerankedTopic, leakage_experiment
-from msshift_bench.leakage.training_sets import KINDS_OF_LEAKAGE, LearntPair
+from msshift_bench.leakage.experiment import (
+    KINDS_OF_LEAKAGE,
+    LearntPair,
+    RerankedTopic,
+    leakage_experiment,
+)
 from msshift_bench.stats import (
     MEAN,
     STAR,
@@ -177,7 +181,7 @@ def squeezed(variances: Floats, df: float) -> tuple[Floats, Floats]:
 
 
 def two_ts(distance: Floats, scales: Sequence[Floats], dfs: Sequence[Any]) -> Floats:
-    """Return what `stats.sums_of_t.two_sided_p` does, for many sums at once."""
+    """Return what `stats.estimates.two_sided_p` does, for many sums at once."""
     alone = [
         2 * stdtr(df, -distance / np.maximum(scale, 1e-300))
         for scale, df in zip(scales, dfs, strict=True)

@@ -98,7 +98,7 @@ def faiss_flat(folder: Path, sizes: Sizes, clock: Clock) -> None:
 def jaccard(_: Path, sizes: Sizes, clock: Clock) -> None:
     """Compare the words of two sets, with making the texts."""
     from msshift_bench.similarity import QueryColumns
-    from msshift_bench.similarity.words import weighted_jaccard
+    from msshift_bench.similarity.indicators import weighted_jaccard
 
     with clock():
         generator = np.random.default_rng(1)

@@ -14,7 +14,8 @@ from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
 
-from msshift_bench.data import Dataset, Manifest, SplitRows, open_dataset, sha256_of
+from msshift_bench.data import Dataset, Manifest, open_dataset, sha256_of
+from msshift_bench.dataset_builders.cut import ids_and_texts
 from msshift_bench.dataset_builders.groups import matching_groups, word_count
 from msshift_bench.dataset_builders.release import (
     LENGTH_CUT,
@@ -339,7 +340,7 @@ def add_split_leakage(
                 continue
             with in_line(config):
                 found = find_leakage(
-                    *(_texts(dataset.rows(config, split)) for split in ("train", "test")),
+                    *(ids_and_texts(dataset.table(config, split)) for split in ("train", "test")),
                     encoder=encoder,
                     pooling=pooling,
                     threshold=threshold,
@@ -359,15 +360,12 @@ def add_split_leakage(
             } | {"any": found.count(*TIERS[:-1]).topics}
     if not counted:
         raise UsageError(f"{dataset.folder} has no training queries, so that nothing can leak")
-    with amend_dataset(dataset, work="its test queries were compared") as amendment:
+
+    def with_counts(_: Path, manifest: Manifest) -> Manifest:
         shifts = {
             name: {**facts, **({"near_duplicates": counted[name]} if name in counted else {})}
-            for name, facts in amendment.manifest.shifts.items()
+            for name, facts in manifest.shifts.items()
         }
-        amendment.manifest = replace(amendment.manifest, shifts=shifts)
-    return amendment.manifest
+        return replace(manifest, shifts=shifts)
 
-
-def _texts(rows: SplitRows) -> dict[str, str]:
-    columns = (rows.table[name].to_pylist() for name in ("query_id", "text"))
-    return dict(zip(*columns, strict=True))
+    return amend_dataset(dataset, with_counts, work="its test queries were compared")

@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Collection as Sized
+from collections.abc import Callable, Collection as Sized, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,7 @@ from msshift_bench.data import Collection, Manifest, open_collection
 from msshift_bench.dataset_builders.cut import (
     VALIDATION_SIZE,
     Cut,
-    TrainSize,
-    check_seed,
+    Samples,
     cut_shift,
     cut_table,
     ids_and_texts,
@@ -50,7 +48,7 @@ from msshift_bench.plumbing import check_folder, counted, numbered_lines
 from msshift_bench.records import OTHERS, Row
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, get_shift
 
-__all__ = ["build_dataset", "buildable_shifts", "default_shifts", "import_official"]
+__all__ = ["build_dataset", "default_shifts", "import_official"]
 
 Builder = Callable[..., Any]
 """The function that `Shift.builder` names.
@@ -60,6 +58,8 @@ sizes takes a `queries_table` and the validation queries, and returns a `Cut` fo
 """
 
 
+_DEFAULTS = Samples()
+
 _COMMON = frozenset(("queries", "validation", "collection", "seed", "set_aside"))
 """The parameters of builders that a build fills in; all others are options."""
 
@@ -67,14 +67,9 @@ _ENCODING = ("encoder", "pooling")
 """The options of builders that embed queries."""
 
 
-def buildable_shifts() -> tuple[str, ...]:
-    """Return the names of the shifts that have a builder, in the order of the table."""
-    return tuple(name for name, shift in (*SHIFTS.items(), *SIZED.items()) if shift.builder)
-
-
 def default_shifts() -> tuple[str, ...]:
     """Return the names of the shifts that are built if none is named: those of MS-Shift itself."""
-    return tuple(name for name, shift in SHIFTS.items() if shift.builder and shift.in_ms_shift)
+    return tuple(name for name, shift in SHIFTS.items() if shift.in_ms_shift)
 
 
 def build_dataset(
@@ -83,12 +78,7 @@ def build_dataset(
     folder: str | Path = DATASET_NAME,
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
-    train_size: TrainSize = None,
-    test_size: int | None = None,
-    test_queries: str | Path | frozenset[str] | None = None,
-    validation_size: int = VALIDATION_SIZE,
-    seed: int = 0,
-    nano: bool = False,
+    samples: Samples = _DEFAULTS,
     texts: bool = True,
     licence: str | None = None,
     overwrite: bool = False,
@@ -106,19 +96,7 @@ def build_dataset(
         options: shift -> options of its builder by name: ``rule`` for every shift, and for topics
             and ReSTTest those of `topics.group_by_topic` and `topics.group_by_bucket`, and for
             ReSTrain, which needs some, those of `zhan.resample_training`.
-        train_size: training queries per group; by default the paper's numbers, or what the smallest
-            group has left; for `resttest`, as in its paper, ``"all"``. That takes whatever each
-            group has left: training sets then differ in size, and manifest, card and reports say
-            so.
-        test_size: test queries per group; the paper's numbers by default. Scaled down for small
-            collections by `cut.SPLIT_SCALE_RULE`.
-        test_queries: test queries for the shifts that take them (`shifts.Shift.takes_tests`)
-            instead of a sample: their ids, or a file of ids, each on a line of
-            its own.
-            Each goes to its group by the shift's rule. No shift trains or validates on them.
-        validation_size: validation queries, scaled down likewise.
-        seed: the seed of every sample.
-        nano: write a small part of every split; see `cut.shrink`.
+        samples: how many queries are sampled for each purpose.
         texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
         licence: the collection's licence, if it is not known (`provenance.decide_licence`): an id
             such as ``cc-by-4.0``, or the terms in one line.
@@ -131,10 +109,9 @@ def build_dataset(
 
     Raises:
         UnknownNameError: for a shift, rule or option that does not exist.
-        UsageError: for no shift or one that cannot be built, a size below 1, a seed
-            beyond 64 bits, a group that has fewer training queries than `train_size`, test queries
-            that no shift takes, a folder that must not be replaced, or a licence other than the
-            collection's own.
+        UsageError: for no shift or one that cannot be built, a size below 1, a group that has
+            fewer training queries than are requested, test queries that no shift takes, a folder
+            that must not be replaced, or a licence other than the collection's own.
         NotFoundError: if there is no file of test queries.
         CollectionError: if passages, queries, qrels or the file of test queries are malformed.
         DataError: if a group is too small.
@@ -150,15 +127,10 @@ def build_dataset(
     """
     options = options or {}
     if not shifts:
-        raise UsageError(f"no shift is named; there are {', '.join(buildable_shifts())}")
-    check_seed(seed)
-    if test_size is not None and test_size < 1:
-        raise UsageError(f"{test_size} test queries of each group; ask for 1 or more")
-    if validation_size < 0:
-        raise UsageError(f"{validation_size} validation queries; ask for 0 or more")
+        raise UsageError(f"no shift is named; there are {', '.join([*SHIFTS, *SIZED])}")
     sizes = _sizes(shifts, options)
     chosen = [
-        _buildable(name)
+        get_shift(name)
         for name in dict.fromkeys(shifts)
         if name not in SIZED and not SHIFTS[name].by_size
     ]
@@ -170,7 +142,7 @@ def build_dataset(
                 raise UsageError(f"all sizes share their options: give {family}'s, not {name}'s")
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
     if sizes:
-        _check_sized(chosen, (train_size, test_size, test_queries), texts=texts)
+        _check_sized(chosen, samples, texts=texts)
     check_folder(Path(folder))
     collection = open_collection(collection)
     check_dataset_target(
@@ -186,8 +158,9 @@ def build_dataset(
     decided = decide_licence(described, licence)
     table = queries_table(collection)
     queries = ids_and_texts(table)
-    given = _given_tests(test_queries, chosen, test_size, collection, queries)
-    validation = sample_validation(queries, size=validation_size, seed=seed, reserved=given)
+    given = _given_tests(samples, chosen, collection, queries)
+    seed = samples.seed
+    validation = sample_validation(queries, size=samples.validation_size, seed=seed, reserved=given)
     passages = _passage_facts(collection, table)
     common = {
         "collection": collection,
@@ -201,8 +174,8 @@ def build_dataset(
             grouping,
             table,
             validation,
-            test_size=shift.test_size if test_size is None else test_size,
-            train_size=train_size,
+            test_size=samples.test_size or shift.test_size,
+            train_size=samples.train_size,
             tests=given if given and shift.takes_tests else None,
             reserved=given,
             seed=seed,
@@ -213,7 +186,7 @@ def build_dataset(
         cuts += _group(SIZED[name], own, common, chosen, table, validation)
     return write_dataset(
         Path(folder),
-        [shrink(cut, seed=seed) for cut in cuts] if nano else cuts,
+        [shrink(cut, seed=seed) for cut in cuts] if samples.nano else cuts,
         edition="rebuilt",
         collection={
             **collection.provenance(),
@@ -223,13 +196,9 @@ def build_dataset(
         },
         parameters={
             "seed": seed,
-            "validation_size": validation_size,
-            "nano": nano,
-            **{
-                name: size
-                for name, size in (("train_size", train_size), ("test_size", test_size))
-                if size is not None
-            },
+            "validation_size": samples.validation_size,
+            "nano": samples.nano,
+            **samples.resized,
             **({"test_queries": _describe(given)} if given else {}),
         },
         texts=texts,
@@ -258,13 +227,10 @@ def _passage_facts(collection: Collection, queries: pa.Table) -> dict[str, int]:
 
 
 def _given_tests(
-    test_queries: str | Path | frozenset[str] | None,
-    shifts: Sequence[Shift],
-    test_size: int | None,
-    collection: Collection,
-    usable: Sized[str],
+    samples: Samples, shifts: Sequence[Shift], collection: Collection, usable: Sized[str]
 ) -> frozenset[str]:
     """Return the given test queries; none, if they are to be sampled."""
+    test_queries = samples.test_queries
     if test_queries is None:
         return frozenset()
     takers = [shift.name for shift in SHIFTS.values() if shift.takes_tests]
@@ -274,7 +240,7 @@ def _given_tests(
             f"test queries can be given to {', '.join(takers)} alone, and {', '.join(sampling)} "
             f"{'is' if len(sampling) == 1 else 'are'} being built"
         )
-    if test_size is not None and not sampling:
+    if samples.test_size is not None and not sampling:
         raise UsageError("give either test queries or the number to sample of each group")
     if isinstance(test_queries, frozenset):
         if not test_queries:
@@ -344,27 +310,18 @@ def _sizes(shifts: Iterable[str], options: Mapping[str, Mapping[str, Any]]) -> d
     return found
 
 
-def _check_sized(others: Sequence[Shift], given: Sequence[object], *, texts: bool) -> None:
+def _check_sized(others: Sequence[Shift], samples: Samples, *, texts: bool) -> None:
     """Check that a build of shifts that come in sizes is not asked for what they cannot have."""
     if not texts:
         raise UsageError(
             "the test queries of a shift that comes in sizes are not in the collection, so that "
             "their texts could not be put back: leave --ids-only out, or build the others alone"
         )
-    if not others and any(one is not None for one in given):
+    if not others and (samples.resized or samples.test_queries is not None):
         raise UsageError(
             "training sets near and far from given test queries have the size that --size says; "
             "leave --train-size, --test-size and --test-queries out"
         )
-
-
-def _buildable(name: str) -> Shift:
-    shift = get_shift(name)
-    if not shift.builder:
-        raise UsageError(
-            f"{name} cannot be built by this version; it builds {', '.join(buildable_shifts())}"
-        )
-    return shift
 
 
 def _group(
@@ -574,24 +531,15 @@ def _check_theirs(collection: Collection, cuts: Sequence[Cut]) -> None:
         )
 
 
-def _read_resttest(folder: Path, collection: Collection | None) -> OfficialRelease:
-    cut, report = read_resttest(folder, collection)
-    return OfficialRelease((cut,), report, texts=collection is not None)
-
-
-_READERS: Mapping[str, Callable[[Path, Collection | None], OfficialRelease]] = {
-    "EVAL": read_official,
-    "resttest_files": _read_resttest,
-}
-"""The folder by which a checkout is recognised -> the function that reads it."""
-
-
 def _read(source: Path, collection: Collection | None) -> OfficialRelease:
-    for name, reader in _READERS.items():
-        if (source / name).is_dir():
-            return reader(source, collection)
+    """Read a checkout, which is recognised by a folder in it."""
+    if (source / "EVAL").is_dir():
+        return read_official(source, collection)
+    if (source / "resttest_files").is_dir():
+        cut, report = read_resttest(source, collection)
+        return OfficialRelease((cut,), report, texts=collection is not None)
     raise NotFoundError(
-        f"{source} is no release that can be imported: it holds neither "
-        f"{' nor '.join(_READERS)}; give a checkout of MS-Shift's or of ReSTTest's files "
+        f"{source} is no release that can be imported: it holds neither EVAL nor resttest_files; "
+        "give a checkout of MS-Shift's or of ReSTTest's files "
         "(typing errors of CharacterBERT-DR: 'msshift import')"
     )

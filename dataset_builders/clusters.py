@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection as Sized
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection as Sized, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import lt
 from typing import TypeAlias
 
 import numpy as np
@@ -28,7 +26,7 @@ from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.data import Collection
 from msshift_bench.dataset_builders.kmeans import kmeans, squared_distances
 from msshift_bench.encoders import Embeddings, EncoderSpec, choose_encoder, embed_queries
-from msshift_bench.errors import DataError, FindingLog, IntegrityError, UsageError
+from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import report_progress
 from msshift_bench.records import OTHERS
 from msshift_bench.search import content_words
@@ -178,6 +176,7 @@ class Clustering:
         groups: the clusters of each group, the native first; see `grow`.
         parameters: the other inputs besides the vectors: ``k`` and ``target`` as scaled, at most
             how many ``iterations``, the ``seed`` and the number of ``groups``.
+        names: the names of the groups.
     """
 
     query_ids: tuple[str, ...]
@@ -186,6 +185,7 @@ class Clustering:
     centroids: Floats
     groups: Groups
     parameters: Mapping[str, int]
+    names: tuple[str, ...]
 
     @cached_property
     def sizes(self) -> Ints:
@@ -193,16 +193,15 @@ class Clustering:
         return np.bincount(self.labels, minlength=len(self.centroids))
 
     @cached_property
-    def _names(self) -> tuple[str, ...]:
-        names = [OTHERS] * len(self.centroids)
-        for number, clusters in enumerate(self.groups):
-            for cluster in clusters:
-                names[cluster] = f"C{number}"
-        return tuple(names)
+    def _group_of(self) -> list[str]:
+        """The group of each cluster, or `OTHERS`."""
+        members = zip(self.names, self.groups, strict=True)
+        groups = {cluster: name for name, clusters in members for cluster in clusters}
+        return [groups.get(cluster, OTHERS) for cluster in range(len(self.centroids))]
 
     def labels_by_query(self) -> dict[str, str]:
         """Return query_id -> group, or `OTHERS`."""
-        groups = (self._names[label] for label in self.labels.tolist())
+        groups = (self._group_of[label] for label in self.labels.tolist())
         return dict(zip(self.query_ids, groups, strict=True))
 
     def to_tables(self) -> tuple[pa.Table, pa.Table]:
@@ -223,7 +222,7 @@ class Clustering:
             [
                 np.arange(len(self.centroids), dtype=np.int32),
                 self.sizes,
-                list(self._names),
+                self._group_of,
                 joined == 0,
                 joined,
                 list(self.centroids),
@@ -239,29 +238,37 @@ class Clustering:
         """Return the clustering of the tables that `to_tables` made.
 
         Raises:
-            IntegrityError: if the tables contradict themselves, each other or the parameters.
+            IntegrityError: if they are not what `to_tables` makes of a clustering with these
+                parameters.
         """
-        findings = FindingLog()
         summary = "topics: the tables of assignments and centroids are not of one clustering"
-        if parameters.keys() != set(_PARAMETERS):
-            findings.add("parameters", f"expected {_PARAMETERS}, not {tuple(parameters)}", "")
-        _check_schema(assignments, ASSIGNMENTS_SCHEMA, "assignments", findings)
-        _check_schema(centroids, CENTROIDS_SCHEMA, "centroids", findings)
-        findings.stop_if_any(IntegrityError, summary)
-        _check_values(assignments, centroids, parameters, findings)
-        findings.stop_if_any(IntegrityError, summary)
-        clustering = cls(
-            tuple(assignments["query_id"].to_pylist()),
-            assignments["cluster"].to_numpy(),
-            assignments["margin"].to_numpy(),
-            np.array(centroids["vector"].to_pylist(), np.float64),
-            _read_groups(centroids, parameters["groups"]),
-            dict(parameters),
-        )
-        again = clustering.to_tables()
-        _check_same(again[0], assignments, "assignments", findings)
-        _check_same(again[1], centroids, "centroids", findings)
-        findings.stop_if_any(IntegrityError, summary)
+        try:
+            columns = (centroids[name].to_pylist() for name in ("joined", "cluster", "group"))
+            joined, names = sorted(zip(*columns, strict=True)), _names_of(parameters["groups"])
+            clustering = cls(
+                tuple(assignments["query_id"].to_pylist()),
+                assignments["cluster"].to_numpy(),
+                assignments["margin"].to_numpy(),
+                np.array(centroids["vector"].to_pylist(), np.float64),
+                tuple(tuple(row[1] for row in joined if row[2] == name) for name in names),
+                {name: parameters[name] for name in _PARAMETERS},
+                names,
+            )
+            again = clustering.to_tables()
+            wrong = [
+                f"{name} of the {source}"
+                for source, table, expected in zip(
+                    ("assignments", "centroids"), (assignments, centroids), again, strict=True
+                )
+                for name in expected.column_names
+                if not table[name].equals(expected[name])
+            ]
+        except (LookupError, TypeError, ValueError) as error:
+            raise IntegrityError(f"{summary}: {error}") from None
+        if len(centroids) != parameters["k"]:
+            wrong.append(f"k of the parameters, {parameters['k']}")
+        if wrong:
+            raise IntegrityError(f"{summary}: the rest contradicts {', '.join(wrong)}")
         return clustering
 
 
@@ -382,7 +389,13 @@ def cluster_queries(
     grown = grow(clusters.centroids, sizes, natives, target)
     parameters = dict(zip(_PARAMETERS, (k, iterations, seed, target, groups), strict=True))
     return Clustering(
-        tuple(query_ids), clusters.labels, clusters.margins, clusters.centroids, grown, parameters
+        tuple(query_ids),
+        clusters.labels,
+        clusters.margins,
+        clusters.centroids,
+        grown,
+        parameters,
+        _names_of(groups),
     )
 
 
@@ -393,78 +406,9 @@ def margins_summary(margins: Floats) -> dict[str, float]:
     return {"median": float(np.median(margins)), **shares}
 
 
-def _read_groups(centroids: pa.Table, groups: int) -> Groups:
-    members: list[list[tuple[int, int]]] = [[] for _ in range(groups)]
-    for cluster, group, joined in zip(
-        *(centroids[name].to_pylist() for name in ("cluster", "group", "joined")), strict=True
-    ):
-        if group != OTHERS:
-            members[int(group.removeprefix("C"))].append((joined, cluster))
-    return tuple(tuple(cluster for _, cluster in sorted(group)) for group in members)
-
-
-def _check_schema(table: pa.Table, schema: pa.Schema, source: str, findings: FindingLog) -> None:
-    if [(f.name, f.type) for f in table.schema] != [(f.name, f.type) for f in schema]:
-        columns = ", ".join(f"{field.name}: {field.type}" for field in table.schema)
-        expected = ", ".join(f"{field.name}: {field.type}" for field in schema)
-        findings.add("schema", f"columns are {columns}; expected {expected}", source)
-    elif any(column.null_count for column in table.columns):
-        findings.add("null", "a value is missing", source)
-
-
-def _check_values(
-    assignments: pa.Table, centroids: pa.Table, parameters: Mapping[str, int], findings: FindingLog
-) -> None:
-    """Check the values without which no clustering can be made of the tables."""
-    k = parameters["k"]
-    query_ids = assignments["query_id"].to_pylist()
-    labels, margins = assignments["cluster"].to_numpy(), assignments["margin"].to_numpy()
-    vectors = centroids["vector"].combine_chunks()
-    finite = len(vectors.value_lengths().unique()) == 1 and np.isfinite(vectors.flatten()).all()
-    named = set(centroids["group"].to_pylist()) - {OTHERS}
-    groups = [f"C{number}" for number in range(parameters["groups"])]
-    others = f"groups are {', '.join(sorted(named))}, not {', '.join(groups)}"
-    for code, source, right, message in (
-        (
-            "order",
-            "assignments",
-            all(map(lt, query_ids, query_ids[1:])),
-            "query_ids do not ascend, or repeat",
-        ),
-        (
-            "cluster",
-            "assignments",
-            ((labels >= 0) & (labels < k)).all(),
-            f"a cluster is not one of 0 to {k - 1}",
-        ),
-        (
-            "margin",
-            "assignments",
-            ((margins >= 0) & (margins <= 1)).all(),
-            "a margin is not from 0 to 1",
-        ),
-        (
-            "cluster",
-            "centroids",
-            centroids["cluster"].to_pylist() == list(range(k)),
-            f"clusters are not 0 to {k - 1}, in order",
-        ),
-        ("vector", "centroids", finite, "vectors differ in length, or hold a value not finite"),
-        ("group", "centroids", named == set(groups), others),
-    ):
-        if not right:
-            findings.add(code, message, source)
-
-
-def _check_same(expected: pa.Table, table: pa.Table, source: str, findings: FindingLog) -> None:
-    """Compare a table with the table that its clustering gives."""
-    for name in expected.column_names:
-        values = zip(expected[name].to_pylist(), table[name].to_pylist(), strict=True)
-        wrong = [(row, *pair) for row, pair in enumerate(values) if pair[0] != pair[1]]
-        if wrong:
-            row, should, is_ = wrong[0]
-            message = f"{name} is wrong in {len(wrong)} rows; in the first, {row}, it is {is_!r}"
-            findings.add(name, f"{message} and should be {should!r}", source)
+def _names_of(groups: int) -> tuple[str, ...]:
+    """Return the names of so many topics."""
+    return tuple(f"C{number}" for number in range(groups))
 
 
 def top_terms(

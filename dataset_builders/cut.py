@@ -9,23 +9,24 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Collection as Sized
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection as Sized, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from msshift_bench.data import Collection
+from msshift_bench.data import Collection, count_rows
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.records import OTHERS, PLACES, SPLITS, UNUSED, Grouping, Row
+from msshift_bench.records import OTHERS, SPLITS, UNUSED, Grouping, Row
 from msshift_bench.search import sorted_words
 from msshift_bench.shifts import SHIFTS, Shift, get_shift
 
 __all__ = [
     "NANO_SIZES",
     "SPLIT_SCALE_RULE",
+    "Samples",
     "VALIDATION_SIZE",
     "WHOLE_SPLIT",
     "Cut",
@@ -52,6 +53,63 @@ NANO_SIZES: Mapping[str, int] = {"train": 1500, "validation": 300, "test": 300}
 TrainSize = int | Literal["all"] | None
 """Training queries per group: a number, ``"all"`` that are left, or `None` for the default of
 `cut_shift`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """How many queries a build samples for each purpose.
+
+    Attributes:
+        train_size: training queries per group; by default the paper's numbers, or what the smallest
+            group has left; for `resttest`, as in its paper, ``"all"``. That takes whatever each
+            group has left: training sets then differ in size, and manifest, card and reports say
+            so.
+        test_size: test queries per group; the paper's numbers by default. Scaled down for small
+            collections by `SPLIT_SCALE_RULE`.
+        test_queries: test queries for the shifts that take them (`shifts.Shift.takes_tests`)
+            instead of a sample: their ids, or a file of ids, each on a line of its own. Each goes
+            to its group by the shift's rule. No shift trains or validates on them.
+        validation_size: validation queries, scaled down likewise.
+        seed: the seed of every sample.
+        nano: write a small part of every split; see `shrink`.
+
+    Raises:
+        UsageError: for a size below 1 (of `validation_size`, below 0), or a seed beyond 64 bits.
+
+    Examples:
+        >>> samples = Samples(test_size=20, seed=1)
+        >>> build_dataset("mini:300", ["length"], "small", samples=samples).parameters["test_size"]
+        20
+    """
+
+    train_size: TrainSize = None
+    test_size: int | None = None
+    test_queries: str | Path | frozenset[str] | None = None
+    validation_size: int = VALIDATION_SIZE
+    seed: int = 0
+    nano: bool = False
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if self.test_size is not None and self.test_size < 1:
+            raise UsageError(f"{self.test_size} test queries of each group; ask for 1 or more")
+        if self.validation_size < 0:
+            raise UsageError(f"{self.validation_size} validation queries; ask for 0 or more")
+
+    @property
+    def resized(self) -> dict[str, object]:
+        """The sizes of groups that are not the default ones, by name."""
+        sizes = {"train_size": self.train_size, "test_size": self.test_size}
+        return {name: size for name, size in sizes.items() if size is not None}
+
+
+_COLUMNS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("query_id", "text", "group", "split")),
+        ("relevant_doc_ids", pa.list_(pa.string())),
+        ("relevances", pa.list_(pa.int64())),
+    ]
+)
 
 _TEST_SHARE = 4
 _VALIDATION_SHARE = 20
@@ -111,18 +169,8 @@ class Cut:
                 yield config, split, rows_of[split] & (pc.field("split") == split)
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Return the number of rows: group -> place -> rows.
-
-        The test set and the validation queries of a shift that comes in sizes count for each of its
-        training sets.
-        """
-        rows = Counter(self.values("group", "split"))
-        if self.shift.by_size:
-            for name, place in ((*self.shift.tested, "test"), (OTHERS, "validation")):
-                rows.update({(group, place): rows[name, place] for group in self.shift.groups})
-        return {
-            group: {place: rows[group, place] for place in PLACES} for group in self.shift.groups
-        }
+        """Return the number of rows: group -> place -> rows; see `count_rows`."""
+        return count_rows(self.shift, self.table)
 
     def same_words(self) -> dict[str, int]:
         """Count the test queries of the words of a training query, spelling and order aside.
@@ -186,27 +234,14 @@ def queries_table(collection: Collection) -> pa.Table:
         DataError: if there are none.
     """
     relevant = collection.relevant
-    queries = [query for query in collection.queries.items() if query[0] in relevant]
-    if not queries:
+    rows = [
+        Row.judged(query_id, text, "", relevant[query_id])
+        for query_id, text in collection.queries.items()
+        if query_id in relevant
+    ]
+    if not rows:
         raise DataError(f"no query of {collection.name} has a relevant passage")
-    judged = [sorted(relevant[query_id].items()) for query_id, _ in queries]
-    return pa.table(
-        {
-            "query_id": pa.array((query_id for query_id, _ in queries), pa.string()),
-            "text": pa.array((text for _, text in queries), pa.string()),
-            **_judgements(judged),
-        }
-    ).sort_by("query_id")
-
-
-def _judgements(judged: Sequence[Sequence[tuple[str, int]]]) -> dict[str, pa.Array]:
-    """Return the columns of the relevant passages from each row's doc_ids and relevances."""
-    doc_ids = ([doc_id for doc_id, _ in passages] for passages in judged)
-    relevances = ([relevance for _, relevance in passages] for passages in judged)
-    return {
-        "relevant_doc_ids": pa.array(doc_ids, pa.list_(pa.string())),
-        "relevances": pa.array(relevances, pa.list_(pa.int64())),
-    }
+    return cut_table({"": rows}).drop_columns(["group", "split"])
 
 
 def ids_and_texts(queries: pa.Table) -> dict[str, str]:
@@ -217,16 +252,11 @@ def ids_and_texts(queries: pa.Table) -> dict[str, str]:
 
 def cut_table(rows: Mapping[str, Sequence[Row]]) -> pa.Table:
     """Return the table of a `Cut` from split -> rows."""
-    placed = [(split, row) for split, in_split in rows.items() for row in in_split]
-    columns = {
-        "query_id": (row.query_id for _, row in placed),
-        "text": (row.text for _, row in placed),
-        "group": (row.group for _, row in placed),
-        "split": (split for split, _ in placed),
-    }
-    table = {name: pa.array(values, pa.string()) for name, values in columns.items()}
-    judged = [tuple(row.relevant.items()) for _, row in placed]
-    return pa.table({**table, **_judgements(judged)}).sort_by("query_id")
+    placed = [(*row, split) for split, in_split in rows.items() for row in in_split]
+    columns = zip(*placed, strict=True) if placed else [()] * len(_COLUMNS)
+    values = dict(zip((*Row._fields, "split"), columns, strict=True))
+    arrays = [pa.array(values[field.name], field.type) for field in _COLUMNS]
+    return pa.table(arrays, schema=_COLUMNS).sort_by("query_id")
 
 
 def sample_validation(

@@ -21,6 +21,7 @@ from msshift_bench.dataset_builders.provenance import (
     responsible_use,
 )
 from msshift_bench.errors import IntegrityError
+from msshift_bench.output import Table
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples, parse_config
 from msshift_bench.stats import (
@@ -38,6 +39,7 @@ __all__ = [
     "explain_detectable",
     "render_card",
     "render_croissant",
+    "shift_tables",
     "show_detectable",
 ]
 
@@ -338,6 +340,24 @@ def show_detectable(queries: int) -> str:
     """Return the smallest Rel Loss that so many test queries can show, e.g. ``2.3%``, or ``-``."""
     found = detectable_rel_loss(queries)
     return "-" if found is None else f"{found:.1%}"
+
+
+def shift_tables(shifts: Mapping[str, Any]) -> list[Table]:
+    """Return tables of a manifest's shifts: rows by group and split, and top terms of topics."""
+    tables = []
+    for name, facts in shifts.items():
+        rows = [
+            (group, *(counts[place] for place in PLACES), show_detectable(counts["test"]))
+            for group, counts in facts["rows"].items()
+        ]
+        unbalanced = ", unbalanced" if facts["balanced"] is False else ""
+        title = f"{name} (rule {facts['rule']}{unbalanced})"
+        tables.append(Table.plain(title, ("group", *PLACES, "detects"), rows))
+        if "terms" in facts.get("found", {}):
+            terms = [(group, ", ".join(words)) for group, words in facts["found"]["terms"].items()]
+            header = ("group", "terms")
+            tables.append(Table.plain(f"{name}: top terms", header, terms, names=2))
+    return tables
 
 
 def explain_detectable(shifts: Mapping[str, Any], column: str) -> Sequence[str]:

@@ -374,27 +374,16 @@ def nearest_centroids(vectors: Vectors, norms: Floats, centroids: Floats) -> Lab
 
     It computes no 64-bit distance for rows that the proposals settle; `two_nearest` does.
     """
-    table = _Proposals(centroids, centroids.mean(axis=0))
-    labels = np.empty(len(vectors), np.int32)
-
-    def look(rows: slice) -> None:
-        block = vectors[rows]
-        scores, slack = table.scores(block, norms[rows])
-        best, first, second = _two_largest(scores)
-        # "not larger" rather than "smaller": scores that overflowed leave a row undecided, too
-        close = np.flatnonzero(~(first - second - slack > 0))
-        contenders = _at_least(scores[close], first[close] - slack[close])
-        best[close], _, _ = _decide(block[close], contenders, centroids)
-        labels[rows] = best
-
-    in_parallel(look, slices(len(vectors), _BLOCK))
-    return labels
+    return two_nearest(vectors, norms, centroids, only_labels=True)[0]
 
 
 def two_nearest(
-    vectors: Vectors, norms: Floats, centroids: Floats
+    vectors: Vectors, norms: Floats, centroids: Floats, *, only_labels: bool = False
 ) -> tuple[Labels, Floats, Floats]:
-    """Return the nearest centroid of each row, and the two smallest squared distances."""
+    """Return the nearest centroid of each row, and the two smallest squared distances.
+
+    Of labels alone, the distances mean nothing.
+    """
     table = _Proposals(centroids, centroids.mean(axis=0))
     labels = np.empty(len(vectors), np.int32)
     distances = np.empty((2, len(vectors)))
@@ -402,9 +391,16 @@ def two_nearest(
     def look(rows: slice) -> None:
         block = vectors[rows]
         scores, slack = table.scores(block, norms[rows])
-        _, _, second = _two_largest(scores)
-        contenders = _at_least(scores, second - slack)
-        labels[rows], *distances[:, rows] = _decide(block, contenders, centroids)
+        best, first, second = _two_largest(scores)
+        if only_labels:
+            # "not larger" rather than "smaller": scores that overflowed leave a row undecided, too
+            open_rows, threshold = np.flatnonzero(~(first - second - slack > 0)), first - slack
+        else:
+            open_rows, threshold = np.arange(len(block)), second - slack
+        contenders = _at_least(scores[open_rows], threshold[open_rows])
+        best[open_rows], *squared = _decide(block[open_rows], contenders, centroids)
+        labels[rows] = best
+        distances[:, rows.start + open_rows] = squared
 
     in_parallel(look, slices(len(vectors), _BLOCK))
     return labels, distances[0], distances[1]

@@ -26,6 +26,7 @@ from msshift_bench.errors import (
     FindingLog,
     NotFoundError,
     UsageError,
+    first_few,
     quoted,
 )
 from msshift_bench.plumbing import MAX_RELEVANCE, tsv_rows
@@ -215,11 +216,10 @@ def release_files(folder: Path) -> dict[str, Path]:
         raise NotFoundError(f"no folder {folder}; give a checkout of {RELEASE_URL}")
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
-        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise NotFoundError(
             f"{folder} is no checkout of the official release: it lacks {len(missing)} of "
-            f"{len(names)} files ({shown}); get one with 'git clone {RELEASE_URL}' and give the "
-            "folder that holds EVAL"
+            f"{len(names)} files ({first_few(missing, 3)}); get one with 'git clone {RELEASE_URL}' "
+            "and give the folder that holds EVAL"
         )
     if (folder / TRAINING_FILE).is_file():
         names.append(TRAINING_FILE)

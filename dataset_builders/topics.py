@@ -19,16 +19,18 @@ bytes; if they are not, every iteration of k-means amplifies the noise, and noth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from msshift_bench.arrays import Floats, Ints
+from msshift_bench.arrays import Floats
 from msshift_bench.data import (
     Collection,
     Dataset,
@@ -45,21 +47,26 @@ from msshift_bench.dataset_builders.clusters import (
     most_central,
     top_terms,
 )
-from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table, sample_validation
+from msshift_bench.dataset_builders.cut import (
+    Samples,
+    ids_and_texts,
+    queries_table,
+    sample_validation,
+)
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import assign, kmeans
 from msshift_bench.encoders import Embeddings
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.records import Grouping
-from msshift_bench.shifts import SHIFTS, holds_triples
+from msshift_bench.shifts import SHIFTS, Shift, holds_triples
 
 __all__ = [
     "ASSIGNMENTS",
     "CENTROIDS",
-    "Buckets",
-    "PublishedTopics",
     "group_by_bucket",
     "group_by_topic",
+    "read_buckets",
+    "read_topics",
     "replay_topics",
     "retrain_topics",
     "verify_topics",
@@ -73,67 +80,127 @@ BUCKETS = "resttest-buckets/assignments.parquet"
 CENTRES = "resttest-buckets/centroids.parquet"
 """The file of a data set that publishes the bucket of every query, and that of the centroids."""
 
+_BUCKETS_SCHEMA = pa.schema(
+    [("query_id", pa.string()), ("group", pa.string()), ("margin", pa.float64())]
+)
+_CENTRES_SCHEMA = pa.schema(
+    [("group", pa.string()), ("size", pa.int64()), ("vector", pa.list_(pa.float64()))]
+)
+
 _ITERATIONS = 100
 _SIZES = ("train_size", "test_size", "validation_size", "seed", "nano")
 
+Published: TypeAlias = tuple[Clustering, Mapping[str, Any]]
+"""The clusters that a data set publishes, and how they were made, from its manifest."""
 
-def _published(dataset: Dataset, name: str) -> pa.Table:
-    """Read a table that a built data set publishes beside its splits.
+
+def _read_tables(dataset: Dataset, *names: str) -> Iterator[pa.Table]:
+    """Yield tables that a built data set publishes beside its splits.
 
     Raises:
-        IntegrityError: if the file is not what the manifest says.
+        IntegrityError: if a file is not what the manifest says.
     """
-    path = dataset.folder / name
-    if not path.is_file() or sha256_of(path) != dataset.manifest.files.get(name):
-        raise IntegrityError(f"{path} is missing or has changed since it was built")
-    return pq.read_table(path)
+    for name in names:
+        path = dataset.folder / name
+        if not path.is_file() or sha256_of(path) != dataset.manifest.files.get(name):
+            raise IntegrityError(f"{path} is missing or has changed since it was built")
+        yield pq.read_table(path)
+
+
+def read_topics(dataset: Dataset) -> Published:
+    """Read the topics of a data set.
+
+    Raises:
+        DataError: if it holds no topics made by this package.
+        IntegrityError: if the files are not what the manifest says.
+    """
+    for name in (ASSIGNMENTS, CENTROIDS):
+        if name not in dataset.manifest.files:
+            raise DataError(
+                f"{dataset.folder} publishes no clusters ({name}); only a data set whose "
+                "topics were built by msshift does"
+            )
+    parameters = dataset.manifest.shifts["topics"]["parameters"]
+    assignments, centroids = _read_tables(dataset, ASSIGNMENTS, CENTROIDS)
+    return Clustering.from_tables(assignments, centroids, parameters["clustering"]), parameters
+
+
+def read_buckets(dataset: Dataset) -> Published:
+    """Read the buckets that a built data set publishes.
+
+    Raises:
+        IntegrityError: if a file is not what the manifest says.
+    """
+    assignments, centres = _read_tables(dataset, BUCKETS, CENTRES)
+    parameters = dataset.manifest.shifts["resttest"]["parameters"]
+    clustering = _one_each(
+        assignments["query_id"].to_pylist(),
+        pc.index_in(assignments["group"], centres["group"]).to_numpy(),
+        assignments["margin"].to_numpy(),
+        np.array(centres["vector"].to_pylist(), np.float64),
+        parameters["clustering"],
+    )
+    return clustering, parameters
+
+
+def _one_each(
+    query_ids: Sequence[str],
+    labels: NDArray[np.int32],
+    margins: Floats,
+    centroids: Floats,
+    parameters: Mapping[str, int],
+) -> Clustering:
+    """Return a clustering whose groups are one cluster each: the buckets, in their order."""
+    names = tuple(SHIFTS["resttest"].groups)
+    groups = tuple((number,) for number in range(len(names)))
+    return Clustering(tuple(query_ids), labels, margins, centroids, groups, parameters, names)
+
+
+def _grouping(
+    shift: Shift,
+    rule: str,
+    queries: Mapping[str, str],
+    clustering: Clustering,
+    facts: Mapping[str, Any],
+    tables: Mapping[str, pa.Table],
+) -> Grouping:
+    """Return the groups of clustered queries, with what describes them."""
+    labels = clustering.labels_by_query()
+    texts: dict[str, list[str]] = {}
+    for query_id, text in sorted(queries.items()):
+        texts.setdefault(labels[query_id], []).append(text)
+    terms = top_terms(texts)
+    natives = [native for native, *_ in clustering.groups]
+    return Grouping(
+        shift.name,
+        labels,
+        rule,
+        {name: facts[name] for name in ("embedding", "clustering")},
+        found={
+            "terms": {group: terms[group] for group in shift.groups},
+            "examples": {
+                group: most_central(
+                    clustering.query_ids,
+                    clustering.margins,
+                    np.flatnonzero(clustering.labels == native),
+                )
+                for group, native in zip(clustering.names, natives, strict=True)
+            },
+            "margins": margins_summary(clustering.margins),
+        },
+        tables=tables,
+    )
 
 
 def _check_queries(
-    what: str, query_ids: tuple[str, ...], queries: Mapping[str, str], collection: Collection
+    clustering: Clustering, queries: Mapping[str, str], collection: Collection, what: str
 ) -> None:
-    """Check that what is published is of these queries."""
-    if query_ids != tuple(sorted(queries)):
+    """Check that published clusters are of these queries."""
+    if clustering.query_ids != tuple(sorted(queries)):
         raise DataError(
-            f"the published {what} hold {len(query_ids)} queries, and {collection.name} "
+            f"the published {what} hold {len(clustering.query_ids)} queries, and {collection.name} "
             f"{len(queries)} others; give the collection they were made from"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedTopics:
-    """The clusters of a built data set's topics.
-
-    Attributes:
-        clustering: assignments, centroids and groups.
-        parameters: how they were made, from the manifest.
-    """
-
-    clustering: Clustering
-    parameters: Mapping[str, Any]
-
-    @classmethod
-    def read(cls, dataset: Dataset) -> PublishedTopics:
-        """Read the topics of a data set.
-
-        Raises:
-            DataError: if it holds no topics made by this package.
-            IntegrityError: if the files are not what the manifest says.
-        """
-        manifest = dataset.manifest
-        for name in (ASSIGNMENTS, CENTROIDS):
-            if name not in manifest.files:
-                raise DataError(
-                    f"{dataset.folder} publishes no clusters ({name}); only a data set whose "
-                    "topics were built by msshift does"
-                )
-        parameters = manifest.shifts["topics"]["parameters"]
-        clustering = Clustering.from_tables(
-            _published(dataset, ASSIGNMENTS),
-            _published(dataset, CENTROIDS),
-            parameters["clustering"],
-        )
-        return cls(clustering, parameters)
 
 
 def group_by_topic(
@@ -144,7 +211,7 @@ def group_by_topic(
     seed: int = 0,
     set_aside: frozenset[str] = frozenset(),
     topic_size: int | None = None,
-    published: PublishedTopics | None = None,
+    published: Published | None = None,
     **encoding: str | None,
 ) -> Grouping:
     """Put queries into five topics that lie far apart; all other queries are in none.
@@ -174,99 +241,17 @@ def group_by_topic(
             target=topic_size,
             set_aside=set_aside,
         )
-        parameters: Mapping[str, Any] = {
-            "embedding": embeddings.facts,
-            "clustering": clustering.parameters,
-        }
-    else:
-        clustering, parameters = published.clustering, published.parameters
-        _check_queries("clusters", clustering.query_ids, queries, collection)
-    labels = clustering.labels_by_query()
-    texts: dict[str, list[str]] = {}
-    for query_id, text in sorted(queries.items()):
-        texts.setdefault(labels[query_id], []).append(text)
-    terms = top_terms(texts)
-    assignments, centroids = clustering.to_tables()
-    return Grouping(
-        shift.name,
-        labels,
-        rule,
-        {name: parameters[name] for name in ("embedding", "clustering")},
-        found={
-            "terms": {group: terms[group] for group in shift.groups},
-            "examples": {
-                f"C{number}": most_central(
-                    clustering.query_ids,
-                    clustering.margins,
-                    np.flatnonzero(clustering.labels == native),
-                )
-                for number, (native, *_) in enumerate(clustering.groups)
+        published = (
+            clustering,
+            {
+                "embedding": embeddings.facts,
+                "clustering": clustering.parameters,
             },
-            "margins": margins_summary(clustering.margins),
-        },
-        tables={ASSIGNMENTS: assignments, CENTROIDS: centroids},
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """Queries in buckets, the largest bucket first.
-
-    Attributes:
-        query_ids: ascending.
-        labels: shape (n,): the bucket of each query, from 0 on.
-        margins: shape (n,), from 0 to 1; see `kmeans.assign`.
-        centroids: shape (k, d).
-        parameters: what made them, for a manifest; JSON values.
-    """
-
-    query_ids: tuple[str, ...]
-    labels: Ints
-    margins: Floats
-    centroids: Floats
-    parameters: Mapping[str, Any]
-
-    @classmethod
-    def read(cls, dataset: Dataset) -> Buckets:
-        """Read the buckets that a built data set publishes.
-
-        Raises:
-            IntegrityError: if a file is not what the manifest says.
-        """
-        assignments, centroids = (_published(dataset, name) for name in (BUCKETS, CENTRES))
-        number = {group: place for place, group in enumerate(centroids["group"].to_pylist())}
-        parameters = dataset.manifest.shifts["resttest"]["parameters"]
-        return cls(
-            tuple(assignments["query_id"].to_pylist()),
-            np.array([number[group] for group in assignments["group"].to_pylist()], np.int64),
-            assignments["margin"].to_numpy(),
-            np.array(centroids["vector"].to_pylist(), np.float64),
-            {name: parameters[name] for name in ("embedding", "clustering")},
         )
-
-    def to_tables(self, groups: tuple[str, ...]) -> dict[str, pa.Table]:
-        """Return path -> table: a row per query, by query_id, and a row per bucket.
-
-        Args:
-            groups: the names of the buckets.
-        """
-        sizes = np.bincount(self.labels, minlength=len(groups))
-        return {
-            BUCKETS: pa.table(
-                {
-                    "query_id": pa.array(self.query_ids, pa.string()),
-                    "group": pa.array([groups[label] for label in self.labels], pa.string()),
-                    "margin": pa.array(self.margins, pa.float64()),
-                }
-            ),
-            CENTRES: pa.table(
-                {
-                    "group": pa.array(groups, pa.string()),
-                    "size": pa.array(sizes, pa.int64()),
-                    "vector": pa.array(self.centroids.tolist(), pa.list_(pa.float64())),
-                }
-            ),
-        }
+    clustering, facts = published
+    _check_queries(clustering, queries, collection, "clusters")
+    tables = dict(zip((ASSIGNMENTS, CENTROIDS), clustering.to_tables(), strict=True))
+    return _grouping(shift, rule, queries, clustering, facts, tables)
 
 
 def group_by_bucket(
@@ -275,7 +260,7 @@ def group_by_bucket(
     *,
     collection: Collection,
     seed: int = 0,
-    published: Buckets | None = None,
+    published: Published | None = None,
     **encoding: str | None,
 ) -> Grouping:
     """Put every query, whether for training or for test, into one of five buckets.
@@ -292,54 +277,23 @@ def group_by_bucket(
             the published buckets.
     """
     shift = shift_of_rule("resttest", rule)
-    groups = tuple(shift.groups)
     if published is None:
         embeddings = embed_for_groups(queries, collection, **encoding)
-        clusters = kmeans(
-            embeddings.vectors,
-            embeddings.query_ids,
-            k=len(groups),
-            iterations=_ITERATIONS,
-            seed=seed,
+        ids, parameters = embeddings.query_ids, {"k": len(shift.groups), "iterations": _ITERATIONS}
+        clusters = kmeans(embeddings.vectors, ids, **parameters, seed=seed)
+        parameters["seed"] = seed
+        clustering = _one_each(
+            ids, clusters.labels, clusters.margins, clusters.centroids, parameters
         )
-        buckets = Buckets(
-            embeddings.query_ids,
-            clusters.labels.astype(np.int64),
-            clusters.margins,
-            clusters.centroids,
-            {
-                "embedding": embeddings.facts,
-                "clustering": {"k": len(groups), "iterations": _ITERATIONS, "seed": seed},
-            },
-        )
-    else:
-        buckets = published
-        _check_queries("buckets", buckets.query_ids, queries, collection)
-    members = {group: np.flatnonzero(buckets.labels == n) for n, group in enumerate(groups)}
-    text_of = queries
-    return Grouping(
-        shift.name,
-        {
-            query_id: groups[label]
-            for query_id, label in zip(buckets.query_ids, buckets.labels.tolist(), strict=True)
-        },
-        rule,
-        buckets.parameters,
-        found={
-            "terms": top_terms(
-                {
-                    group: [text_of[buckets.query_ids[row]] for row in rows]
-                    for group, rows in members.items()
-                }
-            ),
-            "examples": {
-                group: most_central(buckets.query_ids, buckets.margins, rows)
-                for group, rows in members.items()
-            },
-            "margins": margins_summary(buckets.margins),
-        },
-        tables=buckets.to_tables(groups),
-    )
+        published = clustering, {"embedding": embeddings.facts, "clustering": parameters}
+    clustering, facts = published
+    _check_queries(clustering, queries, collection, "buckets")
+    assignments, centres = clustering.to_tables()
+    tables = {
+        BUCKETS: assignments.select(_BUCKETS_SCHEMA.names).cast(_BUCKETS_SCHEMA),
+        CENTRES: centres.select(_CENTRES_SCHEMA.names).cast(_CENTRES_SCHEMA),
+    }
+    return _grouping(shift, rule, queries, clustering, facts, tables)
 
 
 AGREEMENT = 0.9999
@@ -389,16 +343,15 @@ def replay_topics(
         name: {"rule": facts["rule"]} for name, facts in manifest.shifts.items()
     }
     if BUCKETS in manifest.files:
-        options["resttest"]["published"] = Buckets.read(dataset)
-    options["topics"]["published"] = PublishedTopics.read(dataset)
-    sizes: dict[str, Any] = {name: manifest.parameters.get(name) for name in _SIZES}
+        options["resttest"]["published"] = read_buckets(dataset)
+    options["topics"]["published"] = read_topics(dataset)
+    sizes = {name: manifest.parameters[name] for name in _SIZES if name in manifest.parameters}
     rebuilt = build_dataset(
         collection,
         tuple(manifest.shifts),
         folder,
         options=options,
-        test_queries=_given_tests(dataset),
-        **sizes,
+        samples=Samples(test_queries=_given_tests(dataset), **sizes),
         texts=manifest.texts,
         licence=manifest.collection.get("licence"),
         overwrite=overwrite,
@@ -461,6 +414,20 @@ class Verified:
             margin < MARGIN for margin in self.disagreements.values()
         )
 
+    def lines(self) -> list[str]:
+        """Return what there is to say, in lines."""
+        elsewhere = len(self.disagreements)
+        widest = f", margin up to {max(self.disagreements.values()):.1e}" if elsewhere else ""
+        return [
+            _say_sameness(self),
+            f"{self.queries - elsewhere} of {self.queries} queries fall into their published "
+            f"clusters ({self.agreement:.4%}); {elsewhere} do not{widest}",
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {**asdict(self), "agreement": self.agreement, "passed": self.passed}
+
 
 def verify_topics(
     published: Dataset | str | Path,
@@ -479,12 +446,12 @@ def verify_topics(
         DataError: if it publishes no clusters, or the collection holds other queries.
         NotFoundError: if there is no such encoder.
     """
-    topics, embeddings = _embed_again(open_dataset(published), collection, encoder)
-    labels, margins = assign(embeddings.vectors, topics.clustering.centroids)
-    elsewhere = np.flatnonzero(labels != topics.clustering.labels)
+    (clustering, facts), embeddings = _embed_again(open_dataset(published), collection, encoder)
+    labels, margins = assign(embeddings.vectors, clustering.centroids)
+    elsewhere = np.flatnonzero(labels != clustering.labels)
     return Verified(
         queries=len(embeddings.query_ids),
-        **_sameness(embeddings, topics),
+        **_sameness(embeddings, facts),
         disagreements={embeddings.query_ids[row]: float(margins[row]) for row in elsewhere},
     )
 
@@ -510,6 +477,22 @@ class Retrained:
         """Whether the promise holds: the same bytes give the same clusters."""
         return self.identical or not self.same_bytes
 
+    def lines(self) -> list[str]:
+        """Return what there is to say, in lines."""
+        changed = f"{self.regrouped:.2%} change their topic"
+        return [_say_sameness(self), f"clusters: {'the same' if self.identical else changed}"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {**asdict(self), "passed": self.passed}
+
+
+def _say_sameness(checked: Verified | Retrained) -> str:
+    encoder, embeddings = (
+        "the same" if same else "other" for same in (checked.same_encoder, checked.same_bytes)
+    )
+    return f"encoder: {encoder}; embeddings: {embeddings}"
+
 
 def retrain_topics(
     published: Dataset | str | Path,
@@ -525,8 +508,8 @@ def retrain_topics(
         UsageError: if the data set is a small part of a build with given test queries.
     """
     dataset = open_dataset(published)
-    topics, embeddings = _embed_again(dataset, collection, encoder)
-    settings, built = topics.parameters["clustering"], dataset.manifest.parameters
+    (clustering, facts), embeddings = _embed_again(dataset, collection, encoder)
+    settings, built = facts["clustering"], dataset.manifest.parameters
     given = _given_tests(dataset) or frozenset()
     validation = sample_validation(
         embeddings.query_ids, size=built["validation_size"], seed=built["seed"], reserved=given
@@ -540,7 +523,7 @@ def retrain_topics(
         target=settings["target"],
         set_aside=given | validation,
     )
-    old, new = topics.clustering.labels_by_query(), again.labels_by_query()
+    old, new = clustering.labels_by_query(), again.labels_by_query()
     shared = Counter((new[query_id], old[query_id]) for query_id in old)
     kept: dict[str, int] = {}
     taken: set[str] = set()
@@ -549,35 +532,30 @@ def retrain_topics(
             kept[mine] = count
             taken.add(theirs)
     return Retrained(
-        **_sameness(embeddings, topics),
-        identical=bool(np.array_equal(again.labels, topics.clustering.labels)),
+        **_sameness(embeddings, facts),
+        identical=bool(np.array_equal(again.labels, clustering.labels)),
         regrouped=1 - sum(kept.values()) / len(old),
     )
 
 
 def _embed_again(
     dataset: Dataset, collection: Collection, encoder: str | None
-) -> tuple[PublishedTopics, Embeddings]:
-    topics = PublishedTopics.read(dataset)
+) -> tuple[Published, Embeddings]:
+    clustering, facts = read_topics(dataset)
     queries = ids_and_texts(queries_table(collection))
-    if topics.clustering.query_ids != tuple(sorted(queries)):
-        raise DataError(
-            f"{dataset.folder} groups {len(topics.clustering.query_ids)} queries, and "
-            f"{collection.name} holds {len(queries)} others; give the collection it was built from"
-        )
-    settings: Mapping[str, Any] = topics.parameters["embedding"]
+    _check_queries(clustering, queries, collection, "clusters")
+    settings = facts["embedding"]
     embeddings = embed_for_groups(
         queries,
         collection,
         encoder=encoder or settings["encoder"],
         pooling=settings.get("pooling"),
     )
-    return topics, embeddings
+    return (clustering, facts), embeddings
 
 
-def _sameness(embeddings: Embeddings, topics: PublishedTopics) -> dict[str, bool]:
-    settings: Mapping[str, Any] = topics.parameters["embedding"]
+def _sameness(embeddings: Embeddings, facts: Mapping[str, Any]) -> dict[str, bool]:
     return {
-        "same_bytes": embeddings.sha256 == settings["sha256"],
-        "same_encoder": embeddings.facts["encoder_sha256"] == settings["encoder_sha256"],
+        "same_bytes": embeddings.sha256 == facts["embedding"]["sha256"],
+        "same_encoder": embeddings.facts["encoder_sha256"] == facts["embedding"]["encoder_sha256"],
     }

@@ -14,7 +14,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -136,17 +136,18 @@ def add_triples(
             block_queries=BLOCK_QUERIES,
         )
         places = {row.query_id: place for place, row in enumerate(rows)}
-        made = _Made(work, rows, negatives, count, every_pair)
         shards: dict[str, list[Path]] = {}
         pairs: dict[str, dict[str, int]] = {}
         for config, trained in training.items():
-            query_ids = trained.table["query_id"].to_pylist()
+            query_ids = (row.query_id for row in trained)
             chosen = sorted(places[i] for i in query_ids if i in places)
             if not chosen:
                 raise DataError(
                     f"{collection.name} holds no passage relevant to a training query of {config}"
                 )
-            shards[config] = made.write(config, chosen)
+            shards[config] = _write_shards(
+                work / config, rows, chosen, negatives, count, every_pair=every_pair
+            )
             relevant = [len(rows[place].relevant_doc_ids) for place in chosen]
             left_out = 0 if every_pair else sum(max(0, size - count) for size in relevant)
             pairs[config] = {"all": sum(relevant), "left_out": left_out}
@@ -202,74 +203,72 @@ def _trainable(
     return digest, rows
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """What triples are made of.
+def _write_shards(
+    stem: Path,
+    rows: Sequence[Row],
+    places: Sequence[int],
+    negatives: Sequence[KeptArray],
+    count: int,
+    *,
+    every_pair: bool,
+) -> list[Path]:
+    """Write the triples of one config.
 
-    Attributes:
-        work: the folder of their files.
+    Args:
+        stem: how the names of its files begin.
         rows: all training queries, sorted by query_id.
+        places: those that the config has, ascending.
         negatives: their negatives; see `mine_negatives`.
         count: negatives per query.
         every_pair: see `add_triples`.
+
+    Returns:
+        As many files as they need; what an earlier process wrote stands.
     """
+    paths = []
+    names = [block.name for block in negatives]
+    done = 0
+    for number, part in enumerate(batches(places, max(1, _SHARD_ROWS // count))):
+        trained = [rows[place] for place in part]
+        judged = [(row.query_id, row.relevant_doc_ids) for row in trained]
+        digest = hashlib.sha256(json.dumps([names, judged, every_pair]).encode())
+        path = stem.with_name(f"{stem.name}-{number:05}-{digest.hexdigest()[:16]}.parquet")
+        if not path.exists():
+            table = _triples(trained, _read(negatives, part), count, every_pair=every_pair)
+            with write_atomically(path) as file:
+                pq.write_table(table, file, compression="zstd", row_group_size=_ROW_GROUP)
+        paths.append(path)
+        done += len(part) * count
+        report_progress(f"{stem.name}{TRIPLES}", done, len(places) * count)
+    return paths
 
-    work: Path
-    rows: Sequence[Row]
-    negatives: Sequence[KeptArray]
-    count: int
-    every_pair: bool
 
-    def write(self, config: str, places: Sequence[int]) -> list[Path]:
-        """Write the triples of one config, which has the rows at some ascending places.
+def _read(negatives: Sequence[KeptArray], places: Sequence[int]) -> pa.StringArray:
+    """Return the negatives of the queries at some places, one query after the other."""
+    blocks, within = np.divmod(np.asarray(places), BLOCK_QUERIES)
+    columns = []
+    for block in np.unique(blocks).tolist():
+        doc_ids = negatives[block].load()[within[blocks == block]]
+        columns.append(pa.array(doc_ids.ravel(), pa.binary()).cast(pa.string()))
+    return pa.concat_arrays(columns)
 
-        Returns:
-            As many files as they need.
-        """
-        paths = []
-        names = [block.name for block in self.negatives]
-        done = 0
-        for number, part in enumerate(batches(places, max(1, _SHARD_ROWS // self.count))):
-            rows = [self.rows[place] for place in part]
-            judged = [(row.query_id, row.relevant_doc_ids) for row in rows]
-            digest = hashlib.sha256(json.dumps([names, judged, self.every_pair]).encode())
-            path = self.work / f"{config}-{number:05}-{digest.hexdigest()[:16]}.parquet"
-            if not path.exists():
-                table = self._triples(rows, self._read(part))
-                with write_atomically(path) as file:
-                    pq.write_table(table, file, compression="zstd", row_group_size=_ROW_GROUP)
-            paths.append(path)
-            done += len(part) * self.count
-            report_progress(f"{config}{TRIPLES}", done, len(places) * self.count)
-        return paths
 
-    def _read(self, places: Sequence[int]) -> pa.StringArray:
-        """Return the negatives of the queries at some places, one query after the other."""
-        blocks, within = np.divmod(np.asarray(places), BLOCK_QUERIES)
-        columns = []
-        for block in np.unique(blocks).tolist():
-            doc_ids = self.negatives[block].load()[within[blocks == block]]
-            columns.append(pa.array(doc_ids.ravel(), pa.binary()).cast(pa.string()))
-        return pa.concat_arrays(columns)
-
-    def _triples(self, rows: Sequence[Row], negatives: pa.StringArray) -> pa.Table:
-        """Pair the negatives of each query with its relevant passages in turn."""
-        positives = [doc_id for row in rows for doc_id in row.relevant_doc_ids]
-        relevant = np.array([len(row.relevant_doc_ids) for row in rows])
-        sizes = (
-            np.maximum(relevant, self.count)
-            if self.every_pair
-            else np.full_like(relevant, self.count)
-        )
-        query = np.repeat(np.arange(len(rows)), sizes)
-        turn = np.arange(len(query)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        positive = (np.cumsum(relevant) - relevant)[query] + turn % relevant[query]
-        columns = (
-            pa.array([row.query_id for row in rows], pa.string()).take(pa.array(query)),
-            pa.array(positives, pa.string()).take(pa.array(positive)),
-            negatives.take(pa.array(query * self.count + turn % self.count)),
-        )
-        return pa.table(dict(zip(Triple._fields, columns, strict=True)))
+def _triples(
+    rows: Sequence[Row], negatives: pa.StringArray, count: int, *, every_pair: bool
+) -> pa.Table:
+    """Pair the negatives of each query with its relevant passages in turn."""
+    positives = [doc_id for row in rows for doc_id in row.relevant_doc_ids]
+    relevant = np.array([len(row.relevant_doc_ids) for row in rows])
+    sizes = np.maximum(relevant if every_pair else 0, np.full_like(relevant, count))
+    query = np.repeat(np.arange(len(rows)), sizes)
+    turn = np.arange(len(query)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    positive = (np.cumsum(relevant) - relevant)[query] + turn % relevant[query]
+    columns = (
+        pa.array([row.query_id for row in rows], pa.string()).take(pa.array(query)),
+        pa.array(positives, pa.string()).take(pa.array(positive)),
+        negatives.take(pa.array(query * count + turn % count)),
+    )
+    return pa.table(dict(zip(Triple._fields, columns, strict=True)))
 
 
 def _add(
@@ -279,14 +278,15 @@ def _add(
     pairs: Mapping[str, Mapping[str, int]],
 ) -> Manifest:
     """Put the files into the data set, and their entries into its manifest."""
-    with amend_dataset(dataset, work="its triples were made") as amendment:
-        configs = dict(amendment.manifest.configs)
-        shifts = dict(amendment.manifest.shifts)
+
+    def with_triples(folder: Path, manifest: Manifest) -> Manifest:
+        configs = dict(manifest.configs)
+        shifts = dict(manifest.shifts)
         for config, paths in shards.items():
             name = f"{config}{TRIPLES}"
-            if (amendment.folder / name).exists():
-                shutil.rmtree(amendment.folder / name)
-            configs[name] = {"train": _link(amendment.folder, name, paths)}
+            if (folder / name).exists():
+                shutil.rmtree(folder / name)
+            configs[name] = {"train": _link(folder, name, paths)}
             shift = parse_config(config)[0]
             of_shift = {config: pairs[config] for config in shift.configs if config in pairs}
             shifts[shift.name] = {**shifts[shift.name], "triples": {**facts, "pairs": of_shift}}
@@ -294,22 +294,25 @@ def _add(
         names = [name for name in configs if not holds_triples(name)]
         names += [f"{name}{TRIPLES}" for name in names if f"{name}{TRIPLES}" in configs]
         made_by = {name: version(name) for name in ("bm25s", "numba", "PyStemmer")}
-        amendment.manifest = replace(
-            amendment.manifest,
+        return replace(
+            manifest,
             configs={name: configs[name] for name in names},
             shifts=shifts,
-            written_with={**amendment.manifest.written_with, **made_by},
+            written_with={**manifest.written_with, **made_by},
         )
-    return amendment.manifest
+
+    return amend_dataset(dataset, with_triples, work="its triples were made")
 
 
 def _link(folder: Path, name: str, paths: Sequence[Path]) -> SplitEntry:
     (folder / name).mkdir()
     files = []
+    arrow_bytes = 0
     for number, path in enumerate(paths):
         target = folder / name / f"train-{number:05}-of-{len(paths):05}.parquet"
         link_file(path, target)
         rows = pq.read_metadata(target).num_rows
+        arrow_bytes += sum(batch.nbytes for batch in pq.ParquetFile(target).iter_batches())
         relative = target.relative_to(folder).as_posix()
         files.append(FileEntry(relative, rows, target.stat().st_size, sha256_of(target)))
     triples = TripleStream(
@@ -321,5 +324,5 @@ def _link(folder: Path, name: str, paths: Sequence[Path]) -> SplitEntry:
         rows=len(triples),
         digest=digest,
         ids_digest=digest,
-        arrow_bytes=sum(batch.nbytes for batch in triples.batches()),
+        arrow_bytes=arrow_bytes,
     )

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,11 +36,15 @@ from msshift_bench.errors import (
     NotFoundError,
     UnknownNameError,
     UsageError,
+    first_few,
 )
+from msshift_bench.output import Table, plain, show_p
 from msshift_bench.shifts import get_test_only_shift
+from msshift_bench.stats import SIGNIFICANT, Claim, Figure, Inference, infer
 
 __all__ = [
     "ComparedEdits",
+    "DescribedEdits",
     "EDITS",
     "EDIT_KINDS",
     "Edit",
@@ -54,6 +58,7 @@ __all__ = [
     "count_edits",
     "find_edit",
     "holds_variants",
+    "describe_edits",
     "import_variants",
     "make_variants",
     "misspell",
@@ -310,26 +315,25 @@ def compare_edits(
         first: variants of these queries.
         second: others.
     """
-    sides = [[find_edit(texts[one.query_id], one.text) for one in side] for side in (first, second)]
-    tests = []
-    for statistic in ("kind", "place", "word", "letter"):
-        one, other = (Counter(_values(side, statistic)) for side in sides)
-        tests.append(_test(statistic, one, other))
-    return tests
+    sides = [
+        [_values(find_edit(texts[variant.query_id], variant.text)) for variant in side]
+        for side in (first, second)
+    ]
+    return [
+        _test(name, *(Counter(values[name] for values in side if name in values) for side in sides))
+        for name in ("kind", "place", "word", "letter")
+    ]
 
 
-def _values(edits: Iterable[Edit], statistic: str) -> Iterable[str]:
-    for edit in edits:
-        if statistic == "kind":
-            yield edit.kind
-        elif edit.place < 0:
-            continue
-        elif statistic == "place":
-            yield str(min(edit.place, _LAST_PLACE))
-        elif statistic == "word":
-            yield str(min(edit.word, _LAST_WORD))
-        elif edit.letter:
-            yield edit.letter
+def _values(edit: Edit) -> dict[str, str]:
+    """Return statistic -> value, of the statistics that an edit has."""
+    values = {"kind": edit.kind}
+    if edit.place >= 0:
+        values["place"] = str(min(edit.place, _LAST_PLACE))
+        values["word"] = str(min(edit.word, _LAST_WORD))
+    if edit.letter:
+        values["letter"] = edit.letter
+    return values
 
 
 def _test(statistic: str, first: Counter[str], second: Counter[str]) -> ComparedEdits:
@@ -349,6 +353,81 @@ def _test(statistic: str, first: Counter[str], second: Counter[str]) -> Compared
     df = cells.shape[1] - 1
     p = float(chdtrc(df, chi_squared)) if df > 0 and totals.all() else 1.0
     return ComparedEdits(statistic, dict(first), dict(second), chi_squared, max(df, 0), p)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedEdits:
+    """What was changed in variants, and whether those of another file follow one rule with them.
+
+    Attributes:
+        queries: how many queries there are.
+        counts: method -> kind of edit -> variants.
+        tests: of each statistic whether the two files differ, with its p-value corrected; empty
+            without another file.
+    """
+
+    queries: int
+    counts: Mapping[str, Counter[str]]
+    tests: Sequence[tuple[ComparedEdits, float]]
+
+    def tables(self) -> list[Table]:
+        """Return a table of the edits, and one of the tests."""
+        kinds = [kind for kind in EDIT_KINDS if kind != UNCHANGED]
+        rows = []
+        for method, found in self.counts.items():
+            total, changed = found.total(), found.total() - found[UNCHANGED]
+            rows.append((method, f"{total:,}", f"{changed:,}", *(found.get(k, "-") for k in kinds)))
+        tables = [Table.plain("Edits", ("method", "variants", "changed", *kinds), rows)]
+        if self.tests:
+            lines = [
+                (t.statistic, f"{t.chi_squared:.1f}", t.df, show_p(t.p), show_p(corrected))
+                for t, corrected in self.tests
+            ]
+            header = ("statistic", "chi-squared", "df", "p", "corrected p")
+            tables.append(Table.plain("Do the two files follow one rule?", header, lines))
+        return tables
+
+    def notes(self) -> list[str]:
+        """Return the lines below the tests: what the statistics are, and in which they differ."""
+        if not self.tests:
+            return []
+        differing = [test.statistic for test, p in self.tests if p <= SIGNIFICANT]
+        verdict = f"they differ beyond chance in: {', '.join(differing)}"
+        if not differing:
+            verdict = (
+                "they differ in no statistic beyond chance (Holm's corrected p above "
+                f"{SIGNIFICANT})"
+            )
+        return [
+            "kind: of edit; place: in its word; word: which of those that may be edited; letter: "
+            "the one that was typed",
+            verdict,
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        edits = {m: {kind: found[kind] for kind in EDIT_KINDS} for m, found in self.counts.items()}
+        tests = [{**plain(test), "corrected_p": corrected} for test, corrected in self.tests]
+        return {"queries": self.queries, "edits": edits, "tests": tests}
+
+
+def describe_edits(
+    texts: Mapping[str, str],
+    variants: Sequence[Variant],
+    others: Sequence[Variant] | None = None,
+) -> DescribedEdits:
+    """Count what was changed in variants, and test whether others follow one rule with them.
+
+    Args:
+        texts: query_id -> text of the queries as they are.
+        variants: variants of these queries.
+        others: those of another file.
+    """
+    tests = [] if others is None else compare_edits(texts, variants, others)
+    claims = [Claim(Figure(t.statistic), family=("edits", "statistics"), p=t.p) for t in tests]
+    corrected = {row.figure: row.p for row in infer(claims, Inference()) if row.p is not None}
+    tested = [(test, corrected[test.statistic]) for test in tests]
+    return DescribedEdits(len(texts), count_edits(texts, variants), tested)
 
 
 Maker = Callable[[str, KeyedDraws], str]
@@ -454,8 +533,8 @@ def import_variants(checkout: str | Path, queries: str) -> tuple[dict[str, str],
             ("holds besides", changed.keys() - texts.keys()),
         ):
             if ids:
-                few = ", ".join(sorted(ids)[:5]) + (", ..." if len(ids) > 5 else "")
-                findings.add("other-queries", f"{what} {len(ids):,} queries: {few}", str(path))
+                message = f"{what} {len(ids):,} queries: {first_few(ids)}"
+                findings.add("other-queries", message, str(path))
         variants += [Variant(query_id, text, f"typo{number}") for query_id, text in changed.items()]
     findings.stop_if_any(
         CollectionError, f"the variants in {folder} are not all of queries.{queries}.tsv:"

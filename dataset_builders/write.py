@@ -6,12 +6,9 @@ built data set and seals it again; `hydrate_dataset` puts the queries' texts int
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection as Sized
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection as Sized, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -29,22 +26,22 @@ from msshift_bench.data import (
     FileEntry,
     Manifest,
     SplitEntry,
-    SplitRows,
-    canonical_rows,
     check_collection_name,
     content_digest,
+    digest_of_lines,
     holds_manifest,
     is_balanced,
     open_collection,
     open_dataset,
     read_manifest,
+    row_lines,
     rows_digest,
     sha256_of,
     write_manifest,
 )
 from msshift_bench.dataset_builders.cut import WHOLE_SPLIT, Cut
 from msshift_bench.dataset_builders.describe import render_card, render_croissant
-from msshift_bench.errors import DataError, FindingLog, UsageError
+from msshift_bench.errors import DataError, FindingLog, UsageError, first_few
 from msshift_bench.plumbing import (
     link_file,
     replace_folder,
@@ -56,7 +53,6 @@ from msshift_bench.plumbing import (
 from msshift_bench.shifts import holds_triples
 
 __all__ = [
-    "Amendment",
     "amend_dataset",
     "check_dataset_target",
     "hydrate_dataset",
@@ -65,7 +61,6 @@ __all__ = [
 ]
 
 _LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
-_SHOWN = 5
 
 
 def write_dataset(
@@ -189,9 +184,14 @@ def check_dataset_target(
 
 def _other_files(folder: Path, manifest: Manifest) -> list[str]:
     """Return the files in a data set's folder that are no part of it, without hidden ones."""
-    files = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
-    names = {path.relative_to(folder).as_posix() for path in files} - manifest.paths()
+    names = _files_in(folder) - manifest.paths()
     return sorted(name for name in names if "/." not in f"/{name}")
+
+
+def _files_in(folder: Path) -> set[str]:
+    """Return the names of the files and links in a folder and its subfolders."""
+    paths = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+    return {path.relative_to(folder).as_posix() for path in paths}
 
 
 def _facts(cut: Cut) -> dict[str, object]:
@@ -212,10 +212,9 @@ def _with_lines(table: pa.Table) -> pa.Table:
 
     A row is in several configs; this function converts it once.
     """
-    rows = SplitRows(table)
-    return table.append_column(_LINE, pa.array(canonical_rows(rows), pa.string())).append_column(
-        _LINE_WITHOUT_TEXT, pa.array(canonical_rows(rows, texts=False), pa.string())
-    )
+    lines, without_texts = row_lines(table), row_lines(table, texts=False)
+    table = table.append_column(_LINE, lines)
+    return table.append_column(_LINE_WITHOUT_TEXT, without_texts)
 
 
 def _write_split(
@@ -239,30 +238,40 @@ def _write_split(
     left_out = [_LINE, _LINE_WITHOUT_TEXT]
     left_out += [] if split == WHOLE_SPLIT else ["split"]
     left_out += [] if texts else ["text"]
-    path = folder / config / f"{split}.parquet"
-    write_parquet(path, table.select([n for n in table.column_names if n not in left_out]))
+    columns = [name for name in table.column_names if name not in left_out]
+    sizes = {f"{config}/{split}.parquet": len(table)}
+    files, arrow_bytes = _write_files(folder, table.select(columns), sizes)
     splits = table["split"] if split == WHOLE_SPLIT else None
     return SplitEntry(
-        files=(
-            FileEntry(f"{config}/{path.name}", len(table), path.stat().st_size, sha256_of(path)),
-        ),
+        files=files,
         rows=len(table),
-        digest=_digest(table[_LINE], splits),
-        ids_digest=_digest(table[_LINE_WITHOUT_TEXT], splits),
-        arrow_bytes=pq.read_table(path).nbytes,
+        digest=digest_of_lines(table[_LINE], splits),
+        ids_digest=digest_of_lines(table[_LINE_WITHOUT_TEXT], splits),
+        arrow_bytes=arrow_bytes,
     )
 
 
-def _digest(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None) -> str:
-    """Return `rows_digest` of the rows whose canonical forms are given."""
-    if splits is not None:
-        lines = pc.binary_join_element_wise(lines, ',"', splits, '"', "")
-    ended = pc.binary_join_element_wise(lines, "]\n", "")
-    digest = hashlib.sha256()
-    for chunk in ended.chunks:
-        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(chunk)], chunk), "")
-        digest.update(joined[0].as_buffer())
-    return digest.hexdigest()
+def _write_files(
+    folder: Path, table: pa.Table, sizes: Mapping[str, int]
+) -> tuple[tuple[FileEntry, ...], int]:
+    """Write the rows of a split into files of some sizes.
+
+    Args:
+        folder: the data set.
+        table: the rows.
+        sizes: path in the folder -> how many of the rows the file takes.
+
+    Returns:
+        Their entries, and how many bytes the rows take in memory.
+    """
+    files, start, arrow_bytes = [], 0, 0
+    for name, rows in sizes.items():
+        path = folder / name
+        write_parquet(path, table.slice(start, rows))
+        files.append(FileEntry(name, rows, path.stat().st_size, sha256_of(path)))
+        start += rows
+        arrow_bytes += pq.read_table(path).nbytes
+    return tuple(files), arrow_bytes
 
 
 def seal(folder: Path, manifest: Manifest, *, beside: Sized[str] = ()) -> Manifest:
@@ -288,27 +297,17 @@ def seal(folder: Path, manifest: Manifest, *, beside: Sized[str] = ()) -> Manife
     return manifest
 
 
-@dataclass(slots=True)
-class Amendment:
-    """A built data set while it is being changed.
-
-    Attributes:
-        folder: a folder with all its files; add new files, and never write into an old one.
-        manifest: the data set's new manifest; assign it.
-    """
-
-    folder: Path
-    manifest: Manifest
-
-
-@contextmanager
-def amend_dataset(dataset: Dataset, *, work: str = "") -> Iterator[Amendment]:
-    """Change a built data set: it is replaced as a whole when the block ends without an error.
+def amend_dataset(
+    dataset: Dataset, change: Callable[[Path, Manifest], Manifest], *, work: str = ""
+) -> Manifest:
+    """Change a built data set: it is replaced as a whole when the change ends without an error.
 
     Unchanged files are linked, not copied. Files that are no part of it stay beside it.
 
     Args:
         dataset: the data set.
+        change: takes a folder with all files of the data set, and its manifest, and returns the
+            new one. It may add files, and never writes into an old one.
         work: what was done with its queries since it was opened, for the message if somebody built
             it anew meanwhile; "" if that does not matter.
 
@@ -319,25 +318,18 @@ def amend_dataset(dataset: Dataset, *, work: str = "") -> Iterator[Amendment]:
     folder = dataset.folder
     with replace_folder(folder) as partial:
         # Before the folder was held, another process may have changed the data set.
-        amendment = Amendment(partial, read_manifest(folder))
-        if work and amendment.manifest.content_digest != dataset.manifest.content_digest:
+        manifest = read_manifest(folder)
+        if work and manifest.content_digest != dataset.manifest.content_digest:
             raise UsageError(f"{folder} was built anew while {work}; start again")
-        beside = set()
-        for file in sorted(folder.rglob("*")):
-            name = file.relative_to(folder)
-            target = partial / name
+        names = _files_in(folder)
+        for name in names:
+            file, target = folder / name, partial / name
+            target.parent.mkdir(parents=True, exist_ok=True)
             if file.is_file():
-                target.parent.mkdir(parents=True, exist_ok=True)
                 link_file(file, target)
-            elif file.is_symlink():  # To a folder, such as runs on another disk, or to nothing.
-                target.parent.mkdir(parents=True, exist_ok=True)
+            else:  # A link to a folder, such as runs on another disk, or to nothing.
                 target.symlink_to(file.readlink())
-            else:
-                continue
-            beside.add(name.as_posix())
-        beside -= amendment.manifest.paths()
-        yield amendment
-        amendment.manifest = seal(partial, amendment.manifest, beside=beside)
+        return seal(partial, change(partial, manifest), beside=names - manifest.paths())
 
 
 def hydrate_dataset(
@@ -381,42 +373,43 @@ def hydrate_dataset(
         )
     collection = open_collection(collection)
     texts = collection.queries
-    with amend_dataset(dataset) as amendment:
-        manifest = amendment.manifest
+
+    def with_texts(folder: Path, manifest: Manifest) -> Manifest:
         if manifest.texts:  # Another process has put them back since the data set was opened.
             return manifest
-        unfinished = Dataset(amendment.folder, manifest)
+        unfinished = Dataset(folder, manifest)
         tables = {
-            (config, split): rows.table
-            for config in manifest.configs
+            (config, split): unfinished.table(config, split)
+            for config, splits in manifest.configs.items()
             if not holds_triples(config)
-            for split, rows in unfinished.splits(config).items()
+            for split in splits
         }
         query_ids = {i for table in tables.values() for i in table["query_id"].to_pylist()}
-        if missing := sorted(query_ids - texts.keys()):
-            shown = ", ".join([*missing[:_SHOWN], *(["..."] if len(missing) > _SHOWN else [])])
+        if missing := query_ids - texts.keys():
             raise DataError(
                 f"{len(missing)} of the {len(query_ids)} queries of {dataset.folder} are not in "
-                f"{collection.name}: {shown}"
+                f"{collection.name}: {first_few(missing)}"
             )
         configs = {config: dict(splits) for config, splits in manifest.configs.items()}
         findings = FindingLog()
         for number, ((config, split), table) in enumerate(tables.items(), 1):
-            table = _with_texts(table, texts)
-            entry = _rewrite(amendment.folder, table, configs[config][split])
-            if entry.digest != configs[config][split].digest:
+            table, entry = _with_texts(table, texts), configs[config][split]
+            sizes = {file.path: file.rows for file in entry.files}
+            files, arrow_bytes = _write_files(folder, table, sizes)
+            configs[config][split] = replace(entry, files=files, arrow_bytes=arrow_bytes)
+            if rows_digest(table) != entry.digest:
                 message = "the texts are not those that it was built from"
                 findings.add("changed-texts", message, f"{config}/{split}")
-            configs[config][split] = entry
             report_progress("splits", number, len(tables))
         findings.stop_if_any(DataError, _explain(dataset.folder, manifest, collection))
-        amendment.manifest = replace(
+        return replace(
             manifest,
             texts=True,
             configs=configs,
             written_with={**manifest.written_with, **_versions()},
         )
-    return amendment.manifest
+
+    return amend_dataset(dataset, with_texts)
 
 
 def _versions() -> dict[str, str]:
@@ -434,27 +427,10 @@ def _with_texts(table: pa.Table, texts: Mapping[str, str]) -> pa.Table:
     return table.cast(pa.schema(fields, table.schema.metadata)).combine_chunks()
 
 
-def _rewrite(folder: Path, table: pa.Table, entry: SplitEntry) -> SplitEntry:
-    """Write the rows of a split into the files that held them."""
-    splits = table["split"].to_pylist() if "split" in table.column_names else None
-    files = []
-    start = 0
-    for file in entry.files:
-        path = folder / file.path
-        write_parquet(path, table.slice(start, file.rows))
-        files.append(replace(file, bytes=path.stat().st_size, sha256=sha256_of(path)))
-        start += file.rows
-    read = sum(pq.read_table(folder / file.path).nbytes for file in files)
-    digest = rows_digest(SplitRows(table), splits)
-    return replace(entry, files=tuple(files), digest=digest, arrow_bytes=read)
-
-
 def _explain(folder: Path, manifest: Manifest, collection: Collection) -> str:
     built, here = manifest.collection["text"], collection.text_variant
-    cause = f"it was built from {built} texts of {manifest.collection['name']}"
-    if built != here:
-        cause += f", and these are {here}"
     return (
-        f"{collection.name} holds the queries of {folder} with other texts ({cause}); "
-        "nothing was changed:"
+        f"{collection.name} holds the queries of {folder} with other texts (it was built from "
+        f"{built} texts of {manifest.collection['name']}"
+        f"{f', and these are {here}' if built != here else ''}); nothing was changed:"
     )

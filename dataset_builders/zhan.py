@@ -21,10 +21,9 @@ of larger sizes hold those of smaller ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +35,12 @@ from msshift_bench.dataset_builders.clusters import embed_for_groups
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import squared_distances
-from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError
+from msshift_bench.errors import DataError, FindingLog, NotFoundError, UsageError, first_few
 from msshift_bench.plumbing import in_parallel, report_progress, slices
 from msshift_bench.records import OTHERS, Grouping, Qrel, Row
 from msshift_bench.runs import read_qrels
 from msshift_bench.shifts import EDITIONS, get_shift
-from msshift_bench.similarity import product_error, unit_rows
+from msshift_bench.similarity import unit_rows
 
 __all__ = [
     "Nearness",
@@ -141,7 +140,7 @@ def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -
                 message = f"query {query_id!r} is in bucket {first} already"
                 findings.add("not-disjoint", message, held_out)
         if unjudged := sorted({qrel.query_id for qrel in qrels if qrel.relevance < 1}):
-            message = f"{_few(unjudged)} with a passage that is not relevant"
+            message = f"{first_few(unjudged)} with a passage that is not relevant"
             findings.add("not-relevant", message, held_out)
         rest = frozenset().union(*(q for other, q in extrapolated.items() if other != group))
         for code, differing, what in (
@@ -149,7 +148,7 @@ def _check_partition(extrapolated: Judged, interpolated: Judged, folder: Path) -
             ("extra-judgement", interpolated[group] - rest, "are of no other bucket"),
         ):
             if differing:
-                few = _few({qrel.query_id for qrel in differing})
+                few = first_few({qrel.query_id for qrel in differing})
                 message = f"{len(differing)} judgements, of {few}, {what}"
                 findings.add(code, message, others)
     findings.stop_if_any(DataError, f"the buckets in {folder} are no partition of the queries:")
@@ -162,23 +161,15 @@ def _texts(collection: Collection, query_ids: Mapping[str, str]) -> dict[str, st
     if lacking := query_ids.keys() - texts.keys():
         raise DataError(
             f"{collection.name} lacks {len(lacking)} of the {len(query_ids)} queries: "
-            f"{_few(lacking)}; give the collection that holds MS MARCO's development queries"
+            f"{first_few(lacking)}; give the collection that holds MS MARCO's development queries"
         )
     return texts
-
-
-def _few(query_ids: Iterable[str], count: int = 5) -> str:
-    """Return the first ids for a message."""
-    ids = sorted(query_ids)
-    return ", ".join(ids[:count]) + (", ..." if len(ids) > count else "")
 
 
 _BLOCK = 8192
 """Training queries that a thread computes with at a time."""
 _TESTS = 32
-"""Test queries whose scores are in memory at a time."""
-_REACH = 2
-"""Scores that the rounding error may swap lie at most so many bins apart."""
+"""Test queries whose distances are in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,95 +205,34 @@ def order_by_nearness(train: Vectors, test: Vectors) -> Nearness:
         test: shape (m, d).
 
     Returns:
-        The order. Cosines are decided by 64-bit distances of vectors of length 1, summed in a fixed
-        order, so that threads, blocks and processors change nothing. 32-bit products say for which
-        pairs that is needed.
+        The order. Cosines are those of 64-bit distances of vectors of length 1, summed in a fixed
+        order, so that threads, blocks and processors change nothing.
     """
     count = len(train)
     centres = unit_rows(test)
     ranks = np.full(count, count + 1, np.int64)
     nearest = np.full(count, np.inf)
+    squared = np.empty((_TESTS, count))
+
+    def measure(part: slice) -> None:
+        exact = unit_rows(train[part])
+        rows = np.arange(len(exact))
+        for place, centre in enumerate(centres[tests]):
+            distances = squared_distances(exact, rows, centre[np.newaxis], np.zeros_like(rows))
+            # A row of zeros is as far from all as one at a right angle: its cosine is 0.
+            distances[~exact.any(axis=1)] = 2
+            squared[place, part] = distances if centre.any() else 2
+
     report_progress("compare", 0, count * len(test))
     for tests in slices(len(test), _TESTS):
-        for rows, found, squared in _nearer(train, centres[tests], ranks):
-            nearer = found < ranks[rows]
-            nearer |= (found == ranks[rows]) & (squared < nearest[rows])
-            ranks[rows[nearer]] = found[nearer]
-            nearest[rows[nearer]] = squared[nearer]
+        in_parallel(measure, slices(count, _BLOCK))
+        for distances in squared[: len(centres[tests])]:
+            found = np.empty(count, np.int64)
+            found[np.argsort(distances, kind="stable")] = np.arange(1, count + 1)
+            nearer = (found < ranks) | ((found == ranks) & (distances < nearest))
+            ranks[nearer], nearest[nearer] = found[nearer], distances[nearer]
         report_progress("compare", min(tests.stop, len(test)) * count, count * len(test))
     return Nearness(np.lexsort((np.arange(count), nearest, ranks)), ranks, 1 - nearest / 2)
-
-
-_Places: TypeAlias = tuple[Ints, Ints, Floats]
-"""Some training queries, their ranks for one test query, and their squared distances to it."""
-
-
-def _nearer(train: Vectors, centres: Floats, known: Ints) -> list[_Places]:
-    """Return, for each test query, the training queries that may rank as well as is known of them.
-
-    A matrix product in 32 bits proposes them: who scores less than the score at the known rank, by
-    more than its rounding error, ranks behind it. They are few once some test queries have been
-    compared; without this, each test query would sort all training queries by 64-bit distances.
-
-    Args:
-        train: the training queries' vectors.
-        centres: the test queries' vectors of length 1, or 0.
-        known: shape (n,): the best rank so far of each training query.
-    """
-    rounded = centres.astype(np.float32)
-    scores = np.empty((len(centres), len(train)), np.float32)
-    error = product_error(train.shape[1])
-
-    def multiply(part: slice) -> None:
-        np.matmul(rounded, unit_rows(train[part]).astype(np.float32).T, out=scores[:, part])
-
-    def decide(place: int) -> None:
-        found[place] = _ranks(train, centres[place], scores[place], known, error)
-
-    found: dict[int, _Places] = {}
-    in_parallel(multiply, slices(len(train), _BLOCK))
-    in_parallel(decide, range(len(centres)))
-    return [found[place] for place in range(len(centres))]
-
-
-def _ranks(train: Vectors, centre: Floats, scores: Vectors, known: Ints, error: float) -> _Places:
-    """Decide the ranks of those training queries that may rank as well as is known of them.
-
-    Before a training query stand those that score more by twice the error, and of those that score
-    about the same the ones that are nearer by 64-bit distances.
-    """
-    count = len(scores)
-    ascending = np.sort(scores)
-    # Half an error more covers the subtraction in 32 bits, here and in the bins.
-    least = ascending[count - np.minimum(known, count)] - np.float32(2.5 * error)
-    rows = np.flatnonzero(scores >= least)
-    bins = ((scores + np.float32(1.01)) / np.float32(2.5 * error)).astype(np.int32) + _REACH
-    marked = np.zeros(int(bins.max()) + _REACH + 1, bool)
-    for shift in range(-_REACH, _REACH + 1):
-        marked[bins[rows] + shift] = True
-    about = np.flatnonzero(marked[bins])
-    squared = np.empty(len(about))
-    for part in slices(len(about), _BLOCK):
-        squared[part] = _squared(train[about[part]], centre)
-    ranks = np.empty(len(about), np.int64)
-    ranks[np.argsort(squared, kind="stable")] = np.arange(1, len(about) + 1)
-    for values, sign in ((ascending, 1), (np.sort(scores[about]), -1)):
-        before = len(values) - np.searchsorted(values, scores[about], side="right")
-        ranks += sign * before
-    chosen = np.searchsorted(about, rows)
-    return rows, ranks[chosen], squared[chosen]
-
-
-def _squared(train: Vectors, centre: Floats) -> Floats:
-    """Return the squared distances of vectors of length 1, shape (n,).
-
-    A row of zeros is as far from all as one at a right angle: its cosine is 0.
-    """
-    exact = unit_rows(train)
-    here = np.zeros(len(exact), np.int64)
-    squared = squared_distances(exact, np.arange(len(exact)), centre[np.newaxis], here)
-    squared[~exact.any(axis=1)] = 2
-    return squared if centre.any() else np.full(len(exact), 2.0)
 
 
 def resample_training(
@@ -415,7 +345,7 @@ def _check_apart(ids: Sequence[str], tests: Sequence[Row], collection: Collectio
     if shared:
         raise DataError(
             f"{len(shared)} of the {len(tests)} test queries are queries with a relevant passage "
-            f"of {collection.name}, which could be trained on: {_few(shared, 3)}; take their "
+            f"of {collection.name}, which could be trained on: {first_few(shared, 3)}; take their "
             "judgements out of the collection's qrels (--qrels FILE)"
         )
 

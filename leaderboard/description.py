@@ -25,13 +25,14 @@ from msshift_bench.checked import (
     Link,
     Listed,
     Name,
+    ShiftName,
     Slug,
     Text,
     read_toml,
     valid_name,
 )
 from msshift_bench.errors import NotFoundError, SubmissionError
-from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, get_shift
+from msshift_bench.shifts import get_shift
 
 __all__ = [
     "BOARDS",
@@ -122,9 +123,6 @@ FAMILIES = (
 )
 """The kinds of systems."""
 
-
-ShiftName = Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)]
-"""The name of a shift in a file."""
 
 _Unstated = BeforeValidator(lambda value: None if value == "" else value)
 

@@ -27,10 +27,9 @@ from msshift_bench.evaluation import (
     Checks,
     Scores,
     Settings,
-    loss_claims,
-    matrix_claims,
     read_per_query,
     score_run_sets,
+    system_claims,
 )
 from msshift_bench.leaderboard.description import (
     BOARDS,
@@ -42,7 +41,7 @@ from msshift_bench.leaderboard.description import (
 from msshift_bench.leaderboard.training import TRAINING_NAME, TrainedOn
 from msshift_bench.plumbing import settle
 from msshift_bench.runs import RunSet
-from msshift_bench.shifts import SHIFTS
+from msshift_bench.shifts import SHIFTS, get_shift
 from msshift_bench.stats import MEAN, Figure, infer
 
 __all__ = [
@@ -60,7 +59,6 @@ __all__ = [
     "key_of",
     "load_entries",
     "open_entry",
-    "read_head",
     "read_rescored",
     "score_submission",
 ]
@@ -164,11 +162,36 @@ class Entry:
         path = self.folder / SCORES_NAME
         return {} if self.description.source else read_per_query(path, MEASURES)
 
-    @property
-    def doubts(self) -> list[str]:
-        """Why its figures may not be what they seem, as its runs were scored; see `read_head`."""
-        doubts: list[str] = read_head(self.folder / SCORES_NAME)["doubts"] if self.scores else []
-        return doubts
+    @cached_property
+    def head(self) -> dict[str, Any]:
+        """What was recorded when its runs were scored; nothing for a paper's figures.
+
+        ``data`` says what the runs answer, ``runs`` has their digests, and ``rankings`` those of
+        what they rank, whatever their scores; entries that were written before there were any have
+        ``""``. ``doubts`` says why figures may not be what they seem. Nobody checks it: it tells
+        where the scores came from, and no figure rests on it.
+
+        Raises:
+            SubmissionError: if there is no such record.
+        """
+        if self.description.source:
+            return {}
+        import pyarrow.parquet as pq
+
+        path = self.folder / SCORES_NAME
+        try:
+            head = json.loads((pq.read_schema(path).metadata or {})[b"msshift_bench"])
+            runs = {str(run["name"]): str(run["digest"]) for run in head["runs"]}
+            rankings = {str(run["name"]): str(run.get("ranking", "")) for run in head["runs"]}
+            names = ("collection", "edition", "data_version", "content_digest")
+            data = {name: str(head["data"][name]) for name in names}
+            notes = head.get("notes", ())
+            doubts = [str(note["text"]) for note in notes if note["kind"] == "doubt"]
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            message = f"its metadata do not say what was scored: {error!r}"
+            finding = Finding("no-head", message, str(path))
+            raise SubmissionError("these are no per-query scores:", [finding]) from None
+        return {"data": data, "runs": runs, "rankings": rankings, "doubts": doubts}
 
     @cached_property
     def training(self) -> list[TrainedOn]:
@@ -284,36 +307,6 @@ def load_entries(*roots: str | Path) -> tuple[Entry, ...]:
     return tuple(entry for _, entry in sorted(newest.items(), key=lambda item: item[0]))
 
 
-def read_head(path: Path) -> dict[str, Any]:
-    """Return what the writer of scores recorded: ``data`` and ``runs``, with their digests.
-
-    ``rankings`` holds the digests of what the runs rank, whatever their scores; entries that were
-    written before there were any have ``""``. ``doubts`` says why figures may not be what they
-    seem.
-
-    Nobody checks it: it tells where the scores came from, and no figure rests on it.
-
-    Raises:
-        SubmissionError: if there is no such record.
-    """
-    import pyarrow.parquet as pq
-
-    try:
-        head = json.loads((pq.read_schema(path).metadata or {})[b"msshift_bench"])
-        runs = {str(run["name"]): str(run["digest"]) for run in head["runs"]}
-        rankings = {str(run["name"]): str(run.get("ranking", "")) for run in head["runs"]}
-        names = ("collection", "edition", "data_version", "content_digest")
-        data = {name: str(head["data"][name]) for name in names}
-        notes = head.get("notes", ())
-        doubts = [str(note["text"]) for note in notes if note["kind"] == "doubt"]
-        return {"data": data, "runs": runs, "rankings": rankings, "doubts": doubts}
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        finding = Finding(
-            "no-head", f"its metadata do not say what was scored: {error!r}", str(path)
-        )
-        raise SubmissionError("these are no per-query scores:", [finding]) from None
-
-
 def score_submission(run_sets: Sequence[RunSet], system: str, dataset: Dataset) -> list[Scores]:
     """Score the run sets of one system by the settings of the boards.
 
@@ -339,23 +332,18 @@ def figures_of(scores: Scores) -> Iterator[Figure]:
     Raises:
         DataError: if no query of a group is left to count.
     """
-    shift = scores.shift
-    assert shift is not None
-    counted = scores.check_counted(SETTINGS.missing)
-    for measure in SETTINGS.measures:
-        claims = [*loss_claims(scores, measure, counted, shift.average)]
-        claims += matrix_claims(scores, measure, counted)
-        # A system that joins the board must not change what is said of another: nothing is tested.
-        untested = (claim._replace(family=()) for claim in claims)
-        for row in infer(untested, SETTINGS):
-            row = row._replace(group=MEAN if row.group == ALL_QUERIES else row.group, system="")
-            bare = row._replace(low=None, high=None, counts="", seed_sd=None, seed_share=None)
-            if row.figure == "score":
-                yield bare._replace(figure="out", seeds=1)
-            elif row.figure == "model_score" and row.model != FOR_ALL:
-                yield bare._replace(figure=shift.training_of(row.model), model="")
-            elif row.value is not None and not row.model:
-                yield row
+    # A system that joins the board must not change what is said of another: nothing is tested.
+    untested = (claim._replace(family=()) for claim in system_claims(scores, SETTINGS))
+    for row in infer(untested, SETTINGS):
+        row = row._replace(group=MEAN if row.group == ALL_QUERIES else row.group, system="")
+        bare = row._replace(low=None, high=None, counts="", seed_sd=None, seed_share=None)
+        if row.figure == "score":
+            yield bare._replace(figure="out", seeds=1)
+        elif row.figure == "model_score" and row.model != FOR_ALL:
+            model = get_shift(row.shift).training_of(row.model)
+            yield bare._replace(figure=model, model="")
+        elif row.value is not None and not row.model:
+            yield row
 
 
 def key_of(figure: Figure) -> tuple[str, str, str, str]:

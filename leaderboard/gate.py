@@ -36,7 +36,6 @@ from msshift_bench.leaderboard.entries import (
     Rescored,
     figures_of,
     open_entry,
-    read_head,
     read_rescored,
     score_submission,
 )
@@ -185,11 +184,16 @@ def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
     """Check that scores are of the board's test sets, from 0 to 1, and plausible."""
     board, name = entry.board, entry.description.system.name
     for shift, scores in entry.scores.items():
-        read_head(entry.folder / SCORES_NAME)
         digest = _test_set_digest(scores)
         values = [values for run in scores.runs.values() for values in run.scores.values()]
         yield from _broken(
             entry,
+            (
+                not entry.head["runs"],
+                "no-head",
+                "its metadata name no run that was scored",
+                _AGAIN,
+            ),
             (
                 digest not in board.shifts.get(shift, ()),
                 "test-set-not-accepted",
@@ -320,7 +324,7 @@ def _answers(dataset: Dataset, scores: Scores) -> bool:
     """Say whether a data set has the test sets that scores are of."""
     is_held = scores.shift_name in dataset.manifest.shifts
     rows = dataset.test_sets(get_shift(scores.shift_name)).items() if is_held else ()
-    ids = {group: part.table["query_id"].to_pylist() for group, part in rows}
+    ids = {group: [row.query_id for row in part] for group, part in rows}
     return digest_of_test_sets(ids) == _test_set_digest(scores)
 
 
@@ -463,8 +467,7 @@ def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
     for entry in entries:
         board, name = entry.description.board, entry.description.name
         fix = "one system has one name; a new version of it is a new version there"
-        rankings = read_head(entry.folder / SCORES_NAME)["rankings"] if entry.scores else {}
-        for run, ranking in rankings.items():
+        for run, ranking in entry.head.get("rankings", {}).items():
             owner = owners.setdefault((board, ranking), name) if ranking else name
             if owner != name:
                 message = f"{run} ranks as a run of {owner} does, whatever its scores"

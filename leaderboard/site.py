@@ -22,11 +22,9 @@ from msshift_bench.leaderboard.entries import (
     BADGES,
     FIGURES,
     MEASURES,
-    SCORES_NAME,
     Entry,
     entries_folder,
     load_entries,
-    read_head,
 )
 from msshift_bench.leaderboard.training import CLASSES, leaked_share
 from msshift_bench.output import page_environment, static_files
@@ -287,6 +285,6 @@ def _system_page(entry: Entry) -> dict[str, Any]:
     return {
         "panels": panels,
         "others": further_figures,
-        "head": {} if entry.description.source else read_head(entry.folder / SCORES_NAME),
+        "head": entry.head,
         "citations": cited(panels or ["topics"]),
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,14 +110,14 @@ def submit_system(
             _copy(file, run_sets[0].system, folder / RUNS / name)
         copied = find_run_sets([folder / RUNS])
         scores = score_submission(copied, name, dataset)
-        rows: list[TrainedOn] = []
         for part in scores:
             shift = part.shift_name
-            rows += count_training(description, path.parent, part, dataset)
             for model in part.models if queries[shift] not in WORDS else ():
                 ids = read_ids(list_path(path.parent, queries[shift], shift, model))
                 write_ids(list_path(target, LISTS, shift, model), ids)
-        write_description(target / DESCRIPTION_NAME, _completed(description, sidecars))
+        completed = _completed(description, sidecars)
+        write_description(target / DESCRIPTION_NAME, completed)
+        rows = [row for part in scores for row in count_training(completed, target, part, dataset)]
         write_rows(target / TRAINING_NAME, TrainedOn, rows)
         # The record of the scores names run files relative to the folder that is handed in.
         checks = Checks(dataset.info)
@@ -157,32 +157,27 @@ def _fitting_sidecars(
 
 def _completed(description: Description, sidecars: Sequence[Sidecar]) -> Description:
     """Return a description with its own lists, and what it leaves out from the runs' sidecars."""
-    hardware = [
+    machines = [
         ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in sidecar.hardware.items())
         for sidecar in sidecars
-        if sidecar.hardware
     ]
-    candidates = [sidecar.candidates for sidecar in sidecars]
-    system, training = description.system, description.training
+    candidates = description.system.candidates or _each_once(s.candidates for s in sidecars)
+    hardware = description.training.hardware or _each_once(machines)
     queries = {
-        shift: words if words in WORDS else LISTS for shift, words in training.queries.items()
+        shift: words if words in WORDS else LISTS
+        for shift, words in description.training.queries.items()
     }
-    return description.model_copy(
-        update={
-            "system": system.model_copy(
-                update={
-                    "candidates": system.candidates
-                    or "; ".join(filter(None, dict.fromkeys(candidates)))
-                }
-            ),
-            "training": training.model_copy(
-                update={
-                    "hardware": training.hardware or "; ".join(dict.fromkeys(hardware)),
-                    "queries": queries,
-                }
-            ),
-        }
-    )
+    changes = {
+        "system": description.system.model_copy(update={"candidates": candidates}),
+        "training": description.training.model_copy(
+            update={"hardware": hardware, "queries": queries}
+        ),
+    }
+    return description.model_copy(update=changes)
+
+
+def _each_once(texts: Iterable[str]) -> str:
+    return "; ".join(filter(None, dict.fromkeys(texts)))
 
 
 def _copy(file: Path, system: str, root: Path) -> None:

@@ -11,11 +11,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msshift_bench.checked import Checked, Count, Digest, Name
+from msshift_bench.checked import Checked, Count, Digest, Name, ShiftName
 from msshift_bench.data import Dataset
 from msshift_bench.errors import FindingLog, SubmissionError
 from msshift_bench.evaluation import Scores
-from msshift_bench.leaderboard.description import Description, ShiftName
+from msshift_bench.leaderboard.description import Description
 from msshift_bench.leakage import TIERS, find_leakage
 from msshift_bench.plumbing import numbered_lines
 from msshift_bench.shifts import Shift, get_shift

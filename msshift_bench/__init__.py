@@ -48,67 +48,89 @@ from typing import TYPE_CHECKING
 from msshift_bench._version import __version__
 
 if TYPE_CHECKING:
-    from msshift_bench.analysis import analyse_report as analyse_report
-    from msshift_bench.analysis import analyse_run_sets as analyse_run_sets
-    from msshift_bench.analysis import link_losses as link_losses
-    from msshift_bench.analysis import predict_losses as predict_losses
-    from msshift_bench.annotation import Annotations as Annotations
-    from msshift_bench.annotation import read_annotations as read_annotations
-    from msshift_bench.baselines import Plan as Plan
-    from msshift_bench.baselines import System as System
-    from msshift_bench.baselines import evaluate as evaluate
-    from msshift_bench.baselines import make as make
-    from msshift_bench.baselines import open_system as open_system
-    from msshift_bench.data import Dataset as Dataset
-    from msshift_bench.data import install_dataset as install_dataset
-    from msshift_bench.data import load_dataset as load_dataset
-    from msshift_bench.data import load_triples as load_triples
-    from msshift_bench.data import open_collection as open_collection
-    from msshift_bench.data import open_dataset as open_dataset
-    from msshift_bench.data import push_dataset as push_dataset
-    from msshift_bench.data import verify_dataset as verify_dataset
+    from msshift_bench.analysis import (
+        analyse_report as analyse_report,
+        analyse_run_sets as analyse_run_sets,
+        link_losses as link_losses,
+        predict_losses as predict_losses,
+    )
+    from msshift_bench.annotation import (
+        Annotations as Annotations,
+        read_annotations as read_annotations,
+    )
+    from msshift_bench.baselines import (
+        Plan as Plan,
+        System as System,
+        evaluate as evaluate,
+        make as make,
+        open_system as open_system,
+    )
+    from msshift_bench.data import (
+        Dataset as Dataset,
+        install_dataset as install_dataset,
+        load_dataset as load_dataset,
+        load_triples as load_triples,
+        open_collection as open_collection,
+        open_dataset as open_dataset,
+        push_dataset as push_dataset,
+        verify_dataset as verify_dataset,
+    )
     from msshift_bench.dataset_builders.audit import (
         add_split_leakage as add_split_leakage,
     )
-    from msshift_bench.dataset_builders.build import build_dataset as build_dataset
-    from msshift_bench.dataset_builders.build import import_official as import_official
+    from msshift_bench.dataset_builders.build import (
+        build_dataset as build_dataset,
+        import_official as import_official,
+    )
+    from msshift_bench.dataset_builders.cut import Samples as Samples
     from msshift_bench.dataset_builders.triples import add_triples as add_triples
-    from msshift_bench.dataset_builders.typos import import_variants as import_variants
-    from msshift_bench.dataset_builders.typos import make_variants as make_variants
+    from msshift_bench.dataset_builders.typos import (
+        import_variants as import_variants,
+        make_variants as make_variants,
+    )
     from msshift_bench.dataset_builders.write import hydrate_dataset as hydrate_dataset
     from msshift_bench.doctor import examine as examine
     from msshift_bench.errors import MsShiftError as MsShiftError
-    from msshift_bench.evaluation import Result as Result
-    from msshift_bench.evaluation import Settings as Settings
-    from msshift_bench.evaluation import compare_run_sets as compare_run_sets
-    from msshift_bench.evaluation import evaluate_also_tests as evaluate_also_tests
-    from msshift_bench.evaluation import evaluate_run_sets as evaluate_run_sets
-    from msshift_bench.evaluation import open_test_set as open_test_set
-    from msshift_bench.evaluation import score_runs as score_runs
-    from msshift_bench.leakage import CleanedTraining as CleanedTraining
-    from msshift_bench.leakage import FoundLeakage as FoundLeakage
-    from msshift_bench.leakage import clean_training as clean_training
-    from msshift_bench.leakage import find_leakage as find_leakage
-    from msshift_bench.leakage import read_left_out as read_left_out
-    from msshift_bench.leakage import review_leakage as review_leakage
-    from msshift_bench.report import draw_result as draw_result
-    from msshift_bench.report import write_report as write_report
-    from msshift_bench.runs import find_run_sets as find_run_sets
-    from msshift_bench.runs import read_qrels as read_qrels
-    from msshift_bench.runs import read_run as read_run
-    from msshift_bench.runs import validate_run as validate_run
-    from msshift_bench.runs import write_run as write_run
+    from msshift_bench.evaluation import (
+        Result as Result,
+        Settings as Settings,
+        compare_run_sets as compare_run_sets,
+        evaluate_also_tests as evaluate_also_tests,
+        evaluate_run_sets as evaluate_run_sets,
+        open_test_set as open_test_set,
+        score_runs as score_runs,
+    )
+    from msshift_bench.leakage import (
+        CleanedTraining as CleanedTraining,
+        FoundLeakage as FoundLeakage,
+        clean_training as clean_training,
+        find_leakage as find_leakage,
+        read_left_out as read_left_out,
+        review_leakage as review_leakage,
+    )
+    from msshift_bench.report import draw_result as draw_result, write_report as write_report
+    from msshift_bench.runs import (
+        find_run_sets as find_run_sets,
+        read_qrels as read_qrels,
+        read_run as read_run,
+        validate_run as validate_run,
+        write_run as write_run,
+    )
     from msshift_bench.shifts import SHIFTS as SHIFTS
-    from msshift_bench.similarity import INDICATORS as INDICATORS
-    from msshift_bench.similarity import GroupSimilarity as GroupSimilarity
-    from msshift_bench.similarity import IndicatorOptions as IndicatorOptions
-    from msshift_bench.similarity import QuerySimilarity as QuerySimilarity
-    from msshift_bench.similarity import group_similarity as group_similarity
-    from msshift_bench.similarity import query_similarity as query_similarity
-    from msshift_bench.similarity import set_similarity as set_similarity
-    from msshift_bench.stats import Figure as Figure
-    from msshift_bench.stats import Figures as Figures
-    from msshift_bench.stats import detectable_rel_loss as detectable_rel_loss
+    from msshift_bench.similarity import (
+        INDICATORS as INDICATORS,
+        GroupSimilarity as GroupSimilarity,
+        IndicatorOptions as IndicatorOptions,
+        QuerySimilarity as QuerySimilarity,
+        group_similarity as group_similarity,
+        query_similarity as query_similarity,
+        set_similarity as set_similarity,
+    )
+    from msshift_bench.stats import (
+        Figure as Figure,
+        Figures as Figures,
+        detectable_rel_loss as detectable_rel_loss,
+    )
 
 _HOME_OF = {
     "add_split_leakage": "dataset_builders.audit",
@@ -161,6 +183,7 @@ _HOME_OF = {
     "read_run": "runs",
     "Result": "evaluation",
     "review_leakage": "leakage",
+    "Samples": "dataset_builders.cut",
     "score_runs": "evaluation",
     "set_similarity": "similarity",
     "Settings": "evaluation",

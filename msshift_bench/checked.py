@@ -34,6 +34,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from msshift_bench.errors import DataError, Finding, FindingLog, NotFoundError
 from msshift_bench.plumbing import csv_rows, write_atomically
+from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS
 
 __all__ = [
     "STRICT",
@@ -44,6 +45,7 @@ __all__ = [
     "Link",
     "Listed",
     "Name",
+    "ShiftName",
     "Slug",
     "Text",
     "check_json",
@@ -189,6 +191,8 @@ Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 """A SHA-256 in hexadecimal digits."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """A whole number from 0."""
+ShiftName = Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)]
+"""The name of a shift."""
 Listed = Field(strict=False)
 """Of a field that is a tuple: files hold lists."""
 

@@ -45,7 +45,7 @@ __all__ = ["Diagnosis", "State", "examine", "prune_cache"]
 
 _PACKAGE = "msshift-bench"
 
-_NOT_FOR_USERS = ("all", "dev")
+_NOT_FOR_USERS = ("all", "dev", "docs", "release")
 """Extras that hold other extras, or serve those who change this package."""
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -164,15 +164,15 @@ def _installation() -> Iterator[Diagnosis]:
         yield Diagnosis("package", State.WARNING, text, f"pip install {_PACKAGE}")
         return
     requirements = [Requirement(line) for line in installed.requires or ()]
-    extras = installed.metadata.get_all("Provides-Extra") or []
-    absent, wrong = _lacking(_needed(requirements, ""))
+    absent, wrong = _lacking(requirements, "")
     if absent or wrong:
         text = f"missing or of a wrong version: {', '.join(absent + wrong)}"
         yield Diagnosis("requirements", State.MISSING, text, f"pip install -U {_PACKAGE}")
     else:
         yield Diagnosis("requirements", State.OK, "all required packages are there")
+    extras = installed.metadata.get_all("Provides-Extra") or []
     for extra in sorted(set(extras) - set(_NOT_FOR_USERS)):
-        absent, wrong = _lacking(_needed(requirements, extra))
+        absent, wrong = _lacking(requirements, extra)
         cure = f"pip install -U '{_PACKAGE}[{extra}]'"
         if wrong:
             yield Diagnosis("extra", State.WARNING, f"{extra}: {', '.join(wrong)}", cure)
@@ -183,23 +183,20 @@ def _installation() -> Iterator[Diagnosis]:
             yield Diagnosis("extra", State.OK, f"{extra}: installed")
 
 
-def _needed(requirements: list[Requirement], extra: str) -> Iterator[Requirement]:
-    """Yield what an extra needs beyond the package, that of extras that it holds included."""
+def _lacking(requirements: list[Requirement], extra: str) -> tuple[list[str], list[str]]:
+    """Return the packages that an extra needs and that are not there, or not in that version.
+
+    Args:
+        requirements: what the package and its extras need.
+        extra: the extra; "" for the package itself.
+    """
+    absent, wrong = [], []
     for requirement in requirements:
         marker = requirement.marker
-        for_all = marker is None or marker.evaluate({"extra": ""})
-        if for_all == bool(extra) or not (marker is None or marker.evaluate({"extra": extra})):
+        needed_by_all = marker is None or marker.evaluate({"extra": ""})
+        is_needed = marker is None or marker.evaluate({"extra": extra})
+        if not is_needed or (extra and needed_by_all):
             continue
-        if requirement.name != _PACKAGE:
-            yield requirement
-        for inner in sorted(requirement.extras) if requirement.name == _PACKAGE else ():
-            yield from _needed(requirements, inner)
-
-
-def _lacking(needed: Iterator[Requirement]) -> tuple[list[str], list[str]]:
-    """Return the packages that are not installed, and those of another version than is needed."""
-    absent, wrong = [], []
-    for requirement in needed:
         try:
             there = version(requirement.name)
         except PackageNotFoundError:

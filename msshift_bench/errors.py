@@ -350,6 +350,12 @@ class FindingLog:
             raise error(summary, self._kept, self._counts)
 
 
+def first_few(names: Iterable[str], count: int = 5) -> str:
+    """Return the first names, sorted, for a message; dots say that there are more."""
+    ordered = sorted(names)
+    return ", ".join(ordered[:count]) + (", ..." if len(ordered) > count else "")
+
+
 def quoted(value: object) -> str:
     """Return an id or a field as messages show it: quoted, and cut if it is too long to read."""
     text = value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -75,8 +75,8 @@ class Row(NamedTuple):
 
     @classmethod
     def judged(cls, query_id: str, text: str, group: str, relevant: Mapping[str, int]) -> Row:
-        """Return a row from doc_id -> relevance of the passages that are relevant."""
-        doc_ids = tuple(sorted(relevant))
+        """Return a row from doc_id -> relevance; only passages of relevance at least 1 count."""
+        doc_ids = tuple(sorted(doc_id for doc_id, grade in relevant.items() if grade >= 1))
         return cls(query_id, text, group, doc_ids, tuple(map(relevant.__getitem__, doc_ids)))
 
     @property

@@ -68,7 +68,7 @@ class Shift:
         train_size: training queries per group in the paper; smaller collections give what their
             smallest group has left. ``"all"`` if the paper takes all that each group has.
         rules: the labelling rules a builder knows; the first is the default of ``rebuilt``.
-        builder: ``module:function`` that groups queries, or "" where groups are only imported.
+        builder: ``module:function`` that groups queries.
         takes_tests: whether a build may be given test queries instead of sampling them, as in the
             release for `length`.
         takes_encoder: whether the groups rest on embeddings of the queries.

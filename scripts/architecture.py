@@ -2,7 +2,8 @@
 
 Rooms are the modules and packages that lie directly in ``msshift_bench``, arrows the imports
 between them, and floors the longest chain of arrows. The package's own ``__init__`` is none: it
-names what lies in the rooms, and imports it when it is first used::
+names what lies in the rooms, and imports it when it is first used; whoever imports it uses those
+rooms::
 
     python scripts/architecture.py
     python scripts/architecture.py --check
@@ -37,8 +38,11 @@ def read_package() -> tuple[Arrows, dict[str, str]]:
         room = name.rpartition(".")[2]
         purposes[room] = _purpose(package / room)
         graph.squash_module(name)
+    public = graph.find_modules_directly_imported_by(package.name)
     for room in purposes:
         imported = graph.find_modules_directly_imported_by(f"{package.name}.{room}")
+        if package.name in imported:
+            imported = (imported | public) - {package.name}
         arrows[room] = {name.rpartition(".")[2] for name in imported} - {room}
     return arrows, purposes
 

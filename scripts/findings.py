@@ -25,7 +25,7 @@ from msshift_bench.evaluation import Result, Settings, estimates_of
 from msshift_bench.evaluation.evaluating import differences_of, losses_of
 from msshift_bench.leaderboard import entries_folder, open_entry
 from msshift_bench.output import show_p, show_percent, show_percent_interval, to_markdown
-from msshift_bench.report.result_picture import draw_result
+from msshift_bench.report.losses import draw_result
 from msshift_bench.shifts import get_shift
 from msshift_bench.stats import STAR, Figure, detectable_loss
 

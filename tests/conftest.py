@@ -14,7 +14,7 @@ from functools import cache
 from hashlib import sha256
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -24,6 +24,9 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from tests.support.forking import run_msshift, servers
 from tests.support.golden import Golden
+
+if TYPE_CHECKING:
+    from msshift_bench.evaluation import Result
 
 # Two test processes share two cores: threads that spin while they wait would take them from others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -230,3 +233,21 @@ def tsv_folder(tmp_path: Path) -> WriteFolder:
         return folder
 
     return write
+
+
+@pytest.fixture(scope="session")
+def board_entries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Result]]:
+    """Make entries of systems of every kind; return them, and the results of their scores."""
+    from tests.support.synthetic_entries import few_entries
+
+    folder = tmp_path_factory.mktemp("board") / "entries"
+    return folder, few_entries(folder)
+
+
+@pytest.fixture(scope="session")
+def board_site(board_entries: tuple[Path, dict[str, Result]]) -> Path:
+    """Build their pages."""
+    from msshift_bench.leaderboard import build_site
+
+    entries, _ = board_entries
+    return build_site(entries.with_name("site"), entries).parent

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import Field
 
 from msshift_bench import checked
@@ -105,6 +104,7 @@ def toml(path: Path, content: str | bytes) -> Value:
         ("a = 1\nname\nb = 2", "v.toml:2:"),
         (b"name = '\xff'", "byte 9 is not UTF-8 [not-utf8]"),
         ("unknown = 1", "unknown: there is no such field [unknown-field]"),
+        ("[inners]\nlevel = 2", "inners: there is no such field; did you mean 'inner'?"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told(tmp_path: Path, content: str | bytes, expected: str | None) -> None:

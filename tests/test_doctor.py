@@ -16,9 +16,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from msshift_bench import doctor
-from msshift_bench.doctor import Diagnosis, examine, prune_cache
+from msshift_bench.cli import app
+from msshift_bench.doctor import Diagnosis, State, examine, prune_cache
 from msshift_bench.plumbing import hold_folder, threads
 from tests.conftest import Build, Command
 
@@ -61,24 +63,22 @@ def test_threads_that_wait_for_each_other(machine_of: Callable[..., list[Diagnos
 
 def test_what_extras_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = Message()
-    for extra in ("some", "old", "none", "both", "all"):
+    for extra in ("some", "old", "none", "all"):
         metadata["Provides-Extra"] = extra
     needs = [
         "numpy>=2",
         'pyarrow>=1; extra == "some"',
         'pyarrow>=9999; extra == "old"',
         'no-such-package>=1; extra == "none"',
-        'msshift-bench[some,none]; extra == "both"',
         'msshift-bench[some,old]; extra == "all"',
     ]
     fake = SimpleNamespace(requires=needs, metadata=metadata)
     monkeypatch.setattr(doctor, "distribution", lambda _: fake)
     found = list(doctor._installation())
-    assert [one.state for one in found] == ["ok", "ok", "note", "note", "warning", "ok"]
-    both, none, old, some = found[2:]
-    assert both.text == "both: not installed (no-such-package)"
-    assert both.cure == "pip install -U 'msshift-bench[both]'"
+    assert [one.state for one in found] == ["ok", "ok", "note", "warning", "ok"]
+    none, old, some = found[2:]
     assert none.text == "none: not installed (no-such-package)"
+    assert none.cure == "pip install -U 'msshift-bench[none]'"
     assert "(>=9999 is needed)" in old.text
     assert some.text == "some: installed"
     needs[0] = "numpy>=9999"
@@ -202,25 +202,32 @@ def test_copies_of_ms_marco_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.slow
-def test_the_exit_code_says_whether_data_are_damaged_or_missing(
-    build_once: Build, msshift: Command, tmp_path: Path
-) -> None:
+def test_a_data_set_that_is_whole(build_once: Build, msshift: Command, tmp_path: Path) -> None:
     shutil.copytree(build_once("mini:300", "length"), tmp_path / "msshift")
     whole = msshift("doctor", "msshift", "--offline", "--collection", "mini:300")
     assert whole.returncode == 0, whole.stderr
     assert "data: msshift: what was built (edition rebuilt" in whole.stdout
     assert "mini:300: 300 passages (MS MARCO has 8,841,823)" in whole.stdout
-    file = next((tmp_path / "msshift").rglob("*.parquet"))
-    file.write_bytes(file.read_bytes() + b" ")
-    damaged = msshift("doctor", "msshift", "nowhere", "--offline", "--json")
-    assert damaged.returncode == 1
-    found = [one for one in json.loads(damaged.stdout)["diagnoses"] if one["code"] == "data"]
-    assert [one["state"] for one in found] == ["damaged", "missing"]
-    assert str(file.name) in found[0]["text"]
-    assert "msshift verify msshift" in found[0]["cure"]
-    gone = msshift("doctor", "nowhere", "--offline")
-    assert gone.returncode == 3
-    assert "1 missing" in gone.stderr
+
+
+@pytest.mark.parametrize(
+    ("seen", "code", "summary"),
+    [
+        (["ok", "warning"], 0, "1 warning"),
+        (["damaged", "missing"], 1, "1 damaged, 1 missing"),
+        (["ok", "missing"], 3, "1 missing"),
+    ],
+)
+def test_the_exit_code_says_whether_something_is_damaged_or_missing(
+    monkeypatch: pytest.MonkeyPatch, seen: list[str], code: int, summary: str
+) -> None:
+    diagnoses = [Diagnosis("data", State(state), "a text", "a cure") for state in seen]
+    monkeypatch.setattr(doctor, "examine", lambda *_, **__: diagnoses)
+    printed = CliRunner().invoke(app, ["doctor", "--format", "json"])
+    assert printed.exit_code == code
+    shown = json.loads(printed.stdout)["diagnoses"]
+    assert [one["state"] for one in shown if one["code"] == "data"] == seen
+    assert printed.stderr.endswith(f", {summary}\n"), "the settings bring a note"
 
 
 def test_a_manifest_that_cannot_be_read_is_damage(build_copy: Build) -> None:
@@ -239,7 +246,11 @@ def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
     (here / "length-short" / "test.parquet").write_bytes(b"")
     monkeypatch.chdir(here.parent)
     monkeypatch.setenv("MSSHIFT_HOME", str(build_once("mini:300", "length")))
-    assert [one.state for one in doctor._data([])] == ["ok", "damaged"]
+    whole, damaged = doctor._data([])
+    assert (whole.state, damaged.state) == ("ok", "damaged")
+    assert "length-short/test.parquet" in damaged.text
+    assert damaged.cure.startswith(f"'msshift verify {here}' names all")
+    assert [one.state for one in doctor._data(["nowhere"])] == ["missing"]
     named = examine(["msshift", "./msshift"], ask_hub=False)
     assert [one.state for one in named if one.code == "data"] == ["ok", "damaged"]
 
@@ -313,9 +324,8 @@ def test_what_killed_processes_left_is_counted(fill: Fill, tmp_path: Path) -> No
 
 def test_the_cache_from_the_command_line(fill: Fill, msshift: Command, tmp_path: Path) -> None:
     fill(f"embeddings/{OLD}", 2)
-    kept = msshift("doctor", "--offline", "--prune", "3", MSSHIFT_CACHE=str(tmp_path))
-    assert "(embeddings: 1)" in kept.stdout
+    fill(f"embeddings/{USED}", 1)
     pruned = msshift("doctor", "--offline", "--prune", "1.5", MSSHIFT_CACHE=str(tmp_path))
     assert f"pruned: removed embeddings/{OLD}" in pruned.stdout
-    assert not (tmp_path / "embeddings" / OLD).exists()
+    assert "(embeddings: 1)" in pruned.stdout
     assert msshift("doctor", "--prune", "-1").returncode == 2

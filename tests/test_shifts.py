@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from msshift_bench.errors import UnknownNameError
-from msshift_bench.schema import Place, choice, list_of
-from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, get_shift, parse_config
+from msshift_bench.checked import Checked, ShiftName, check_value
+from msshift_bench.errors import Finding, UnknownNameError, UsageError
+from msshift_bench.shifts import SHIFTS, get_shift, parse_config
 
 
 def test_groups_are_those_of_the_papers() -> None:
@@ -35,10 +35,18 @@ def test_unknown_names_suggest_the_nearest() -> None:
         get_shift("restain-14k")
 
 
-def test_files_and_pages_know_the_shifts_that_come_in_sizes() -> None:
-    place = Place("a file")
-    known = choice("shift", SHIFTS, LISTED_SHIFTS)
-    list_of(known, most=2)(["restrain-14k", "topcs"], place)
-    assert [one.fix for one in place.findings] == [
+def test_files_know_the_shifts_that_come_in_sizes() -> None:
+    class Listed(Checked):
+        shifts: dict[ShiftName, int]
+
+    findings: list[Finding] = []
+
+    def refuse(refused: list[Finding]) -> UsageError:
+        findings.extend(refused)
+        return UsageError("a file")
+
+    with pytest.raises(UsageError):
+        check_value({"shifts": {"restrain-14k": 1, "topcs": 1}}, Listed, "a file", refuse)
+    assert [finding.fix for finding in findings] == [
         "one of: topics, wh-words, length, rare-terms, resttest, restrain-<size>"
     ]

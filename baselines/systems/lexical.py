@@ -9,8 +9,7 @@ measure, nor how many queries; those below are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection as Sized
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection as Sized, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple

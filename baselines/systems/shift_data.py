@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from msshift_bench.data import Collection, Dataset, SplitRows, TripleStream
+from msshift_bench.data import Collection, Dataset, TripleStream
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25
@@ -136,11 +136,11 @@ class ShiftData:
         return {"leaked": leaked, "equal_texts": sum(row.text in texts for row in train)}
 
 
-def _with_texts(rows: SplitRows, dataset: Dataset, collection: Collection) -> tuple[Row, ...]:
+def _with_texts(rows: Sequence[Row], dataset: Dataset, collection: Collection) -> tuple[Row, ...]:
     if dataset.manifest.texts:
         return tuple(rows)
     texts = dict(collection.queries)
-    lacking = [i for i in rows.table["query_id"].to_pylist() if i not in texts]
+    lacking = [row.query_id for row in rows if row.query_id not in texts]
     if lacking:
         # A release of ids that was imported alone does not say which collection is its own.
         raise UsageError(

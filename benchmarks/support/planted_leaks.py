@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from msshift_bench import mini
+from msshift_bench.mini.generator import FACTS, PARTS, fact_at, find_fact
 
 __all__ = ["KINDS", "PlantedTest", "plant"]
 
@@ -73,9 +74,9 @@ def plant(size: int) -> tuple[dict[str, str], list[PlantedTest]]:
         change = KINDS[kind][1]
         train_id = query_id
         if kind == "paraphrase":
-            text = mini.rewordings(query_id, size)[0]
+            text = next(other for other in _questions(size, place) if not _is_same(other, text))
         elif kind == "other fact":
-            text, train_id = mini.near_misses(query_id, size)[0], ""
+            text, train_id = next(_questions(size, place, of_others=True)), ""
         elif kind == "other number":
             train[f"n{query_id}"], train_id = f"{text} in 1991", ""
         elif kind == "roles swapped":
@@ -84,6 +85,23 @@ def plant(size: int) -> tuple[dict[str, str], list[PlantedTest]]:
             text = f"was {other} older than {one}"
         tests.append(PlantedTest(f"t{query_id}", change(text), kind, train_id))
     return train, tests
+
+
+def _questions(size: int, place: int, *, of_others: bool = False) -> Iterator[str]:
+    """Yield every way to ask what a query asks, or for a fact on its entity that no query asks for.
+
+    Args:
+        size: the size of `mini`.
+        place: the query's place among all.
+        of_others: whether to ask for the other fact.
+    """
+    passage, fact_place = find_fact(size, place)
+    entity, fact = fact_at(size, passage, FACTS // PARTS - 1 if of_others else fact_place)
+    return (entity.ask(fact, frame) for frame in entity.domain.facts[fact].asks)
+
+
+def _is_same(one: str, other: str) -> bool:
+    return one.lower() == other.lower().rstrip("?")
 
 
 def _names(size: int) -> Iterator[str]:

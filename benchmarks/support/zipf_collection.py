@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from msshift_bench.data.collection import Collection
-from msshift_bench.records import Passage, Row
+from msshift_bench.records import Passage, Qrel, Row
 
 LONGEST, QUERY_WORDS, VOCABULARY = 90, 4, 500_000
 BLOCK = 10_000
@@ -51,5 +50,8 @@ class Generated(Collection):
                 rows.append(Row(f"q{len(rows)}", " ".join(asked), "", (str(passage),), (1,)))
         return sorted(rows)
 
-    def _read(self, part: str, findings: object) -> Iterator[tuple[str, int, Any, Any]]:  # noqa: ARG002
+    def _query_rows(self, _: object) -> Iterator[tuple[str, int, str, str]]:
+        return iter(())
+
+    def _qrel_rows(self, _: object) -> Iterator[tuple[str, int, Qrel]]:
         return iter(())

@@ -10,7 +10,12 @@ of them to new queries. `align_scores` asks whether extrapolation says how model
 """
 
 from msshift_bench.analysis.alignment import align_scores, plot_alignment, read_model_scores
-from msshift_bench.analysis.analysing import analyse_report, analyse_run_sets, link_losses
+from msshift_bench.analysis.analysing import (
+    analyse_report,
+    analyse_run_sets,
+    link_losses,
+    predict_losses,
+)
 from msshift_bench.analysis.group_links import (
     ALL_GROUPS,
     MEAN_OF_SYSTEMS,
@@ -23,7 +28,6 @@ from msshift_bench.analysis.paper_tables import (
     analyse_published,
     load_published,
 )
-from msshift_bench.analysis.predicting import predict_losses
 from msshift_bench.analysis.query_links import BOX, query_claims, what_intervals_count
 
 __all__ = [

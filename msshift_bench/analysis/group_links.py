@@ -167,13 +167,13 @@ def find_links(figures: Figures) -> list[Link]:
 def _join(measure: str, values: Figures, lost: Figures) -> Link:
     """Return the link of an indicator with the losses on the groups that it has values of."""
     shifts, indicator = values.names("shift"), values[0].against
-    similarities = _by_group(values, indicator)
-    by_system = {
+    losses = {
         system: _by_group(of_system, system)
         for (system,), of_system in lost.where(shift=tuple(shifts)).each("system")
     }
-    every = list(dict.fromkeys(group for of_system in by_system.values() for group in of_system))
-    for name, of_groups in {indicator: similarities, **by_system}.items():
+    every = list(dict.fromkeys(group for of_system in losses.values() for group in of_system))
+    columns = {}
+    for name, of_groups in {indicator: _by_group(values, indicator), **losses}.items():
         lacking = [
             f"{group} of {shift}" for shift, group in every if (shift, group) not in of_groups
         ]
@@ -182,14 +182,12 @@ def _join(measure: str, values: Figures, lost: Figures) -> Link:
                 f"{name} has no value for {', '.join(lacking)}, and another system or indicator "
                 "has; complete it, or leave it or the shift out"
             )
-    losses = {
-        system: np.array([of_groups[group] for group in every])
-        for system, of_groups in by_system.items()
-    }
-    if len(losses) > 1:
-        losses[MEAN_OF_SYSTEMS] = np.mean(list(losses.values()), axis=0)
-    points = np.array([similarities[group] for group in every])
-    return Link(" and ".join(shifts), indicator, measure, values[0].slice, every, points, losses)
+        columns[name] = np.array([of_groups[group] for group in every])
+    similarities = columns.pop(indicator)
+    if len(columns) > 1:
+        columns[MEAN_OF_SYSTEMS] = np.mean(list(columns.values()), axis=0)
+    shift = " and ".join(shifts)
+    return Link(shift, indicator, measure, values[0].slice, every, similarities, columns)
 
 
 def _by_group(figures: Figures, name: str) -> dict[tuple[str, str], float]:

@@ -7,7 +7,6 @@ as `Annotations`; `similarity_labels` counts the first. The room may use `encode
 `errors`, `output`, `plumbing`, `records`, `search`, `similarity` and `stats`.
 """
 
-from msshift_bench.annotation.candidates import similar_pairs
 from msshift_bench.annotation.labels import (
     AGREED,
     DIFFERENT,
@@ -27,6 +26,7 @@ from msshift_bench.annotation.sheets import (
     check_not_filled,
     check_sheet,
     read_annotations,
+    similar_pairs,
     write_sheet,
 )
 

@@ -1,4 +1,4 @@
-"""``msshift submit`` and ``msshift leaderboard``: entries, the gate, and the pages."""
+"""The panel "Leaderboard": entries, the gate, and the pages."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_table
+from msshift_bench.cli.output import note, plain_table, print_table
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
-    from msshift_bench.data import Dataset
     from msshift_bench.errors import Finding
     from msshift_bench.leaderboard import Entry, Verdict
-
-
-__all__ = ["register"]
 
 
 def submit(
@@ -54,7 +51,13 @@ def submit(
 
     Example: `msshift submit runs/my-system --system system.toml --out submission`
     """
-    from msshift_bench.leaderboard import CLASSES, description_template
+    from msshift_bench.data import check_repo_name
+    from msshift_bench.leaderboard import (
+        CLASSES,
+        description_template,
+        submit_system,
+        write_hub_results,
+    )
 
     if template:
         print(description_template(), end="")
@@ -64,18 +67,14 @@ def submit(
             "give the folder of a system's run sets and --system FILE; --template prints such a "
             "file"
         )
-    from msshift_bench.leaderboard import submit_system, write_hub_results
-
     check_folder(out)
     if hub_dataset is not None:
-        from msshift_bench.data import check_repo_name
-
         check_repo_name(hub_dataset)
     with progress_bars():
         entry = submit_system(runs, system, out, data)
     print(f"{entry.description.place}: {', '.join(entry.scores)}")
     print(f"training queries: {entry.training_class} ({CLASSES[entry.training_class]})")
-    for doubt in entry.doubts:
+    for doubt in entry.head["doubts"]:
         print(f"  {doubt}")
     for row in entry.training:
         if row.test_queries:
@@ -89,20 +88,6 @@ def submit(
     )
 
 
-Entries = Annotated[
-    Path | None,
-    typer.Option(help="The folder of entries. Default: those that come with the package."),
-]
-DataAtHand = Annotated[
-    str | None,
-    typer.Option(help="The built data set that runs answer: count training queries again on it."),
-]
-Runs = Annotated[
-    Path | None,
-    typer.Option(help="The folder of run sets (`<system>/<shift>/...`): score them again."),
-]
-
-
 def check(
     entry: Annotated[
         str | None,
@@ -112,13 +97,24 @@ def check(
             show_default=False,
         ),
     ] = None,
-    entries: Entries = None,
+    entries: Annotated[
+        Path | None,
+        typer.Option(help="The folder of entries. Default: those that come with the package."),
+    ] = None,
     base: Annotated[
         Path | None,
         typer.Option(help="The earlier entries; refuse any that is missing now, or changed."),
     ] = None,
-    data: DataAtHand = None,
-    runs: Runs = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="The built data set that runs answer: count training queries again on it."
+        ),
+    ] = None,
+    runs: Annotated[
+        Path | None,
+        typer.Option(help="The folder of run sets (`<system>/<shift>/...`): score them again."),
+    ] = None,
 ) -> None:
     """Check entries as the leaderboard's gate does, or repeat a row.
 
@@ -130,12 +126,11 @@ def check(
 
     Example: `msshift leaderboard check mini/bm25 --runs runs --data msshift`
     """
-    from msshift_bench.data import open_dataset
     from msshift_bench.leaderboard import check_entries, entries_folder, write_rescored
 
     if runs is not None and data is None:
         raise UsageError("to score runs again, give --data, the data set that they answer")
-    dataset = None if data is None else open_dataset(data)
+    dataset = None if data is None else msshift_bench.open_dataset(data)
     root = entries_folder() if entries is None else entries
     if entry is not None:
         _repeat(entry, root, dataset, runs)
@@ -170,7 +165,9 @@ def _print_findings(findings: Iterable[Finding]) -> None:
         print(f"  {finding.severity}: {finding}")
 
 
-def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -> None:
+def _repeat(
+    name: str, root: Path, dataset: msshift_bench.Dataset | None, runs: Path | None
+) -> None:
     """Check a row, and show its commands, or how closely runs repeat it."""
     from msshift_bench.leaderboard import check_entry, load_entries
 
@@ -187,10 +184,8 @@ def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -
     _compare(rows[name], dataset, runs)
 
 
-def _compare(entry: Entry, dataset: Dataset, runs: Path) -> None:
+def _compare(entry: Entry, dataset: msshift_bench.Dataset, runs: Path) -> None:
     from msshift_bench.leaderboard import repeat_entry
-    from msshift_bench.output import Table
-    from msshift_bench.shifts import SHIFTS
 
     with progress_bars():
         pairs = repeat_entry(entry, dataset, runs)
@@ -199,7 +194,7 @@ def _compare(entry: Entry, dataset: Dataset, runs: Path) -> None:
         furthest[figure.shift, figure.measure] = figure, again
     lines = [
         (
-            SHIFTS[figure.shift].title,
+            msshift_bench.SHIFTS[figure.shift].title,
             figure.measure,
             f"{figure.figure} of {figure.group}",
             f"{figure.number:.6f}",
@@ -208,7 +203,7 @@ def _compare(entry: Entry, dataset: Dataset, runs: Path) -> None:
         for figure, again in furthest.values()
     ]
     header = ("Shift", "Measure", "Furthest off", "Expected", "These runs")
-    print_table(Table.plain("What the runs give", header, lines, names=3))
+    print_table(plain_table("What the runs give", header, lines, names=3))
     if absent := entry.scores.keys() - {figure.shift for figure, _ in pairs}:
         note(f"{runs} holds no runs of {', '.join(sorted(absent))}")
     tolerance = entry.description.reproduction.tolerance
@@ -239,16 +234,3 @@ def build(
     with progress_bars():
         written = build_site(out, *([] if entries is None else [entries]))
     print(f"open {written}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command("submit")(submit)
-    group = typer.Typer(
-        help="The leaderboard: check entries, repeat a row, build the pages.",
-        no_args_is_help=True,
-        rich_markup_mode="markdown",
-    )
-    group.command("check")(check)
-    group.command("build")(build)
-    app.add_typer(group, name="leaderboard")

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msshift_bench.cli.console import note
+from msshift_bench.cli.output import note
 from msshift_bench.errors import Finding, NotFoundError, UsageError
 from msshift_bench.plumbing import is_first
-from msshift_bench.shifts import DATASET_NAME, LISTED_SHIFTS, SHIFTS
+from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
     from msshift_bench.checked import Checked
@@ -96,16 +96,15 @@ def settings_model() -> type[Checked]:
     """Return the model of the file; pydantic is imported only where there is a file."""
     from pydantic import Field
 
-    from msshift_bench.checked import Checked, Listed, Text, valid_name
+    from msshift_bench.checked import Checked, Listed, ShiftName, Text
 
     place = Annotated[Text, Field(min_length=1)]
-    shift = Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)]
 
     class Settings(Checked):
         data: place | None = None
         collection: place | None = None
         cache: place | None = None
-        shifts: Annotated[tuple[shift, ...], Listed, Field(min_length=1)] | None = None
+        shifts: Annotated[tuple[ShiftName, ...], Listed, Field(min_length=1)] | None = None
 
     return Settings
 
@@ -174,44 +173,34 @@ def fill_in(context: Any) -> Iterator[None]:
     if file is None:
         yield
         return
-    keys = {
-        key: parameter.name
+    parameters = {
+        key_of(parameter): parameter
         for parameter in context.command.params
-        if (key := key_of(parameter)) in file.values
-        and context.get_parameter_source(parameter.name).name == "DEFAULT"
+        if context.get_parameter_source(parameter.name).name == "DEFAULT"
     }
     # Single runs are scored on one test set, files of queries compared, and published figures
     # analysed, whatever the shift.
     if any(context.params.get(name) for name in ("test", "qrels", "published")):
-        keys.pop("shifts", None)
-    taken = {key: name for key, name in {**keys, "cache": None}.items() if _is_taken(key, file)}
+        parameters.pop("shifts", None)
+    taken = {
+        key: parameter
+        for key, parameter in {**parameters, "cache": None}.items()
+        if key in file.values and not os.environ.get(VARIABLES.get(key, ""))
+    }
     if taken and is_first():
         note(f"from {file.path}: {', '.join(taken)}")
     exported = {VARIABLES[key]: file.values[key] for key in taken if key in ("collection", "cache")}
-    # `doctor` takes several data sets.
-    several = {one.name for one in context.command.params if one.nargs == -1}
-    for key, name in taken.items():
-        if key in ("data", "shifts"):
-            value = file.values[key]
-            alone = name in several and not isinstance(value, list)
-            context.params[name] = [value] if alone else value
-    with _exporting(exported):
-        yield
-
-
-@contextmanager
-def _exporting(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables, which are not set before, for as long as the block takes."""
-    os.environ.update(values)
+    for key in taken.keys() & {"data", "shifts"}:
+        value, parameter = file.values[key], taken[key]
+        # `doctor` takes several data sets.
+        alone = parameter.nargs == -1 and not isinstance(value, list)
+        context.params[parameter.name] = [value] if alone else value
+    os.environ.update(exported)  # None of them is set before.
     try:
         yield
     finally:
-        for variable in values:
+        for variable in exported:
             os.environ.pop(variable, None)
-
-
-def _is_taken(key: str, file: ConfigFile) -> bool:
-    return key in file.values and not os.environ.get(VARIABLES.get(key, ""))
 
 
 def key_of(parameter: Any) -> str:

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TextIO
 
-from msshift_bench.cli.console import note
+from msshift_bench.cli.output import note
 from msshift_bench.errors import NOT_UTF8, MissingError, MsShiftError, UsageError
 
 __all__ = ["DEBUG", "Failure", "check_arguments", "explain", "ready_streams", "tell"]

@@ -7,15 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
+import msshift_bench
 from msshift_bench.cli import options
-from msshift_bench.cli.console import note, print_json, print_table
-from msshift_bench.cli.formats import ResultFormat, print_result, print_tables
-from msshift_bench.cli.layout import in_panels
-from msshift_bench.cli.targets import check_outputs, files_of_collection
+from msshift_bench.cli.command import refuse_others
+from msshift_bench.cli.output import (
+    check_outputs,
+    note,
+    plain_table,
+    print_tables,
+    show,
+    show_result,
+)
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.plumbing import check_folder, progress_bars, shown_log
 from msshift_bench.shifts import DATASET_NAME
-
-__all__ = ["register"]
 
 _UP_TO = "same-text, same-normalised, same-words, near-duplicate or same-passage."
 
@@ -29,65 +34,86 @@ def _tiers() -> list[str]:
 def find(
     context: typer.Context,
     train: Annotated[
-        Path | None, typer.Option(help="The training queries: lines of query_id, tab, text.")
+        Path | None,
+        typer.Option(
+            help="The training queries: lines of query_id, tab, text.", rich_help_panel="Queries"
+        ),
     ] = None,
     test: Annotated[
         Path | None,
         typer.Option(
             help="The test queries, likewise; or lines of query_id, text and field, where a topic "
-            "has several texts; or TREC topics (title and description)."
+            "has several texts; or TREC topics (title and description).",
+            rich_help_panel="Queries",
         ),
     ] = None,
-    data: options.Data = DATASET_NAME,
+    data: Annotated[options.Data, "Queries"] = DATASET_NAME,
     encoder: Annotated[
         str,
         typer.Option(
             help="The encoder: an id of the Hugging Face Hub, a folder, or `terms` (no neural "
-            "network)."
+            "network).",
+            rich_help_panel="Near-duplicates",
         ),
     ] = "terms",
     pooling: Annotated[
         str,
         typer.Option(
             help="How the encoder pools tokens: own, for a model that sentence-transformers saved, "
-            "cls or mean."
+            "cls or mean.",
+            rich_help_panel="Near-duplicates",
         ),
     ] = "own",
     threshold: Annotated[
         float | None,
         typer.Option(
             help="The cosine from which on queries are near-duplicates. Default: 0.91, and 0.9 for "
-            "`terms`."
+            "`terms`.",
+            rich_help_panel="Near-duplicates",
         ),
     ] = None,
     nearest: Annotated[
-        int, typer.Option(help="Near-duplicates of each text at most, the nearest.")
+        int,
+        typer.Option(
+            help="Near-duplicates of each text at most, the nearest.",
+            rich_help_panel="Near-duplicates",
+        ),
     ] = 100,
     train_qrels: Annotated[
         Path | None,
-        typer.Option(help="The training queries' qrels, which `same-passage` needs."),
+        typer.Option(
+            help="The training queries' qrels, which `same-passage` needs.",
+            rich_help_panel="Queries",
+        ),
     ] = None,
-    test_qrels: Annotated[Path | None, typer.Option(help="The test queries' qrels.")] = None,
+    test_qrels: Annotated[
+        Path | None, typer.Option(help="The test queries' qrels.", rich_help_panel="Queries")
+    ] = None,
     separate_ids: Annotated[
         bool,
         typer.Option(
             "--separate-ids",
             help="The two files number their queries each in its own way: an id in both means "
             "nothing.",
+            rich_help_panel="Queries",
         ),
     ] = False,
     out: Annotated[
-        Path, typer.Option(help="The folder to write: candidates.parquet and found.json.")
+        Path,
+        typer.Option(
+            help="The folder to write: candidates.parquet and found.json.", rich_help_panel="Output"
+        ),
     ] = Path("found"),
     fail_on: Annotated[
         str | None,
         typer.Option(
             metavar="TIER",
             help=f"Exit with 1 if anything is found at this tier or a stricter one: {_UP_TO}",
-            autocompletion=options.completing(_tiers),
+            autocompletion=options.completing("leakage:TIERS"),
+            rich_help_panel="Output",
         ),
     ] = None,
-    table_format: ResultFormat = "text",
+    table_format: Annotated[options.TableFormat, "Output"] = "text",
 ) -> None:
     """Find the training queries that may leak a test set, by tiers of evidence.
 
@@ -105,18 +131,17 @@ def find(
 
     Example: `msshift leakage find --data ./msshift`
     """
-    from msshift_bench.leakage import check_found_folder, find_leakage, tiers_up_to
-    from msshift_bench.plumbing import progress_bars
+    from msshift_bench.leakage import check_found_folder, tiers_up_to
 
     search: dict[str, Any] = {"encoder": encoder, "pooling": pooling, "threshold": threshold}
     if train is None and test is None:
         taken = (*search, "data", "table_format")
-        options.refuse_others(context, taken, "the splits of a data set")
+        refuse_others(context, taken, "the splits of a data set")
         _find_in_splits(data, table_format, search)
         return
     if train is None or test is None:
         raise UsageError("give both --train and --test, or none for the splits of --data")
-    options.refuse_others(context, context.params.keys() - {"data"}, "--train and --test")
+    refuse_others(context, context.params.keys() - {"data"}, "--train and --test")
     if (train_qrels is None) != (test_qrels is None):
         raise UsageError("shared passages need the qrels of both: --train-qrels and --test-qrels")
     qrels = None if train_qrels is None or test_qrels is None else (train_qrels, test_qrels)
@@ -125,7 +150,7 @@ def find(
         raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
     check_found_folder(out)
     with progress_bars():
-        found = find_leakage(
+        found = msshift_bench.find_leakage(
             train,
             test,
             **search,
@@ -135,32 +160,27 @@ def find(
         )
     found.write(out)
     note(f"wrote {out}")
-    print_result(found, table_format)
-    leaked = found.count(*failing) if failing else None
-    if leaked is not None and leaked.pairs:
+    show_result(found, table_format)
+    leaked = found.count(*failing)
+    if failing and leaked.pairs:
         raise DataError(
             f"{leaked.queries:,} training queries leak {leaked.topics:,} test topics "
             f"({', '.join(failing)}); 'msshift leakage clean' takes them out"
         )
 
 
-def _find_in_splits(data: str, table_format: str, search: dict[str, Any]) -> None:
+def _find_in_splits(data: str, chosen: str, search: dict[str, Any]) -> None:
+    """Count what the splits of a data set leak, and print it."""
     from msshift_bench.data import locate
-    from msshift_bench.dataset_builders.audit import add_split_leakage
-    from msshift_bench.output import Table
-    from msshift_bench.plumbing import check_folder, progress_bars
 
     check_folder(locate(data))
     with progress_bars():
-        manifest = add_split_leakage(data, **search)
+        manifest = msshift_bench.add_split_leakage(data, **search)
     counted = {
         shift: facts["near_duplicates"]
         for shift, facts in manifest.shifts.items()
         if "near_duplicates" in facts
     }
-    if table_format == "json":
-        print_json(counted)
-        return
     rows = [
         (f"{shift}-{group}", *counts.values())
         for shift, facts in counted.items()
@@ -168,7 +188,7 @@ def _find_in_splits(data: str, table_format: str, search: dict[str, Any]) -> Non
     ]
     title = "Test queries that the training queries of their experiment leak"
     header = ("experiment", *_tiers()[:-1], "any of these")
-    print_tables([Table.plain(title, header, rows)], (), table_format)
+    show(counted, chosen, plain_table(title, header, rows))
 
 
 def clean(
@@ -185,7 +205,7 @@ def clean(
         str,
         typer.Option(
             help=f"Take out what was found at this tier or a stricter one: {_UP_TO}",
-            autocompletion=options.completing(_tiers),
+            autocompletion=options.completing("leakage:TIERS"),
         ),
     ] = "near-duplicate",
     out: Annotated[Path, typer.Option(help="The folder to write; whole, or nothing.")] = Path(
@@ -201,17 +221,14 @@ def clean(
 
     Example: `msshift leakage clean --found found --train train.tsv`
     """
-    from msshift_bench.leakage import clean_training
-    from msshift_bench.plumbing import progress_bars
-
     with progress_bars():
-        cleaned = clean_training(found, train, out, qrels=qrels, triples=triples, tier=tier)
+        cleaned = msshift_bench.clean_training(
+            found, train, out, qrels=qrels, triples=triples, tier=tier
+        )
     note(f"wrote {out}")
-    for table in cleaned.tables():
-        print_table(table)
+    print_tables(cleaned.tables(), (), "text")
 
 
-@options.with_values
 def experiment(
     collection: Annotated[
         str,
@@ -220,46 +237,78 @@ def experiment(
             "ir_datasets, or `mini`."
         ),
     ],
+    *,
     printing: options.Printing,
     system: Annotated[
         list[str] | None,
-        typer.Option(help="A neural baseline; repeat it for several. Default: knrm and pacrr."),
+        typer.Option(
+            help="A neural baseline; repeat it for several. Default: knrm and pacrr.",
+            rich_help_panel="Training",
+        ),
     ] = None,
     sizes: Annotated[
-        str, typer.Option(help="Sizes of training sets, in instances: a query with one passage.")
+        str,
+        typer.Option(
+            help="Sizes of training sets, in instances: a query with one passage.",
+            rich_help_panel="Training",
+        ),
     ] = "1000,2000,4000",
-    leaked: Annotated[int, typer.Option(min=2, help="How many instances leak.")] = 200,
-    seeds: Annotated[str, typer.Option(help="Seeds of the trainings.")] = "1,2,3",
+    leaked: Annotated[
+        int, typer.Option(min=2, help="How many instances leak.", rich_help_panel="Training")
+    ] = 200,
+    seeds: Annotated[
+        str, typer.Option(help="Seeds of the trainings.", rich_help_panel="Training")
+    ] = "1,2,3",
     recipe: Annotated[
-        str, typer.Option(help="The recipe's name, or the TOML file for one system.")
+        str,
+        typer.Option(
+            help="The recipe's name, or the TOML file for one system.", rich_help_panel="Training"
+        ),
     ] = "mini",
     epochs: Annotated[
-        int, typer.Option(min=1, help="How often a training meets each instance.")
+        int,
+        typer.Option(
+            min=1, help="How often a training meets each instance.", rich_help_panel="Training"
+        ),
     ] = 1,
     test: Annotated[
         Path | None,
         typer.Option(
             help="The folder of the test topics: queries.tsv and qrels.tsv. Without it, some of "
-            "the collection's queries are the topics."
+            "the collection's queries are the topics.",
+            rich_help_panel="Topics",
         ),
     ] = None,
     topics: Annotated[
-        int, typer.Option(min=2, help="How many topics are drawn, without --test.")
+        int,
+        typer.Option(
+            min=2, help="How many topics are drawn, without --test.", rich_help_panel="Topics"
+        ),
     ] = 50,
     found: Annotated[
         Path | None,
         typer.Option(
             help="What `msshift leakage find` wrote for these topics and training queries. "
-            "Leaking queries that are lacking are planted."
+            "Leaking queries that are lacking are planted.",
+            rich_help_panel="Topics",
         ),
     ] = None,
     tier: Annotated[
-        str, typer.Option(help="Queries leak that were found at this tier or a stricter one.")
+        str,
+        typer.Option(
+            help="Queries leak that were found at this tier or a stricter one.",
+            rich_help_panel="Topics",
+        ),
     ] = "near-duplicate",
     depth: Annotated[
-        int, typer.Option(min=1, help="How many of BM25's first passages are re-ranked.")
+        int,
+        typer.Option(
+            min=1, help="How many of BM25's first passages are re-ranked.", rich_help_panel="Search"
+        ),
     ] = 100,
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("leakage-experiment"),
+    out: Annotated[
+        Path, typer.Option(help="The folder to write.", rich_help_panel="Search")
+    ] = Path("leakage-experiment"),
 ) -> None:
     """Train models with and without leakage, and measure what that changes.
 
@@ -272,11 +321,9 @@ def experiment(
     Example: `msshift leakage experiment --collection mini:300 --sizes 20 --leaked 8 --seeds 1`
     """
     from msshift_bench.baselines.leakage import Experiment, run_leakage_experiment
-    from msshift_bench.plumbing import progress_bars, shown_log
 
-    printing.check()
-    read = [path for path in (test, found) if path is not None]
-    check_outputs(printing.output, inputs=[*read, *files_of_collection(collection)])
+    files = options.files_of_collection(collection)
+    check_outputs(printing.output, inputs=[test, found, *files])
     planned = Experiment(
         systems=system or ["knrm", "pacrr"],
         sizes=options.whole_numbers("--sizes", sizes),
@@ -294,24 +341,3 @@ def experiment(
         result = run_leakage_experiment(collection, planned, out)
     note(f"wrote {out}")
     printing.show(result)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command group to the command line."""
-    group = typer.Typer(
-        help="Find training queries that are the test queries, or nearly.", no_args_is_help=True
-    )
-    of_find = {
-        "Queries": ("train", "test", "data", "train_qrels", "test_qrels", "separate_ids"),
-        "Near-duplicates": ("encoder", "pooling", "threshold", "nearest"),
-        "Output": ("out", "fail_on", "table_format"),
-    }
-    of_experiment = {
-        "Topics": ("test", "topics", "found", "tier"),
-        "Training": ("system", "recipe", "sizes", "leaked", "seeds", "epochs"),
-        "Search": ("depth", "out"),
-    }
-    group.command("find", cls=in_panels(of_find))(find)
-    group.command("clean")(clean)
-    group.command("experiment", cls=in_panels(of_experiment))(experiment)
-    app.add_typer(group, name="leakage")

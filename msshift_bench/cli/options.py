@@ -1,28 +1,48 @@
-"""Options that several commands share, each worded once."""
+"""Options that several commands share, each worded once: fields of values, and single options."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
-from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from msshift_bench.cli.console import note, print_json, warn
+import msshift_bench
+from msshift_bench.cli.output import note, print_json, print_tables, warn
 from msshift_bench.errors import UnknownNameError, UsageError
-from msshift_bench.shifts import SHIFTS
+from msshift_bench.plumbing import write_atomically, write_json, write_parquet
+from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:
-    from msshift_bench.evaluation import Result, Settings
+    from msshift_bench.data import Collection
 
 
-def completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Return what the shell's completion calls: from the begin of a word to the names for it."""
-    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
+def completing(names: Iterable[str] | str) -> Callable[[str], list[str]]:
+    """Return what the shell's completion calls: from the begin of a word to the names for it.
 
+    Args:
+        names: the names; or where they are or a function that returns them, as ``module:name`` of
+            this package, which is loaded only when the shell asks.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        known: Any = names
+        if isinstance(names, str):
+            known = resolve_name(f"msshift_bench.{names}")
+        return [
+            name for name in (known() if callable(known) else known) if name.startswith(incomplete)
+        ]
+
+    return complete
+
+
+MEASURES = ("RR@10", "nDCG@10", "R@100", "R@1000", "AP", "P@10", "ASL@100")
+"""Measures that the shell offers; docs/measures.md explains all."""
 
 WHERE_DATA = (
     "A built data set: its folder. Default: the one that MSSHIFT_HOME names, else that of "
@@ -34,10 +54,10 @@ Shifts = Annotated[
     list[str] | None,
     typer.Option(
         help="Only this shift; repeat it for several. Default: all.",
-        autocompletion=completing(lambda: SHIFTS),
+        autocompletion=completing(SHIFTS),
     ),
 ]
-Source = Annotated[
+SourceName = Annotated[
     str | None,
     typer.Option(
         help="The collection that the data set was built from; not needed for `mini`. Default: the "
@@ -48,32 +68,6 @@ CollectionQrels = Annotated[
     str | None,
     typer.Option(help="Read this qrels file instead of the one in the collection's folder."),
 ]
-
-TopicEncoder = Annotated[
-    str | None,
-    typer.Option(
-        help="The encoder that embeds the queries for `topics` and `resttest`: an id of the "
-        "Hugging Face Hub, a folder, or `terms` (no neural network). Default: "
-        "distilbert-base-uncased, or `terms` for `mini`."
-    ),
-]
-
-Ray = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        help="Carry tasks out on this Ray cluster: host:port, or auto for the one on this machine.",
-    ),
-]
-Store = Annotated[
-    str | None,
-    typer.Option(
-        help="Keep the results of finished tasks in this folder, or at this URL, such as "
-        "s3://bucket/name, to which a cluster's machines write. Default: with the rest of the "
-        "unfinished work."
-    ),
-]
-
 Nano = Annotated[
     bool,
     typer.Option("--nano", help="Write a small part of every split, e.g. 300 queries per group."),
@@ -100,18 +94,6 @@ Changes = Annotated[
     ),
 ]
 
-TestConfig = Annotated[
-    str | None,
-    typer.Option(
-        help="Score run files on this config's test set, e.g. length-short.",
-        autocompletion=completing(lambda: [name for s in SHIFTS.values() for name in s.configs]),
-    ),
-]
-TestQrels = Annotated[
-    Path | None, typer.Option(help="Score run files on this qrels file (TREC's four columns).")
-]
-
-
 AlsoTest = Annotated[
     list[str] | None,
     typer.Option(
@@ -121,6 +103,47 @@ AlsoTest = Annotated[
         "variants of the shifts' test queries (see `msshift variants`); repeat it for several.",
     ),
 ]
+
+
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Go on where run files, or a tenth of a group's queries, are missing (partial), two "
+        "models gave the same run (identical), a model was trained on test queries (leaked), or "
+        "runs were made on other data or passages (other-data); repeat it for several.",
+        autocompletion=completing(("partial", "identical", "leaked", "other-data")),
+        rich_help_panel="Checks",
+    ),
+]
+WithoutLeaked = Annotated[
+    Path | None,
+    typer.Option(
+        help="Also print every figure without the test queries that leaked, and the difference: "
+        "what `msshift leakage find` wrote, its folder or `candidates.parquet`."
+    ),
+]
+PerQuery = Annotated[
+    Path | None, typer.Option(help="Also write every query's scores to this Parquet file.")
+]
+
+
+def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are not `None`: those of options that somebody chose."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def named_collection(collection: str | None) -> str | None:
+    """Return the collection that an option names, else that of the environment variable."""
+    from msshift_bench.data import COLLECTION_VARIABLE
+
+    return collection or os.environ.get(COLLECTION_VARIABLE)
+
+
+def files_of_collection(collection: str | None) -> list[Path]:
+    """Return the files of a collection's folder; none if the collection is no folder."""
+    name = named_collection(collection)
+    folder = Path(name).expanduser() if name else None
+    return list(folder.iterdir()) if folder and folder.is_dir() else []
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
@@ -152,65 +175,95 @@ def extra_folders(given: Sequence[str] | None) -> dict[str, Path]:
     return folders
 
 
-WithoutLeaked = Annotated[
-    Path | None,
-    typer.Option(
-        help="Also print every figure without the test queries that leaked, and the difference: "
-        "what `msshift leakage find` wrote, its folder or `candidates.parquet`."
-    ),
-]
-PerQuery = Annotated[
-    Path | None, typer.Option(help="Also write every query's scores to this Parquet file.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+def _format_of(*formats: str, more: str = "") -> Any:
+    """Return the option of a result's format, which is checked before anything is computed."""
+
+    def check(chosen: str) -> str:
+        if chosen not in formats:
+            raise UnknownNameError("format", chosen, formats)
+        return chosen
+
+    text = f"How results are printed: {', '.join(formats)}.{more}"
+    complete = completing(formats)
+    return typer.Option("--format", callback=check, help=text, autocompletion=complete)
 
 
-def with_values(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that takes every field of its dataclasses as an option of its own.
-
-    The panel of the options in the help text is what the docstring of the dataclass says before its
-    colon.
-    """
-    hints = get_type_hints(function, include_extras=True)
-    hints.pop("return", None)
-    values: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in values:
-            parameters += _fields_as_parameters(values[name])
-        else:
-            keyword = inspect.Parameter.KEYWORD_ONLY
-            parameters.append(parameter.replace(annotation=hints[name], kind=keyword))
-
-    def command(**typed: Any) -> None:
-        made = {
-            name: kind(**{field.name: typed.pop(field.name) for field in fields(kind)})
-            for name, kind in values.items()
-        }
-        function(**typed, **made)
-
-    command.__doc__, command.__name__ = function.__doc__, function.__name__
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
+TextOrJson = Annotated[str, _format_of("text", "json")]
+TableFormat = Annotated[str, _format_of("text", "markdown", "latex", "json")]
 
 
-def _fields_as_parameters(kind: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(kind, include_extras=True)
-    parameters = []
-    for field in fields(kind):
-        base, (declared,) = hints[field.name].__origin__, hints[field.name].__metadata__
-        option = copy(declared)
-        option.rich_help_panel = kind.__doc__.partition(":")[0]
-        parameters.append(
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=field.default,
-                annotation=Annotated[base, option],
-            )
-        )
-    return parameters
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Questions:
+    """The data set whose queries are asked, and which of its shifts count."""
+
+    data: Data = DATASET_NAME
+    shift: Shifts = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The collection that a data set was built from."""
+
+    collection: SourceName = None
+    qrels: CollectionQrels = None
+
+    def open(self, dataset: msshift_bench.Dataset) -> Collection:
+        """Open it; see `msshift_bench.data.open_source`."""
+        from msshift_bench.data import open_source
+
+        return open_source(dataset, self.collection, self.qrels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """Encoder: what embeds queries."""
+
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder that embeds the queries: an id of the Hugging Face Hub, a folder, or "
+            "`terms` (no neural network). Default: distilbert-base-uncased, or `terms` for data of "
+            "`mini`."
+        ),
+    ] = None
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="How the encoder pools tokens: cls (the default), mean, or own, for a model that "
+            "sentence-transformers saved."
+        ),
+    ] = None
+
+    def chosen(self) -> dict[str, Any]:
+        """Return what was chosen: the name of an option -> its value."""
+        return chosen(asdict(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Cluster: where tasks are carried out, and where their results are kept."""
+
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            help="Carry tasks out on this Ray cluster: host:port, or auto for the one on this "
+            "machine.",
+        ),
+    ] = None
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep the results of finished tasks in this folder, or at this URL, such as "
+            "s3://bucket/name, to which a cluster's machines write. Default: with the rest of the "
+            "unfinished work."
+        ),
+    ] = None
+
+    def used(self) -> AbstractContextManager[object]:
+        """Return the context in which these carry tasks out."""
+        from msshift_bench.engine import Engine, using_engine
+
+        return using_engine(Engine(self.ray, self.store))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,61 +274,53 @@ class Scoring:
         str,
         typer.Option(
             help="Measures by ir_measures' names, separated by spaces or commas; tables and "
-            "pictures show the first one first."
+            "pictures show the first one first.",
+            autocompletion=completing(MEASURES),
         ),
     ] = "RR@10"
     ties: Annotated[
         str,
-        typer.Option(help="The order of equal scores: trec, rank, doc-id-ascending or expected."),
+        typer.Option(
+            help="The order of equal scores: trec, rank, doc-id-ascending or expected.",
+            autocompletion=completing("runs:TIE_POLICIES"),
+        ),
     ] = "trec"
     missing: Annotated[
         str,
         typer.Option(
-            help="A test query that a run lacks: scores zero, skip it, or stop with error."
+            help="A test query that a run lacks: scores zero, skip it, or stop with error.",
+            autocompletion=completing(("zero", "skip", "error")),
         ),
     ] = "zero"
     correction: Annotated[
-        str, typer.Option(help="How p-values are corrected: holm, bonferroni, benjamini-hochberg.")
+        str,
+        typer.Option(
+            help="How p-values are corrected: holm, bonferroni, benjamini-hochberg.",
+            autocompletion=completing(("holm", "bonferroni", "benjamini-hochberg")),
+        ),
     ] = "holm"
     average: Annotated[
         str | None,
         typer.Option(
             help="How groups are averaged: macro (each group counts alike) or pooled (each query "
-            "does). Default: as the shift's authors do."
+            "does). Default: as the shift's authors do.",
+            autocompletion=completing("stats:AVERAGES"),
         ),
     ] = None
     run_format: Annotated[
-        str, typer.Option(help="The runs' format: auto, trec, msmarco or parquet.")
+        str,
+        typer.Option(
+            help="The runs' format: auto, trec, msmarco or parquet.",
+            autocompletion=completing(("auto", "trec", "msmarco", "parquet")),
+        ),
     ] = "auto"
     strict: Annotated[
         bool, typer.Option("--strict", help="Treat warnings about a run file as errors.")
     ] = False
 
-    def settings(self) -> Settings:
+    def settings(self) -> msshift_bench.Settings:
         """Return the settings of an evaluation."""
-        from msshift_bench.evaluation import Settings
-
-        return Settings(**{field.name: getattr(self, field.name) for field in fields(self)})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checking:
-    """Checks: what is let through although it looks wrong."""
-
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Go on where run files, or a tenth of a group's queries, are missing (partial), "
-            "two models gave the same run (identical), a model was trained on test queries "
-            "(leaked), or runs were made on other data or passages (other-data); repeat it for "
-            "several.",
-            autocompletion=completing(lambda: ("partial", "identical", "leaked", "other-data")),
-        ),
-    ] = None
-
-
-FORMATS = ("text", "markdown", "latex", "csv", "json")
-"""The formats of results on stdout."""
+        return msshift_bench.Settings(**asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,9 +329,9 @@ class Printing:
 
     format: Annotated[
         str,
-        typer.Option(
-            help=f"How results are printed: {', '.join(FORMATS)}. csv is one long table of "
-            "numbers, a row per figure; its notes go to stderr."
+        _format_of(
+            *("text", "markdown", "latex", "csv", "json"),
+            more=" csv is one long table of numbers, a row per figure; its notes go to stderr.",
         ),
     ] = "text"
     output: Annotated[
@@ -294,19 +339,13 @@ class Printing:
         typer.Option(help="Also write all figures to this file: .json, .csv or .parquet."),
     ] = None
 
-    def check(self) -> None:
-        """Check the format, and the ending of the file.
-
-        Raises:
-            UnknownNameError: for a format or an ending that does not exist.
-        """
-        if self.format not in FORMATS:
-            raise UnknownNameError("format", self.format, FORMATS)
+    def __post_init__(self) -> None:
+        """Check the ending of the file, before anything is computed."""
         if self.output is not None and self.output.suffix not in (".json", ".csv", ".parquet"):
             ending = self.output.suffix or self.output.name
             raise UnknownNameError("ending of --output", ending, (".json", ".csv", ".parquet"))
 
-    def show(self, result: Result, **view: bool) -> None:
+    def show(self, result: msshift_bench.Result, **view: bool) -> None:
         """Write a result, and print its figures, or its tables above their notes.
 
         The file comes first: whoever reads the tables may stop before their end.
@@ -315,9 +354,6 @@ class Printing:
             result: the result.
             view: what its tables are to show, as its layout takes it.
         """
-        from msshift_bench.cli.formats import print_tables
-        from msshift_bench.plumbing import write_atomically, write_json, write_parquet
-
         if self.output is not None:
             if self.output.suffix == ".json":
                 write_json(self.output, result.to_json())
@@ -337,21 +373,3 @@ class Printing:
             for tables, notes in result.sections(**view):
                 print_tables(tables, notes, self.format)
         warn(result.doubts)
-
-
-def is_typed(context: typer.Context, name: str) -> bool:
-    """Return whether an option was typed; values of `msshift.toml` were not."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
-
-
-def refuse_others(context: typer.Context, taken: Collection[str], what: str) -> None:
-    """Check that no option was typed but those that are taken.
-
-    Raises:
-        UsageError: if one was.
-    """
-    others = [name for name in context.params if name not in taken and is_typed(context, name)]
-    if others:
-        typed = ", ".join(f"--{name.replace('_', '-')}" for name in others)
-        raise UsageError(f"{typed} and {what} do not go together; leave out {typed}")

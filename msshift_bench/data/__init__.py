@@ -16,7 +16,6 @@ from msshift_bench.data.dataset import (
     COLLECTION_VARIABLE,
     HOME_VARIABLE,
     Dataset,
-    SplitRows,
     Triple,
     TripleStream,
     installed_folder,
@@ -26,7 +25,15 @@ from msshift_bench.data.dataset import (
     open_dataset,
     open_source,
 )
-from msshift_bench.data.digests import ContentDigest, canonical_rows, rows_digest, sha256_of
+from msshift_bench.data.digests import (
+    ContentDigest,
+    count_rows,
+    digest_of_lines,
+    row_lines,
+    rows_digest,
+    rows_of,
+    sha256_of,
+)
 from msshift_bench.data.hub import (
     ask_hub,
     ask_only_if_it_answers,
@@ -78,12 +85,14 @@ __all__ = [
     "HOME_VARIABLE",
     "IR_DATASETS_FAILURES",
     "Manifest",
-    "SplitRows",
     "SplitEntry",
     "Triple",
     "TripleStream",
     "Variant",
-    "canonical_rows",
+    "count_rows",
+    "digest_of_lines",
+    "row_lines",
+    "rows_of",
     "check_collection_name",
     "check_repo_name",
     "cited",

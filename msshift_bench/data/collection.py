@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from msshift_bench.errors import (
     require,
 )
 from msshift_bench.plumbing import jsonl_rows, tsv_rows
-from msshift_bench.records import Passage
+from msshift_bench.records import Passage, Qrel
 
 __all__ = [
     "IR_DATASETS_FAILURES",
@@ -58,8 +59,6 @@ _MINI = re.compile(r"mini(?::([0-9]+))?")
 _UTF8_AS_LATIN1 = re.compile(
     "[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 )
-
-Part = Literal["queries", "qrels"]
 
 
 class Collection(ABC):
@@ -97,8 +96,17 @@ class Collection(ABC):
         """
 
     @abstractmethod
-    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:
-        """Yield what `query_rows` or `qrel_rows` yields."""
+    def _query_rows(self, findings: FindingLog) -> Iterator[tuple[str, int, str, str]]:
+        """Yield what `query_rows` yields."""
+
+    @abstractmethod
+    def _qrel_rows(self, findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
+        """Yield what `qrel_rows` yields."""
+
+    @cached_property
+    def _read_queries(self) -> tuple[dict[str, str], FindingLog]:
+        findings = FindingLog()
+        return read_texts(self._query_rows(findings), findings), findings
 
     @cached_property
     def queries(self) -> dict[str, str]:
@@ -107,8 +115,7 @@ class Collection(ABC):
         Raises:
             CollectionError: if rows are malformed or ids repeat.
         """
-        findings = FindingLog()
-        queries = read_texts(self._read("queries", findings), findings)
+        queries, findings = self._read_queries
         findings.stop_if_any(CollectionError, f"the queries of {self.name} are malformed:")
         return queries
 
@@ -122,24 +129,18 @@ class Collection(ABC):
         """All judgements: query_id -> doc_id -> relevance, in the order of their source.
 
         Raises:
-            CollectionError: if rows are malformed, judge a pair twice, or name a query that does
-                not exist; or if the queries are malformed, with all that is wrong with both.
+            CollectionError: if rows are malformed, judge a pair again with another relevance, or
+                name a query that does not exist; or if the queries are malformed, with all that is
+                wrong with both.
         """
-        findings = FindingLog()
-        try:
-            known: Container[str] | None = self.queries
-        except CollectionError:
-            known = None
-            read_texts(self._read("queries", findings), findings)
-        of_queries = len(findings)
-        qrels = read_judgements(self._read("qrels", findings), findings, known)
-        counts = {"queries": of_queries, "qrels": len(findings) - of_queries}
+        queries, of_queries = self._read_queries
+        findings = deepcopy(of_queries)
+        known = None if len(of_queries) else queries
+        qrels = read_judgements(self._qrel_rows(findings), findings, known)
+        counts = {"queries": len(of_queries), "qrels": len(findings) - len(of_queries)}
         malformed = " and the ".join(part for part, count in counts.items() if count)
         findings.stop_if_any(CollectionError, f"the {malformed} of {self.name} are malformed:")
-        judged: dict[str, dict[str, int]] = {}
-        for (query_id, doc_id), relevance in qrels.items():
-            judged.setdefault(query_id, {})[doc_id] = relevance
-        return judged
+        return qrels
 
     @cached_property
     def relevant(self) -> dict[str, dict[str, int]]:
@@ -179,10 +180,11 @@ class _Mini(Collection):
     def passages(self) -> Iterator[Passage]:
         return mini.passages(self.size)
 
-    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:  # noqa: ARG002
-        if part == "queries":
-            return ((self.name, 0, *query) for query in mini.queries(self.size))
-        return ((self.name, 0, qrel[:2], qrel.relevance) for qrel in mini.qrels(self.size))
+    def _query_rows(self, _: FindingLog) -> Iterator[tuple[str, int, str, str]]:
+        return ((self.name, 0, *query) for query in mini.queries(self.size))
+
+    def _qrel_rows(self, _: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
+        return ((self.name, 0, qrel) for qrel in mini.qrels(self.size))
 
 
 class _Folder(Collection):
@@ -241,9 +243,10 @@ class _Folder(Collection):
         for line, record in rows:
             yield line, Passage(record["_id"], f"{record['title']} {record['text']}".strip())
 
-    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:
-        if part == "qrels":
-            return qrel_rows(self.qrels_files, findings)
+    def _qrel_rows(self, findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
+        return qrel_rows(self.qrels_files, findings)
+
+    def _query_rows(self, findings: FindingLog) -> Iterator[tuple[str, int, str, str]]:
         if self.layout == "tsv":
             return query_rows(self.queries_file, findings)
         rows = jsonl_rows(self.queries_file, ("_id", "text"), findings)
@@ -265,12 +268,14 @@ class _IrDataset(Collection):
         for doc in self._rows("docs"):
             yield Passage(str(doc.doc_id), doc.default_text())
 
-    def _read(self, part: Part, findings: FindingLog) -> Iterator[tuple[str, int, Any, Any]]:  # noqa: ARG002
-        for row in self._rows(part):
-            if part == "queries":
-                yield self.name, 0, str(row.query_id), row.default_text()
-            else:
-                yield self.name, 0, (str(row.query_id), str(row.doc_id)), int(row.relevance)
+    def _query_rows(self, _: FindingLog) -> Iterator[tuple[str, int, str, str]]:
+        for row in self._rows("queries"):
+            yield self.name, 0, str(row.query_id), row.default_text()
+
+    def _qrel_rows(self, _: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
+        for row in self._rows("qrels"):
+            judgement = Qrel(str(row.query_id), str(row.doc_id), int(row.relevance))
+            yield self.name, 0, judgement
 
     def _rows(self, kind: str) -> Iterator[Any]:
         """Yield rows of ir_datasets, which may download them first.

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 from msshift_bench.data.collection import Collection, open_collection
-from msshift_bench.data.digests import sha256_of
+from msshift_bench.data.digests import read_batches, read_split, rows_of, sha256_of
 from msshift_bench.data.manifest import DataInfo, Manifest, SplitEntry, TrainingSets, read_manifest
-from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError, require
-from msshift_bench.plumbing import cache_folder, settle
+from msshift_bench.errors import IntegrityError, UnknownNameError, UsageError
+from msshift_bench.plumbing import cache_root, settle
 from msshift_bench.records import Row
 from msshift_bench.shifts import DATASET_NAME, Shift, holds_triples
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 __all__ = [
     "COLLECTION_VARIABLE",
     "HOME_VARIABLE",
     "Dataset",
-    "SplitRows",
     "Triple",
     "TripleStream",
     "canonical_lines",
@@ -43,62 +41,7 @@ COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
 HOME_VARIABLE = "MSSHIFT_HOME"
 """The environment variable that names the folder of the built data set."""
 
-_BATCH = 8192
-"""Rows that are Python objects at a time."""
-
 _TRIPLES_BATCH = 65_536
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class SplitRows(Sequence[Row]):
-    """The rows of one split: a sequence of `Row`, backed by an Arrow table.
-
-    Attributes:
-        table: columns ``query_id``, ``text``, ``group``, ``relevant_doc_ids``, ``relevances``; in
-            a config that holds a whole shift also ``split``. A data set that holds ids only lacks
-            ``text``; the text of every row is then "".
-    """
-
-    table: pa.Table
-
-    def __repr__(self) -> str:
-        return f"<SplitRows: {len(self):,} of {', '.join(self.table.column_names)}>"
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the rows as a data frame, with the columns of `table`.
-
-        Raises:
-            MissingExtraError: if pandas is not installed.
-        """
-        require("pandas", "pandas", "a data frame")
-        frame: pd.DataFrame = self.table.to_pandas()
-        return frame
-
-    def __len__(self) -> int:
-        return int(self.table.num_rows)
-
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> SplitRows: ...
-    def __getitem__(self, index: int | slice) -> Row | SplitRows:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            return SplitRows(self.table.take(list(range(start, stop, step))))
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"row {index} of {len(self)}")
-        return next(iter(SplitRows(self.table.slice(index % len(self), 1))))
-
-    def __iter__(self) -> Iterator[Row]:
-        no_texts = "text" not in self.table.column_names
-        # In batches, since values are many times larger in Python than in the table.
-        for batch in self.table.to_batches(max_chunksize=_BATCH):
-            columns = (
-                [""] * len(batch) if name == "text" and no_texts else batch[name].to_pylist()
-                for name in Row._fields
-            )
-            for query_id, text, group, doc_ids, relevances in zip(*columns, strict=True):
-                yield Row(query_id, text, group, tuple(doc_ids), tuple(relevances))
 
 
 class Triple(NamedTuple):
@@ -130,11 +73,8 @@ class TripleStream:
 
     def batches(self, size: int = _TRIPLES_BATCH) -> Iterator[pa.RecordBatch]:
         """Stream the columns of `Triple`, at most `size` rows at a time."""
-        import pyarrow.parquet as pq
-
         for path in self.files:
-            with pq.ParquetFile(path) as file:
-                yield from file.iter_batches(size, columns=list(Triple._fields))
+            yield from read_batches(path, Triple._fields, size=size)
 
     def digest(self) -> str:
         """Return the SHA-256 of the canonical lines: 64 hexadecimal digits."""
@@ -204,7 +144,7 @@ class Dataset:
             },
         )
 
-    def rows(self, config: str, split: str) -> SplitRows:
+    def table(self, config: str, split: str) -> pa.Table:
         """Read one split.
 
         Args:
@@ -212,26 +152,30 @@ class Dataset:
                 whole shift.
             split: ``train``, ``validation`` or ``test``; for a whole shift ``queries``.
 
+        Returns:
+            The columns ``query_id``, ``text``, ``group``, ``relevant_doc_ids`` and ``relevances``;
+            of a whole shift also ``split``. A data set that holds ids only lacks ``text``.
+
         Raises:
             UnknownNameError: if the data set has no such config or split.
             UsageError: if the config holds triples; `triples` streams them.
-            IntegrityError: if a file is missing or is not the one that was built.
+            IntegrityError: if a file is missing, is not the one that was built, or unpacks to more
+                than memory should hold.
         """
         entries = self._entries(config)
         if split not in entries:
             raise UnknownNameError(f"split of {config}", split, entries)
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        return read_split(self._files(entries[split]))
 
-        # pq.read_table imports pandas, which takes 0.3 s.
-        parts = [pq.ParquetFile(path).read() for path in self._files(entries[split])]
-        return SplitRows(pa.concat_tables(parts))
+    def rows(self, config: str, split: str) -> list[Row]:
+        """Read the rows of one split as `table` does; without texts, every text is ""."""
+        return list(rows_of(self.table(config, split)))
 
-    def splits(self, config: str) -> dict[str, SplitRows]:
-        """Read all splits of a config: split -> rows; it raises what `rows` raises."""
+    def splits(self, config: str) -> dict[str, list[Row]]:
+        """Read all splits of a config: split -> rows; it raises what `table` raises."""
         return {split: self.rows(config, split) for split in self._entries(config)}
 
-    def test_sets(self, shift: Shift) -> dict[str, SplitRows]:
+    def test_sets(self, shift: Shift) -> dict[str, list[Row]]:
         """Read the test queries of every group of a shift: group -> rows, in the shift's order.
 
         A shift that comes in sizes has one test set, ``test``.
@@ -296,7 +240,7 @@ class Dataset:
 
 def installed_folder() -> Path:
     """Return where ``msshift install`` keeps the data set, whether or not it is there."""
-    return cache_folder("data") / DATASET_NAME
+    return cache_root() / "data" / DATASET_NAME
 
 
 def locate(path: str | Path = DATASET_NAME) -> Path:
@@ -345,22 +289,22 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME) -> Dataset:
 @overload
 def load_dataset(
     path: Dataset | str | Path = ..., name: str | None = ..., *, split: None = ...
-) -> Mapping[str, SplitRows]: ...
+) -> Mapping[str, list[Row]]: ...
 @overload
 def load_dataset(
     path: Dataset | str | Path = ..., name: str | None = ..., *, split: str
-) -> SplitRows: ...
+) -> list[Row]: ...
 def load_dataset(
     path: Dataset | str | Path = DATASET_NAME,
     name: str | None = None,
     *,
     split: str | None = None,
-) -> Mapping[str, SplitRows] | SplitRows:
+) -> Mapping[str, list[Row]] | list[Row]:
     """Load one experiment, checked against the manifest of the build.
 
     Args:
         path: the built data set; see `open_dataset`.
-        name: the config; see `Dataset.rows`.
+        name: the config; see `Dataset.table`.
         split: the split; by default all of them.
 
     Returns:

@@ -20,14 +20,14 @@ from msshift_bench.checked import (
     Digest,
     Listed,
     Name,
+    ShiftName,
     Text,
     check_json,
     check_value,
-    valid_name,
 )
 from msshift_bench.errors import Finding, IntegrityError, NotFoundError, UsageError, quoted
 from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write_json
-from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS, holds_triples
+from msshift_bench.shifts import SHIFTS, holds_triples
 
 __all__ = [
     "BIBTEX",
@@ -197,7 +197,7 @@ class Manifest:
     collection: Annotated[Mapping[str, Any], _like(_Source)]
     parameters: Mapping[str, Any]
     shifts: Mapping[
-        Annotated[str, valid_name("shift", SHIFTS, LISTED_SHIFTS)],
+        ShiftName,
         Annotated[Mapping[str, Any], _like(_Facts)],
     ]
     configs: Annotated[Mapping[Name, Annotated[Mapping[Name, SplitEntry], _MOST]], _MOST]

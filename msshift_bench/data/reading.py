@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from msshift_bench.errors import CollectionError, DataError, FindingLog
-from msshift_bench.plumbing import qrels_rows, tsv_rows, write_atomically
+from msshift_bench.plumbing import judged_once, qrels_rows, tsv_rows, write_atomically
+from msshift_bench.records import Qrel
 
 __all__ = [
     "Variant",
@@ -53,19 +54,15 @@ def read_table(
 
 def query_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, int, str, str]]:
     """Yield source, line, query_id and text of the lines of a file, which divide both by a tab."""
-    source = str(path)
     for line, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
-        yield source, line, query_id, text
+        yield str(path), line, query_id, text
 
 
-def qrel_rows(
-    paths: Iterable[Path], findings: FindingLog
-) -> Iterator[tuple[str, int, tuple[str, str], int]]:
-    """Yield source, line, query_id and doc_id, and relevance of the lines of files of qrels."""
+def qrel_rows(paths: Iterable[Path], findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
+    """Yield source, line and judgement of the lines of files of qrels."""
     for path in paths:
-        source = str(path)
-        for line, (query_id, doc_id, relevance) in qrels_rows(path, findings):
-            yield source, line, (query_id, doc_id), relevance
+        for line, qrel in qrels_rows(path, findings):
+            yield str(path), line, qrel
 
 
 def read_texts(
@@ -107,11 +104,11 @@ def read_queries(path: Path) -> dict[str, str]:
 
 
 def read_judgements(
-    rows: Iterable[tuple[str, int, tuple[str, str], int]],
-    findings: FindingLog,
-    queries: Container[str] | None,
-) -> dict[tuple[str, str], int]:
-    """Return the judgements of queries: query_id and doc_id -> relevance.
+    rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog, queries: Container[str] | None
+) -> dict[str, dict[str, int]]:
+    """Return the judgements of queries: query_id -> doc_id -> relevance, in their order.
+
+    A judgement that is repeated counts once, as in `judged_once`.
 
     Args:
         rows: what `qrel_rows` yields.
@@ -120,17 +117,19 @@ def read_judgements(
             judged.
     """
 
-    def problem_of(pair: tuple[str, str], _: int, is_repeated: bool) -> tuple[str, ...]:
-        query_id, doc_id = pair
-        if queries is not None and query_id not in queries:
-            message = f"query_id {query_id!r} is not among the queries"
-            return "unknown-query", message, "add the query, or remove the row"
-        if is_repeated:
-            message = f"query {query_id!r} and passage {doc_id!r} judged again"
-            return "duplicate-judgement", message
-        return ()
+    def known() -> Iterator[tuple[str, int, Qrel]]:
+        for source, line, qrel in rows:
+            if queries is None or qrel.query_id in queries:
+                yield source, line, qrel
+            else:
+                message = f"query_id {qrel.query_id!r} is not among the queries"
+                fix = "add the query, or remove the row"
+                findings.add("unknown-query", message, source, line, fix)
 
-    return read_table(rows, findings, problem_of)
+    judged: dict[str, dict[str, int]] = {}
+    for query_id, doc_id, relevance in judged_once(known(), findings):
+        judged.setdefault(query_id, {})[doc_id] = relevance
+    return judged
 
 
 class Variant(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
 
 from msshift_bench.data.collection import Collection, find_text_file
@@ -112,7 +111,7 @@ def _with_variants(
     extra: TestSet, variants: Sequence[Variant], judged: Mapping[str, dict[str, int]]
 ) -> TestSet:
     added = [
-        Row.judged(variant.run_id, variant.text, extra.name, _relevant(judged[variant.query_id]))
+        Row.judged(variant.run_id, variant.text, extra.name, judged[variant.query_id])
         for variant in variants
     ]
     of_variants = {variant.run_id: judged[variant.query_id] for variant in variants}
@@ -124,10 +123,6 @@ def _with_variants(
         groups={extra.name: tuple(with_variants)},
         variants=tuple(variants),
     )
-
-
-def _relevant(judged: Mapping[str, int]) -> dict[str, int]:
-    return {doc_id: grade for doc_id, grade in judged.items() if grade >= 1}
 
 
 def read_extra_tests(
@@ -216,17 +211,15 @@ def _read_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
     findings = FindingLog()
     texts = read_texts(query_rows(queries_file, findings), findings, queries_file)
     known = None if len(findings) else texts
-    judgements = read_judgements(qrel_rows([qrels_file], findings), findings, known)
-    if not judgements and not len(findings):
+    judged = read_judgements(qrel_rows([qrels_file], findings), findings, known)
+    if not judged and not len(findings):
         message = f"it judges none of the {len(texts):,} queries"
         fix = "add judgements: query_id, 0, doc_id, relevance"
         findings.add("no-judgement", message, str(qrels_file), fix=fix)
     findings.stop_if_any(CollectionError, f"the test set in {folder} cannot be used:")
-    judged: dict[str, dict[str, int]] = {}
-    for query_id, doc_id in sorted(judgements, key=itemgetter(0)):
-        judged.setdefault(query_id, {})[doc_id] = judgements[query_id, doc_id]
+    judged = {query_id: judged[query_id] for query_id in sorted(judged)}
     rows = tuple(
-        Row.judged(query_id, texts[query_id], name, _relevant(of_query))
+        Row.judged(query_id, texts[query_id], name, of_query)
         for query_id, of_query in judged.items()
     )
     unjudged = len(texts) - len(rows)

@@ -1,9 +1,9 @@
 """Encoders, which turn the texts of queries into vectors, and the cache of what they made.
 
 `embed_queries` returns the vectors of queries under an `EncoderSpec`: a model of the Hugging Face
-Hub, a folder, or term vectors, which need no model; `sign_vectors` are the random vectors of words.
-`only_safetensors` keeps libraries from loading weights in any other form. The room may use
-`data`, `engine`, `libraries`, `plumbing`, `arrays` and `errors`.
+Hub, a folder, or term vectors, which need no model; `sign_vectors` are the random vectors of words,
+`incidence` says which text has which. `only_safetensors` keeps libraries from loading weights in
+any other form. The room may use `data`, `engine`, `libraries`, `plumbing`, `arrays` and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries
@@ -15,7 +15,7 @@ from msshift_bench.encoders.models import (
     choose_encoder,
     only_safetensors,
 )
-from msshift_bench.encoders.term_vectors import DIMENSIONS, sign_vectors
+from msshift_bench.encoders.term_vectors import DIMENSIONS, incidence, sign_vectors
 
 __all__ = [
     "DIMENSIONS",
@@ -26,6 +26,7 @@ __all__ = [
     "TERMS",
     "choose_encoder",
     "embed_queries",
+    "incidence",
     "only_safetensors",
     "sign_vectors",
 ]

@@ -37,7 +37,7 @@ from msshift_bench.encoders.term_vectors import PARAMETERS, term_vectors
 from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError, IntegrityError, UsageError
 from msshift_bench.plumbing import (
-    cache_folder,
+    cache_root,
     hold_folder,
     report_progress,
     slices,
@@ -97,7 +97,7 @@ def embed_queries(
     Args:
         queries: query_id -> text, in any order.
         spec: the encoder.
-        cache: the folder of the cache; ``cache_folder("embeddings")`` by default.
+        cache: the folder of the cache; ``embeddings`` in `cache_root` by default.
 
     Raises:
         DataError: if there are no queries, one has no token or gets no finite vector, or the
@@ -112,7 +112,7 @@ def embed_queries(
     rows = sorted(queries.items())
     query_ids = tuple(query_id for query_id, _ in rows)
     texts, places = _distinct([text for _, text in rows])
-    root = cache_folder("embeddings") if cache is None else cache
+    root = cache_root() / "embeddings" if cache is None else cache
     source = find_encoder(spec)
     folder = root / _identity(rows, spec, source)
     final, complete = folder / "vectors.npy", folder / "digest.json"

@@ -16,14 +16,14 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from msshift_bench.arrays import Floats, Ints, Vectors
 
-__all__ = ["DIMENSIONS", "PARAMETERS", "sign_vectors", "term_vectors"]
+__all__ = ["DIMENSIONS", "incidence", "PARAMETERS", "sign_vectors", "term_vectors"]
 
 DIMENSIONS = 128
 """Components of a vector."""
@@ -66,29 +66,38 @@ def term_vectors(texts: Sequence[str]) -> Vectors:
     Returns:
         Shape (texts, `DIMENSIONS`), each row of length 1 to within 1e-5.
     """
-    terms, incidence, frequencies = _incidence(texts)
-    weighted = incidence.multiply(_weights(frequencies, len(texts))).tocsr()
+    terms, matrix, frequencies = _incidence(texts)
+    weighted = matrix.multiply(_weights(frequencies, len(texts))).tocsr()
     vectors = _rescale(sign_vectors(terms))
     for _ in range(_ROUNDS):
-        vectors = _rescale(incidence.T @ _centre(weighted @ vectors))
+        vectors = _rescale(matrix.T @ _centre(weighted @ vectors))
     return (_centre(weighted @ vectors) / _UNIT).astype(np.float32)
 
 
 def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, Ints]:
     """Return the terms that count, the sparse matrix of texts and terms, and document counts."""
-    from scipy.sparse import csr_array
-
     terms_of = [set(_TERM.findall(text.lower())) for text in texts]
     counts = Counter(term for terms in terms_of for term in terms)
     most = _COMMONEST * len(texts)
     terms = sorted(term for term, count in counts.items() if _RAREST <= count <= most)
+    frequencies = np.array([counts[term] for term in terms], dtype=np.int64)
+    return terms, incidence(terms_of, terms), frequencies
+
+
+def incidence(terms_of: Iterable[Iterable[str]], terms: Iterable[str]) -> Any:
+    """Return the sparse matrix of texts and terms, with 1 where a text has a term.
+
+    Args:
+        terms_of: the distinct terms of each text; those that are not among `terms` are left out.
+        terms: the terms.
+    """
+    from scipy.sparse import csr_array
+
     column_of = {term: column for column, term in enumerate(terms)}
-    columns = [[column_of[term] for term in kept if term in column_of] for kept in terms_of]
+    columns = [[column_of[term] for term in row if term in column_of] for row in terms_of]
     starts = np.cumsum([0, *map(len, columns)])
     flat = np.fromiter((column for row in columns for column in row), np.int64, int(starts[-1]))
-    shape = (len(texts), len(terms))
-    incidence = csr_array((np.ones(len(flat)), flat, starts), shape=shape)
-    return terms, incidence, np.array([counts[term] for term in terms], dtype=np.int64)
+    return csr_array((np.ones(len(flat)), flat, starts), shape=(len(columns), len(column_of)))
 
 
 def _weights(frequencies: Ints, texts: int) -> Floats:

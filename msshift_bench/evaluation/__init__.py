@@ -7,13 +7,12 @@ returns a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plu
 """
 
 from msshift_bench.evaluation.also_tests import evaluate_also_tests
-from msshift_bench.evaluation.checks import ALLOWANCES, Checks
+from msshift_bench.evaluation.checks import ALLOWANCES, Checks, count_trained
 from msshift_bench.evaluation.claims import (
     ALL_QUERIES,
     LeftOut,
     estimates_of,
     loss_claims,
-    matrix_claims,
 )
 from msshift_bench.evaluation.evaluating import (
     by_shift,
@@ -21,11 +20,12 @@ from msshift_bench.evaluation.evaluating import (
     differences_of,
     evaluate_run_sets,
     losses_of,
+    read_labels,
     read_scores,
     score_run_sets,
+    system_claims,
 )
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.named_measures import parse_measure
 from msshift_bench.evaluation.notes import data_notes, policy_notes
 from msshift_bench.evaluation.per_query import read_per_query, scores_table
 from msshift_bench.evaluation.results import Note, Result, Section
@@ -34,11 +34,10 @@ from msshift_bench.evaluation.scores import (
     ScoredRun,
     Scores,
     judgements_of,
-    read_labels,
     slice_scores,
 )
 from msshift_bench.evaluation.scoring import open_test_set, score_files, score_runs
-from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.settings import Settings, parse_measure
 from msshift_bench.evaluation.tables import (
     FEWEST_IN_SLICE,
     figure_ends,
@@ -47,7 +46,6 @@ from msshift_bench.evaluation.tables import (
     matrix_table,
     show_delta,
 )
-from msshift_bench.evaluation.trained_queries import count_trained
 
 __all__ = [
     "count_trained",
@@ -77,7 +75,6 @@ __all__ = [
     "loss_claims",
     "loss_table",
     "losses_of",
-    "matrix_claims",
     "matrix_table",
     "open_test_set",
     "parse_measure",
@@ -87,6 +84,7 @@ __all__ = [
     "read_scores",
     "score_files",
     "score_run_sets",
+    "system_claims",
     "score_runs",
     "scores_table",
     "show_delta",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset, read_extra_tests
+from msshift_bench.data import Dataset, TestSet, open_dataset, read_extra_tests
 from msshift_bench.errors import DataError, NotFoundError, RunError, UsageError
-from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, identical_doubts
+from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks
 from msshift_bench.evaluation.claims import (
     change_claims,
     compound_claims,
@@ -26,13 +27,15 @@ from msshift_bench.evaluation.claims import (
     extra_claims,
 )
 from msshift_bench.evaluation.notes import change_notes, extra_notes, trained_notes
-from msshift_bench.evaluation.results import Note, Result
-from msshift_bench.evaluation.scores import FOR_ALL, Scores, answered_by_all, check_is_mean
-from msshift_bench.evaluation.scoring import score_files
+from msshift_bench.evaluation.results import Result, notes_of
+from msshift_bench.evaluation.scores import (
+    Scores,
+    answered_by_all,
+    check_is_mean,
+)
+from msshift_bench.evaluation.scoring import find_dataset, score_files
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import change_tables, extra_tables
-from msshift_bench.evaluation.trained_queries import find_dataset
-from msshift_bench.records import Row
 from msshift_bench.runs import RunSet, extra_runs_path, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift, in_order
 from msshift_bench.stats import MEAN, Claim, Figure, infer
@@ -104,47 +107,63 @@ def evaluate_also_tests(
     wanted = [get_shift(name) for name in dict.fromkeys(shifts)]
     run_sets, checks = find_run_sets(runs), Checks(allow=allow)
     checks.training_data = find_dataset(data)
-    if varied:
-        return _evaluate_variants(run_sets, test_sets, also_test, data, wanted, settings, checks)
     claims: list[Claim] = []
     scores: list[Scores] = []
+    contents: list[str] = []
     for test_set in test_sets:
         checks.check_grades(test_set, settings.measures)
-        extra_run_sets = _runs_for(
-            run_sets, test_set, Path(also_test[test_set.name]), wanted, checks
-        )
-        checks.check_passages(
-            (f"{part.system} on {test_set.name} ({part.shift.name})", part.files)
-            for part in extra_run_sets
-        )
-        of_set = [_score(part, test_set, settings, checks) for part in extra_run_sets]
-        folders = {
-            id(part): run_set.folder for part, run_set in zip(of_set, extra_run_sets, strict=True)
-        }
-        for part in of_set:
-            everything = _trained_on_everything(part, of_set, folders)
-            if everything is not None and len(part.complete_models) > 1:
-                compared = [*everything.files, *part.files]
-                name = f"{everything.system} and {part.system} on {test_set.name}"
-                checks.check_passages([(name, compared)], COMPARED_RUNS)
-            for measure in settings.measures:
-                claims += extra_claims(part, measure, _counted([part], settings))
-                if everything is not None:
-                    queries = _counted([part, everything], settings)
-                    claims += drop_claims(part, measure, queries, everything)
-        scores += of_set
+        dataset = open_dataset(data) if test_set.needs_shift else None
+        if dataset is not None:
+            checks.data = dataset.info
+        extra = _runs_for(run_sets, test_set, Path(also_test[test_set.name]), wanted, checks)
+        if not varied:
+            scores += _evaluate_extra(extra, test_set, settings, checks, claims)
+        for changed in extra if varied else ():
+            pairs, described = _pairs_of(run_sets, changed, test_set, dataset, settings, checks)
+            claims += _change_claims(pairs, test_set.name, settings)
+            scores.append(pairs.scores)
+            contents.append(described)
     figures = infer(claims, settings)
-    lines = [*extra_notes(settings, figures), *trained_notes(checks.trained)]
-    notes = [Note(line) for line in lines]
-    notes += [Note(line, "doubt") for line in checks.doubts]
-    layout = partial(extra_tables, settings=settings)
-    written, facts = settings.to_json(), _facts(checks)
-    return Result("extra tests", figures, written, DataInfo(), notes, layout, scores, facts)
+    lines = extra_notes(settings, figures)
+    if varied:
+        lines = change_notes(checks.data, settings, figures, list(dict.fromkeys(contents)))
+    notes = notes_of([*lines, *trained_notes(checks.trained)], checks.doubts)
+    return Result(
+        "variants" if varied else "extra tests",
+        figures,
+        settings.to_json(),
+        checks.data,
+        notes,
+        partial(change_tables if varied else extra_tables, settings=settings),
+        scores,
+        {"trained_on": [part._asdict() for part in checks.trained.values() if part]},
+    )
 
 
-def _facts(checks: Checks) -> dict[str, list[dict[str, object]]]:
-    """Return what was counted of test queries among training queries, for JSON."""
-    return {"trained_on": [part._asdict() for part in checks.trained.values() if part]}
+def _evaluate_extra(
+    run_sets: Sequence[RunSet],
+    test_set: TestSet,
+    settings: Settings,
+    checks: Checks,
+    claims: list[Claim],
+) -> list[Scores]:
+    """Score systems on an extra test set, and add what is claimed of them to the claims."""
+    checks.check_passages(
+        (f"{part.system} on {test_set.name} ({part.shift.name})", part.files) for part in run_sets
+    )
+    scored = [(part, _score(part, test_set, settings, checks)) for part in run_sets]
+    for run_set, part in scored:
+        everything = _trained_on_everything(run_set, scored)
+        if everything is not None and len(part.complete_models) > 1:
+            compared = [*everything.files, *part.files]
+            name = f"{everything.system} and {part.system} on {test_set.name}"
+            checks.check_passages([(name, compared)], COMPARED_RUNS)
+        for measure in settings.measures:
+            claims += extra_claims(part, measure, _counted([part], settings))
+            if everything is not None:
+                queries = _counted([part, everything], settings)
+                claims += drop_claims(part, measure, queries, everything)
+    return [part for _, part in scored]
 
 
 def _counted(scores: Sequence[Scores], settings: Settings) -> Ints:
@@ -191,48 +210,47 @@ def _score(run_set: RunSet, test_set: TestSet, settings: Settings, checks: Check
         replace(run_set, system=str(place)).check_complete()
     checks.check_queries(run_set, test_set)
     checks.check_models(run_set)
-    models = [part for runs in run_set.runs.values() for part in runs.items()]
-    checks.check_untrained(test_set, [(run, run_set.shift.name, name) for name, run in models])
+    trained = run_set.runs.items() if run_set.trained_per_group else ()
+    checks.check_untrained(
+        test_set, [(run, run_set.shift.name, name) for (name, _), run in trained]
+    )
     (scores,) = score_files([(run_set, test_set)], settings)
     checks.check_scores(scores, settings.missing, every_group=False)
-    name = f"{run_set.system} on {test_set.name} ({run_set.shift.name})"
-    checks.doubts += checks.doubts_about(scores, name)
-    checks.doubts += identical_doubts(scores.runs.values())
+    checks.doubt_runs([scores])
     return scores
 
 
 def _trained_on_everything(
-    scores: Scores, candidates: Iterable[Scores], folders: Mapping[int, Path]
+    run_set: RunSet, scored: Iterable[tuple[RunSet, Scores]]
 ) -> Scores | None:
     """Return the same system, trained on everything: ``splade-all`` for ``splade``.
 
     One in the same folder comes before others, and then one with a run for the same shift: a model
     that was trained on everything is the same for all shifts.
     """
-    folder = folders[id(scores)]
-    known = [
-        part
-        for part in candidates
-        if folders[id(part)].name == folder.name + _TRAINED_ON_ALL and FOR_ALL in part.models
+    folder = run_set.folder
+    candidates = [
+        (other.folder.parent != folder.parent, other.shift != run_set.shift, scores)
+        for other, scores in scored
+        if other.folder.name == folder.name + _TRAINED_ON_ALL and not other.trained_per_group
     ]
-    known.sort(
-        key=lambda part: (folders[id(part)].parent != folder.parent, part.shift != scores.shift)
-    )
-    return known[0] if known else None
+    return min(candidates, key=itemgetter(0, 1))[2] if candidates else None
 
 
 class _Pairs(NamedTuple):
     """A system's scores on queries and on their variants, by the same models and seeds.
 
     Attributes:
-        plain: the scores on queries as they are.
-        changed: the scores on variants.
+        scores: all that the system scores on variants.
+        plain: the scores on queries as they are, of models and seeds that have both.
+        changed: the scores of these on variants.
         methods: the methods of the variants, in their order.
         positions: where the queries that have a variant stand in `plain`, ``[queries]``.
         places: where their variants stand in `changed`, ``[methods, queries]``; -1 without one.
         counts: whether a variant counts, likewise.
     """
 
+    scores: Scores
     plain: Scores
     changed: Scores
     methods: list[str]
@@ -268,57 +286,51 @@ class _Pairs(NamedTuple):
         return self.plain.of(measure, models, self.positions[queries]), changed
 
 
-def _evaluate_variants(
+def _pairs_of(
     run_sets: Sequence[RunSet],
-    test_sets: Sequence[TestSet],
-    paths: Mapping[str, str | Path],
-    data: Dataset | str | Path,
-    wanted: Sequence[Shift],
+    changed: RunSet,
+    test_set: TestSet,
+    dataset: Dataset | None,
     settings: Settings,
     checks: Checks,
-) -> Result:
-    claims: list[Claim] = []
-    contents: list[str] = []
-    scores: list[Scores] = []
-    info = DataInfo()
-    for test_set in test_sets:
-        checks.check_grades(test_set, settings.measures)
-        dataset = open_dataset(data) if test_set.needs_shift else None
-        if dataset is not None:
-            info = checks.data = dataset.info
-        for changed in _runs_for(run_sets, test_set, Path(paths[test_set.name]), wanted, checks):
-            shift = changed.shift
-            tests = dataset.test_sets(shift) if dataset else {}
-            rows = [row for members in tests.values() for row in members]
-            variants = test_set.of_shift(shift.name, rows)
-            plain = changed if dataset is None else _own_runs(run_sets, changed)
-            name = f"{changed.system} on {test_set.name} ({shift.name})"
-            checks.check_data([*plain.files, *changed.files])
-            checks.check_passages([(name, [*plain.files, *changed.files])])
-            of_variants = _score(changed, variants, settings, checks)
-            of_queries = of_variants
-            if dataset is not None:
-                if "partial" not in checks.allow:
-                    plain.check_complete()
-                judged = {row.query_id: row.relevant for row in rows}
-                groups = {group: [row.query_id for row in part] for group, part in tests.items()}
-                queries = TestSet(shift.name, judged, groups)
-                (of_queries,) = score_files([(plain, queries)], settings)
-                checks.check_scores(of_queries, settings.missing, every_group=False)
-                checks.check_same_models(name, plain, changed)
-            pairs = _pair(name, of_queries, of_variants, variants, settings, checks)
-            of_system = Figure("", test_set.name, shift.name, changed.system)
-            claims += _change_claims(pairs, of_system, shift, settings)
-            scores.append(of_variants)
-            contents.append(_contents(variants, shift, [*rows, *variants.rows], dataset))
-    figures = infer(claims, settings)
-    lines = change_notes(info, settings, figures, list(dict.fromkeys(contents)))
-    lines += trained_notes(checks.trained)
-    notes = [Note(line) for line in lines]
-    notes += [Note(line, "doubt") for line in checks.doubts]
-    layout = partial(change_tables, settings=settings)
-    written, facts = settings.to_json(), _facts(checks)
-    return Result("variants", figures, written, info, notes, layout, scores, facts)
+) -> tuple[_Pairs, str]:
+    """Score a system on queries and on their variants, and pair the scores.
+
+    Args:
+        run_sets: all systems' runs on the queries as they are.
+        changed: the runs on the variants.
+        test_set: the variants.
+        dataset: the data set with the queries; `None` where the test set has its own.
+        settings: measures and policies.
+        checks: what is refused, or allowed.
+
+    Returns:
+        The pairs; and how many variants there are and, if texts are known, how many change nothing.
+    """
+    shift = changed.shift
+    name = f"{changed.system} on {test_set.name} ({shift.name})"
+    tests = dataset.test_sets(shift) if dataset else {}
+    rows = [row for members in tests.values() for row in members]
+    variants = test_set.of_shift(shift.name, rows)
+    plain = changed if dataset is None else _own_runs(run_sets, changed)
+    checks.check_data([*plain.files, *changed.files])
+    checks.check_passages([(name, [*plain.files, *changed.files])])
+    of_queries = of_variants = _score(changed, variants, settings, checks)
+    if dataset is not None:
+        if "partial" not in checks.allow:
+            plain.check_complete()
+        judged = {row.query_id: row.relevant for row in rows}
+        groups = {group: [row.query_id for row in part] for group, part in tests.items()}
+        queries = TestSet(shift.name, judged, groups)
+        (of_queries,) = score_files([(plain, queries)], settings)
+        checks.check_scores(of_queries, settings.missing, every_group=False)
+        checks.check_same_models(name, plain, changed)
+    described = f"{test_set.name} ({shift.name}): {len(variants.variants):,} variants"
+    if dataset is None or dataset.manifest.texts:
+        texts = {row.query_id: row.text for row in (*rows, *variants.rows)}
+        same = sum(part.text == texts[part.query_id] for part in variants.variants)
+        described += f", {same:,} of them as the query"
+    return _pair(name, of_queries, of_variants, variants, settings, checks), described
 
 
 def _own_runs(run_sets: Sequence[RunSet], changed: RunSet) -> RunSet:
@@ -331,16 +343,6 @@ def _own_runs(run_sets: Sequence[RunSet], changed: RunSet) -> RunSet:
         f"{system} has runs on variants for {shift.name} and none on the queries as they are, in "
         f"{system}/{shift.name}, with which they are compared"
     )
-
-
-def _contents(test_set: TestSet, shift: Shift, rows: Iterable[Row], dataset: Dataset | None) -> str:
-    """Return how many variants there are and, if texts are known, how many change nothing."""
-    texts = {row.query_id: row.text for row in rows}
-    contents = f"{test_set.name} ({shift.name}): {len(test_set.variants):,} variants"
-    if dataset is None or dataset.manifest.texts:
-        same = sum(part.text == texts[part.query_id] for part in test_set.variants)
-        contents += f", {same:,} of them as the query"
-    return contents
 
 
 def _pair(
@@ -386,18 +388,17 @@ def _pair(
             counts &= ~(first.missing[positions] | second.missing[places])
     if not counts.any():
         raise DataError(f"{name}: every variant, or the query that it is of, is missing")
-    return _Pairs(plain, changed, methods, positions, places, counts)
+    return _Pairs(of_variants, plain, changed, methods, positions, places, counts)
 
 
-def _change_claims(
-    pairs: _Pairs, of_system: Figure, shift: Shift, settings: Settings
-) -> Iterator[Claim]:
+def _change_claims(pairs: _Pairs, test: str, settings: Settings) -> Iterator[Claim]:
     """Yield what each model loses on all variants, on those of each method, and by group."""
-    models = pairs.plain.models
+    models, shift = pairs.plain.models, pairs.plain.shift
+    assert shift is not None
+    of_system = Figure("", test, shift.name, pairs.plain.system)
     average = models[0] if len(models) == 1 else MEAN
-    seeds = len(pairs.plain.seeds) if pairs.plain.trained_per_group else None
     for measure in settings.measures:
-        row = of_system._replace(measure=measure.name, seeds=seeds)
+        row = of_system._replace(measure=measure.name, seeds=pairs.plain.replicates)
         on_average = row._replace(model=average)
         for model in models if len(models) > 1 else ():
             sides = pairs.of(measure.name, [model])

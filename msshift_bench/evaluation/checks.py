@@ -2,35 +2,44 @@
 
 A number from runs and data that do not fit together is worse than an error: each check refuses
 them, unless the caller allows it by name (`ALLOWANCES`). What is allowed leaves a doubt.
+
+What a model learned by heart is no measure of what it can: `count_trained` counts the test queries
+that it trained on, by their ids, their words, and their relevant passages.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
-import numpy as np
-
-from msshift_bench.arrays import Ints
 from msshift_bench.data import DataInfo, Dataset, TestSet
 from msshift_bench.errors import Finding, RunError, UnknownNameError
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scores import (
     FEWEST_ANSWERED,
+    FOR_ALL,
     ScoredRun,
     Scores,
     first_ids,
+    identical_runs,
     looks_like,
 )
-from msshift_bench.evaluation.trained_queries import TrainedQueries, count_trained
-from msshift_bench.runs import RunReport, RunSet, Sidecar, read_run
-from msshift_bench.shifts import Shift
+from msshift_bench.runs import RunReport, RunSet, Sidecar
+from msshift_bench.search import sorted_words
+from msshift_bench.shifts import Shift, get_shift
 
-__all__ = ["ALLOWANCES", "COMPARED_RUNS", "Checks", "identical_doubts"]
+__all__ = [
+    "ALLOWANCES",
+    "COMPARED_RUNS",
+    "Checks",
+    "TrainedQueries",
+    "count_trained",
+]
 
 ALLOWANCES: Mapping[str, str] = MappingProxyType(
     {
@@ -51,13 +60,85 @@ FEW_MISSING = 0.05
 MOST_MISSING = 0.1
 """The share that they may lack, and count 0, of a group of `FEWEST_ANSWERED` or more."""
 
-_MOST_DIFFERING = 0.01
-"""The share of queries that one ranking may score otherwise where its scores were rounded."""
-
 _COUNTS_ALL = re.compile(r"^(AP|P|R|RR|Rprec|Success)(@\d+)?$")
 """Measures for which a passage is relevant or not; ir_measures has them with ``rel``, too."""
 
-_Rankings = Mapping[str, Mapping[str, float]]
+
+class TrainedQueries(NamedTuple):
+    """How many queries of a test set are, or are like, training queries of a model.
+
+    Attributes:
+        test: the test set's name.
+        shift: the name of the shift that the model was trained for.
+        model: the group that it was trained without, or its training set.
+        queries: how many queries the test set has.
+        ids: how many have the id of a training query, and its words where both texts are known.
+        words: how many have the words of a training query, in any order and spelling.
+        trained: how many have either.
+        passages: how many share a relevant passage with a training query.
+    """
+
+    test: str
+    shift: str
+    model: str
+    queries: int
+    ids: int
+    words: int
+    trained: int
+    passages: int
+
+    @property
+    def counts(self) -> str:
+        """What was counted, in words."""
+        trained = get_shift(self.shift).training_of(self.model)
+        return f"the model {trained} trained on {self.trained:,}"
+
+
+def count_trained(
+    test_set: TestSet, shift: str, model: str, dataset: Dataset
+) -> TrainedQueries | None:
+    """Count the queries of a test set that a model trained on.
+
+    The data set knows the training queries of each experiment: config ``length-short`` holds, as
+    split ``train``, what the model without short was trained on.
+
+    Args:
+        test_set: the test set; its variants do not count. Without texts only ids are compared.
+        shift: the shift that the model was trained for.
+        model: the group that it was trained without, or its training set.
+        dataset: the data set that it was trained on.
+
+    Returns:
+        The counts; `None` if the data set holds no training queries of the model.
+    """
+    config = f"{shift}-{model}"
+    if "train" not in dataset.manifest.configs.get(config, {}):
+        return None
+    rows = list(dataset.rows(config, "train"))
+    known = {row.query_id: sorted_words(row.text) if row.text else "" for row in rows}
+    passages = {doc_id for row in rows for doc_id in row.relevant_doc_ids}
+    variants = {variant.run_id for variant in test_set.variants}
+    texts = {row.query_id: row.text for row in test_set.rows}
+    words_of = {
+        query_id: sorted_words(texts.get(query_id, ""))
+        for query_id in test_set.judged
+        if query_id not in variants
+    }
+    met = set(known.values()) - {""}
+    by_words = {query_id for query_id, words in words_of.items() if words in met}
+    by_id = {
+        query_id
+        for query_id, words in words_of.items()
+        if query_id in known and (not words or known[query_id] in ("", words))
+    }
+    sharing = [
+        query_id
+        for query_id in words_of
+        if any(doc in passages for doc, grade in test_set.judged[query_id].items() if grade >= 1)
+    ]
+    trained = len(by_id | by_words)
+    counts = len(words_of), len(by_id), len(by_words), trained, len(sharing)
+    return TrainedQueries(test_set.name, shift, model, *counts)
 
 
 class Checks:
@@ -70,8 +151,8 @@ class Checks:
     Attributes:
         doubts: what was allowed, and what is odd and no reason to refuse.
         training_data: the data set that models were trained on; `None` if none is at hand.
-        trained: what was counted of test queries among training queries, by test set, shift and
-            model; `None` where its training queries are not known.
+        trained: what was counted of test queries among training queries, by test set, shift,
+            model and data set; `None` where its training queries are not known.
 
     Raises:
         UnknownNameError: for another allowance.
@@ -85,7 +166,7 @@ class Checks:
         self.allow = frozenset(allow)
         self.doubts: list[str] = []
         self.training_data: Dataset | None = None
-        self.trained: dict[tuple[str, str, str], TrainedQueries | None] = {}
+        self.trained: dict[tuple[str, str, str, str], TrainedQueries | None] = {}
         self._sidecars: dict[Path, Sidecar] = {}
 
     def sidecar(self, run: Path) -> Sidecar:
@@ -94,35 +175,47 @@ class Checks:
             self._sidecars[run] = Sidecar.of(run)
         return self._sidecars[run]
 
+    def _refuse(
+        self,
+        summary: str,
+        findings: Sequence[Finding],
+        allowance: str = "",
+        doubts: Iterable[str] = (),
+    ) -> None:
+        """Raise findings, if there are any; those that are allowed leave doubts instead."""
+        if findings and allowance not in self.allow:
+            raise RunError(summary, findings)
+        self.doubts += doubts
+
     def check_data(self, runs: Iterable[Path]) -> None:
         """Check that runs were made on the data at hand, as far as sidecars name their data.
 
         Raises:
             RunError: if a run was made on other data, or its sidecar cannot be read.
         """
-        if not self.data.content_digest:
-            return
-        at_hand = self.data.content_digest[:12]
-        findings, doubts = [], []
-        for run in runs:
-            sidecar = self.sidecar(run)
-            if not sidecar.is_sound:
-                findings.append(sidecar.unsound())
-            if sidecar.data in ("", self.data.content_digest):
-                continue
-            made_on = sidecar.data[:12]
-            if "other-data" in self.allow:
-                doubts.append(
-                    f"{run} was made on other data: {made_on}, not {at_hand} (--allow other-data)"
-                )
-                continue
-            message = f"{run.name} was made on the data set {made_on}, and this one is {at_hand}"
-            fix = "give the data set that it was made on (--data), make the run again, or go on "
-            fix += "with --allow other-data"
-            findings.append(Finding("other-data", message, str(sidecar.path), fix=fix))
-        if findings:
-            raise RunError("runs and data do not belong together:", findings)
-        self.doubts += doubts
+        at_hand = self.data.content_digest
+        sidecars = [self.sidecar(run) for run in runs] if at_hand else []
+        others = [sidecar for sidecar in sidecars if sidecar.data not in ("", at_hand)]
+        findings = [
+            Finding(
+                "other-data",
+                f"{sidecar.run.name} was made on the data set {sidecar.data[:12]}, and this one is "
+                f"{at_hand[:12]}",
+                str(sidecar.path),
+                fix="give the data set that it was made on (--data), make the run again, or go on "
+                "with --allow other-data",
+            )
+            for sidecar in others
+        ]
+        doubts = [
+            f"{sidecar.run} was made on other data: {sidecar.data[:12]}, not {at_hand[:12]} "
+            "(--allow other-data)"
+            for sidecar in others
+        ]
+        unsound = [sidecar.unsound() for sidecar in sidecars if not sidecar.is_sound]
+        allowance = "" if unsound else "other-data"
+        summary = "runs and data do not belong together:"
+        self._refuse(summary, [*unsound, *findings], allowance, doubts)
 
     def check_models(self, run_set: RunSet) -> None:
         """Check that each run is that of the model that its name says, as far as sidecars say.
@@ -132,30 +225,25 @@ class Checks:
         Raises:
             RunError: naming the runs that are of another shift or held-out group.
         """
-        shift = run_set.shift
-        expected: list[tuple[str | None, Path]] = [
-            item for runs in run_set.runs.values() for item in runs.items()
-        ]
-        if run_set.single is not None:
-            expected.append((None, run_set.single))
+        shift = run_set.shift.name
         findings = []
-        for held_out, run in expected:
+        for (group, _), run in run_set.runs.items():
+            held_out = None if group == FOR_ALL else group
             sidecar = self.sidecar(run)
-            if not sidecar.is_of(shift.name, held_out):
-                of_group = held_out if sidecar.held_out == "" else sidecar.held_out
-                names = sidecar.shift or shift.name, of_group
+            of_group = held_out if sidecar.held_out == "" else sidecar.held_out
+            if (sidecar.shift or shift, of_group) != (shift, held_out):
                 findings.append(
                     Finding(
                         "sidecar-differs",
-                        f"{run.name} is where the run of {_model_name(shift.name, held_out)} was "
-                        f"expected, and this says that it is of {_model_name(*names)}",
+                        f"{run.name} is where the run of {_model_name(shift, held_out)} was "
+                        "expected, and this says that it is of "
+                        f"{_model_name(sidecar.shift or shift, of_group)}",
                         str(sidecar.path),
                         fix="put the run back where it was written, or remove the sidecar if the "
                         "run is right",
                     )
                 )
-        if findings:
-            raise RunError(f"the runs of {run_set.system} are not where they belong:", findings)
+        self._refuse(f"the runs of {run_set.system} are not where they belong:", findings)
 
     def check_passages(
         self, runs_by_name: Iterable[tuple[str, Iterable[Path]]], whose: str = "runs of one system"
@@ -173,32 +261,30 @@ class Checks:
         Raises:
             RunError: naming the runs, if there are some.
         """
-        findings = []
+        findings: list[Finding] = []
+        doubts = []
         for name, runs in runs_by_name:
-            searched: dict[str, Path] = {}
-            for run in runs:
-                if passages := self.sidecar(run).passages:
-                    searched.setdefault(passages, run)
-            if len(searched) < 2:
+            sidecars = [sidecar for sidecar in map(self.sidecar, runs) if sidecar.passages]
+            first_of_each = {sidecar.passages: sidecar for sidecar in reversed(sidecars)}
+            if len(first_of_each) < 2:
                 continue
-            (digest, first), *rest = searched.items()
+            first = sidecars[0]
             findings += [
                 Finding(
                     "other-passages",
-                    f"{run.name} is of the passages {passages[:12]}, and {first.name} of "
-                    f"{digest[:12]}",
-                    str(self.sidecar(run).path),
+                    f"{other.run.name} is of the passages {other.passages[:12]}, and "
+                    f"{first.run.name} of {first.passages[:12]}",
+                    str(other.path),
                     fix="make the runs again on one collection, or go on with --allow other-data",
                 )
-                for passages, run in rest
+                for other in sidecars
+                if other is not first and other is first_of_each[other.passages]
             ]
-            if "other-data" in self.allow:
-                self.doubts.append(
-                    f"{name}: its runs are of {len(searched)} different collections of passages "
-                    "(--allow other-data)"
-                )
-        if findings and "other-data" not in self.allow:
-            raise RunError(f"{whose} are of different passages:", findings)
+            doubts.append(
+                f"{name}: its runs are of {len(first_of_each)} different collections of passages "
+                "(--allow other-data)"
+            )
+        self._refuse(f"{whose} are of different passages:", findings, "other-data", doubts)
 
     def check_run_sets(self, run_sets: Sequence[RunSet]) -> None:
         """Check the data, the models and the passages of run sets, and that no run is missing.
@@ -220,25 +306,20 @@ class Checks:
             RunError: naming those that were not, and sidecars that cannot be read.
         """
         at_hand = str(test_set.facts["queries_sha256"])
-        findings = []
-        for run in run_set.files:
-            sidecar = self.sidecar(run)
-            if not sidecar.is_sound:
-                findings.append(sidecar.unsound())
-            elif sidecar.queries not in ("", at_hand):
-                findings.append(
-                    Finding(
-                        "other-queries",
-                        f"{run.name} was made for queries {sidecar.queries[:12]}, and those in "
-                        f"{test_set.folder} are {at_hand[:12]}",
-                        str(sidecar.path),
-                        fix="give the folder that it was made for, or make the run again",
-                    )
-                )
-        if findings:
-            raise RunError(
-                f"runs and the test set {test_set.name} do not belong together:", findings
+        sidecars = [self.sidecar(run) for run in run_set.files]
+        findings = [
+            Finding(
+                "other-queries",
+                f"{sidecar.run.name} was made for queries {sidecar.queries[:12]}, and those in "
+                f"{test_set.folder} are {at_hand[:12]}",
+                str(sidecar.path),
+                fix="give the folder that it was made for, or make the run again",
             )
+            for sidecar in sidecars
+            if sidecar.queries not in ("", at_hand)
+        ]
+        findings += [sidecar.unsound() for sidecar in sidecars if not sidecar.is_sound]
+        self._refuse(f"runs and the test set {test_set.name} do not belong together:", findings)
 
     def check_untrained(
         self, test_set: TestSet, models: Iterable[tuple[Path, str, str | None]]
@@ -252,27 +333,33 @@ class Checks:
         Raises:
             RunError: naming the models that did, if that is not allowed.
         """
+        dataset = self.training_data
         findings = []
         for run, shift, model in models:
-            key = test_set.name, shift, model or ""
+            sidecar = self.sidecar(run)
+            made_on = sidecar.data or (dataset.info.content_digest if dataset else "")
+            key = test_set.name, shift, model or "", made_on
             if not model or self.trained.get(key) is not None:  # another seed, or system
                 continue
-            dataset = self.training_data
-            if dataset and self.sidecar(run).data not in ("", dataset.info.content_digest):
-                dataset = None
-            counted = count_trained(test_set, shift, model, dataset) if dataset else None
-            facts = self.sidecar(run).trained_on
-            if counted is None and set(facts) == set(TrainedQueries._fields):
-                counted = TrainedQueries(**facts)
+            counted = None
+            if dataset and made_on == dataset.info.content_digest:
+                counted = count_trained(test_set, shift, model, dataset)
+            if counted is None and set(sidecar.trained_on) == set(TrainedQueries._fields):
+                counted = TrainedQueries(**sidecar.trained_on)
             self.trained[key] = counted
             if counted and counted.trained:
-                message = f"{counted.counts} of the {counted.queries:,} queries of {test_set.name}:"
-                message += f" {counted.ids:,} by their ids, {counted.words:,} by their words"
-                fix = "leave these queries out of the test set, or go on with --allow leaked"
-                findings.append(Finding("trained-on-test", message, str(run), fix=fix))
-        if findings and "leaked" not in self.allow:
-            raise RunError(f"models were trained on queries of {test_set.name}:", findings)
-        self.doubts += [f"{finding.message} (--allow leaked)" for finding in findings]
+                findings.append(
+                    Finding(
+                        "trained-on-test",
+                        f"{counted.counts} of the {counted.queries:,} queries of {test_set.name}: "
+                        f"{counted.ids:,} by their ids, {counted.words:,} by their words",
+                        str(run),
+                        fix="leave these queries out of the test set, or go on with --allow leaked",
+                    )
+                )
+        summary = f"models were trained on queries of {test_set.name}:"
+        doubts = [f"{finding.message} (--allow leaked)" for finding in findings]
+        self._refuse(summary, findings, "leaked", doubts)
 
     def check_grades(self, test_set: TestSet, measures: Iterable[Measure]) -> None:
         """Doubt measures that count every grade, where judgements have several."""
@@ -294,31 +381,32 @@ class Checks:
             RunError: naming the runs that were not, or seeds that only one of the two has.
         """
         findings = []
-        if plain.runs.keys() != changed.runs.keys() and "partial" not in self.allow:
-            has, lacks = (", ".join(map(str, part.runs)) or "none" for part in (plain, changed))
-            message = f"the runs on the queries have the seeds {has}, those on the variants {lacks}"
-            fix = "make the missing runs, or go on with --allow partial"
-            findings.append(Finding("other-seeds", message, name, fix=fix))
-        pairs = [
-            (runs[group], file)
-            for seed, runs in plain.runs.items()
-            for group, file in changed.runs.get(seed, {}).items()
-            if group in runs
-        ]
-        if plain.single is not None and changed.single is not None:
-            pairs.append((plain.single, changed.single))
-        for first, second in pairs:
-            sidecars = [self.sidecar(run) for run in (first, second)]
-            makers = [(part.weights, part.parameters) for part in sidecars]
-            if all(part.path.is_file() for part in sidecars) and makers[0] != makers[1]:
-                message = "its sidecar names another model or other parameters than that of "
-                message += str(first)
-                fix = "make both runs with the same model"
-                findings.append(Finding("other-model", message, str(second), fix=fix))
-        if findings:
-            raise RunError(
-                "runs on queries and on their variants do not belong together:", findings
+        if plain.seeds != changed.seeds and "partial" not in self.allow:
+            has, lacks = (", ".join(map(str, part.seeds)) or "none" for part in (plain, changed))
+            findings.append(
+                Finding(
+                    "other-seeds",
+                    f"the runs on the queries have the seeds {has}, those on the variants {lacks}",
+                    name,
+                    fix="make the missing runs, or go on with --allow partial",
+                )
             )
+        pairs = [
+            (self.sidecar(plain.runs[model]), self.sidecar(run))
+            for model, run in changed.runs.items()
+            if model in plain.runs
+        ]
+        findings += [
+            Finding(
+                "other-model",
+                f"its sidecar names another model or other parameters than that of {first.run}",
+                str(second.run),
+                fix="make both runs with the same model",
+            )
+            for first, second in pairs
+            if first.path.is_file() and second.path.is_file() and first.maker != second.maker
+        ]
+        self._refuse("runs on queries and on their variants do not belong together:", findings)
 
     def check_scores(self, scores: Scores, missing: str, *, every_group: bool = True) -> None:
         """Check that runs answer the queries of every group, and that models' runs differ.
@@ -332,44 +420,53 @@ class Checks:
             RunError: naming the runs that answer nothing of a group, or so little that it is not
                 the model which scores 0; or that are another model's.
         """
-        unanswered = [
-            _unanswered(run, group, [scores.query_ids[query] for query in queries])
+        lacking = [
+            (run.report.name, group, int(run.missing[queries].sum()), len(queries))
             for run in scores.runs.values()
             for group, queries in scores.groups.items()
-            if every_group and queries.size and run.missing[queries].all()
+        ]
+        unanswered = [
+            Finding(
+                "no-query-answered",
+                f"answers none of the {size:,} test queries of {group} "
+                f"({first_ids(scores.ids_of(group))})",
+                run,
+                fix="every model ranks passages for the test queries of all groups, whichever it "
+                "was trained without; if the runs answer the queries of another data set, give "
+                "that one (--data)",
+            )
+            for run, group, lacked, size in lacking
+            if every_group and 0 < size == lacked
+        ]
+        incomplete = [
+            Finding(
+                "incomplete-run",
+                f"lacks {lacked:,} of the {size:,} test queries of {group}",
+                run,
+                fix="make the run for all of them; or --missing skip leaves them out, and --allow "
+                "partial counts them 0",
+            )
+            for run, group, lacked, size in lacking
+            if missing == "zero" and size >= FEWEST_ANSWERED and lacked / size > MOST_MISSING
         ]
         place = scores.test or scores.shift_name or "the test set"
-        if unanswered:
-            raise RunError(
-                f"the runs of {scores.system} and the test sets of {place} do not belong together:",
-                unanswered,
-            )
-        incomplete = [
-            _incomplete(run, group, queries)
-            for run in scores.runs.values()
-            for group, queries in scores.groups.items()
-            if len(queries) >= FEWEST_ANSWERED and run.missing[queries].mean() > MOST_MISSING
-        ]
-        if incomplete and missing == "zero" and "partial" not in self.allow:
-            raise RunError(f"runs of {scores.system} lack queries of {place}:", incomplete)
-        if "identical" in self.allow:
-            return
-        models = {id(run): model for model, run in scores.runs.items()}
+        summary = f"the runs of {scores.system} and the test sets of {place} do not belong together"
+        self._refuse(f"{summary}:", unanswered)
+        self._refuse(f"runs of {scores.system} lack queries of {place}:", incomplete, "partial")
+        models = {id(run): _trained(model, scores.shift) for model, run in scores.runs.items()}
         findings = [
             Finding(
                 "identical-runs",
-                f"holds the same rankings as {first.report.name}; "
-                f"{_trained(models[id(first)], scores.shift)} and "
-                f"{_trained(models[id(second)], scores.shift)} gave it",
+                f"holds the same rankings as {first.report.name}; {models[id(first)]} and "
+                f"{models[id(second)]} gave it",
                 second.report.name,
                 fix="give each model's own run; if one model was trained without any group, give "
                 "one file, <system>/<shift>.run; --allow identical goes on",
             )
-            for first, second in _identical_runs(scores.runs.values())
+            for first, second in identical_runs(scores.runs.values())
             if not self._chose_alike(first, second)
         ]
-        if findings:
-            raise RunError(f"not every run of {scores.system} is a model's own:", findings)
+        self._refuse(f"not every run of {scores.system} is a model's own:", findings, "identical")
 
     def _chose_alike(self, first: ScoredRun, second: ScoredRun) -> bool:
         """Return whether sidecars say that both models were tuned, to the same parameters."""
@@ -387,6 +484,17 @@ class Checks:
         is_one_baseline = len(names) == 1 and "" not in names
         return is_one_baseline and starts[0] != starts[1] and min(map(len, starts)) == 1
 
+    def doubt_runs(self, scores: Sequence[Scores]) -> None:
+        """Doubt what is odd about run files of systems, and rankings that two of a shift share."""
+        for part in scores:
+            self.doubts += self.doubts_about(part, part.place)
+        for shift in dict.fromkeys(part.shift_name for part in scores):
+            of_shift = (part.runs.values() for part in scores if part.shift_name == shift)
+            self.doubts += [
+                f"{second.report.name} holds the same rankings as {first.report.name}"
+                for first, second in identical_runs(chain.from_iterable(of_shift))
+            ]
+
     def doubts_about(self, scores: Scores, name: str) -> list[str]:
         """Return doubts about run files: those missing, queries they lack, sidecars of others.
 
@@ -395,13 +503,12 @@ class Checks:
             name: how the doubts call it.
         """
         doubts = _missing_doubts(scores, name)
-        lacking = {seed for seed, _ in scores.missing_files}
         if scores.missing_files and scores.shift:
+            lacking = {seed for seed, _ in scores.missing_files}
+            seeds = " and ".join(str(seed) for seed in scores.seeds if seed not in lacking)
+            alone = f"; seed {seeds} alone can be evaluated: move the others' folders"
             trained = scores.shift.training_of("; ".join(scores.missing_runs))
-            complete_seeds = [str(seed) for seed in scores.seeds if seed not in lacking]
-            seeds = " and ".join(complete_seeds)
-            alone = f"seed {seeds} alone can be evaluated: move the others' folders"
-            doubts.append(f"{name}: no run {trained}" + (f"; {alone}" if complete_seeds else ""))
+            doubts.append(f"{name}: no run {trained}" + alone * bool(seeds))
         remarks = Counter(remark for run in scores.runs.values() for remark in run.remarks)
         for remark, count in remarks.items():
             whose = f" ({count} of {len(scores.runs)} run files)" if len(scores.runs) > 1 else ""
@@ -437,10 +544,15 @@ class Checks:
         except RunError as error:
             findings += error.findings
         if query_ids and report.queries == report.extra_queries:
-            message = f"it answers none of the {len(query_ids):,} queries of the test set "
-            message += f"({first_ids(query_ids)})"
-            fix = "score the run on the test set that it was made for"
-            findings.append(Finding("no-query-answered", message, report.name, fix=fix))
+            findings.append(
+                Finding(
+                    "no-query-answered",
+                    f"it answers none of the {len(query_ids):,} queries of the test set "
+                    f"({first_ids(query_ids)})",
+                    report.name,
+                    fix="score the run on the test set that it was made for",
+                )
+            )
         return findings
 
 
@@ -461,94 +573,17 @@ def _trained(model: tuple[str, int | None], shift: Shift | None) -> str:
     return f"the model {trained}" + ("" if seed is None else f" with seed {seed}")
 
 
-def _unanswered(run: ScoredRun, group: str, ids: Sequence[str]) -> Finding:
-    return Finding(
-        "no-query-answered",
-        f"answers none of the {len(ids):,} test queries of {group} ({first_ids(ids)})",
-        run.report.name,
-        fix="every model ranks passages for the test queries of all groups, whichever it was "
-        "trained without; if the runs answer the queries of another data set, give that one "
-        "(--data)",
-    )
-
-
-def _incomplete(run: ScoredRun, group: str, queries: Ints) -> Finding:
-    lacked = int(run.missing[queries].sum())
-    return Finding(
-        "incomplete-run",
-        f"lacks {lacked:,} of the {len(queries):,} test queries of {group}",
-        run.report.name,
-        fix="make the run for all of them; or --missing skip leaves them out, and --allow partial "
-        "counts them 0",
-    )
-
-
-def _identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
-    """Yield pairs of runs that hold the same rankings, the earlier first.
-
-    Another tag, another file and other scores change no ranking. Scores that were rounded may tie
-    what was apart: where the passages are the same and nearly every query scores alike, files are
-    read again.
-    """
-    seen: dict[str, list[ScoredRun]] = {}
-    for run in runs:
-        alike = seen.setdefault(run.report.documents, [])
-        first = next((earlier for earlier in alike if _is_same(run, earlier)), None)
-        if first is None:
-            alike.append(run)
-        else:
-            yield first, run
-
-
-def _is_same(run: ScoredRun, earlier: ScoredRun) -> bool:
-    """Whether two runs of the same passages rank them alike, but for ties of one of them."""
-    if not run.report.ranking:  # scores that were read as such
-        return False
-    if run.report.ranking == earlier.report.ranking:
-        return True
-    differing = [
-        np.mean(~np.isclose(values, earlier.scores[measure], equal_nan=True))
-        for measure, values in run.scores.items()
-    ]
-    files = [Path(scored.report.name) for scored in (run, earlier)]
-    is_near = max(differing) <= _MOST_DIFFERING and all(file.is_file() for file in files)
-    return is_near and _ranks_alike(*map(read_run, files))
-
-
-def _ranks_alike(run: _Rankings, earlier: _Rankings) -> bool:
-    """Whether no two passages of a query stand in opposite orders, and few of them tie."""
-    tied = [0, 0]
-    documents = 0
-    for query, scores in run.items():
-        pairs = sorted((score, earlier[query][doc]) for doc, score in scores.items())
-        first, second = zip(*pairs, strict=True)
-        if any(later < sooner for sooner, later in pairwise(second)):
-            return False
-        documents += len(pairs)
-        tied = [tied[0] + len(pairs) - len(set(first)), tied[1] + len(pairs) - len(set(second))]
-    return max(tied) * 2 < documents
-
-
-def identical_doubts(runs: Iterable[ScoredRun]) -> list[str]:
-    """Return a doubt for each run that holds the same rankings as an earlier one."""
-    return [
-        f"{second.report.name} holds the same rankings as {first.report.name}"
-        for first, second in _identical_runs(runs)
-    ]
-
-
 def _missing_doubts(scores: Scores, name: str) -> list[str]:
     """Return a doubt if runs lack more than `FEW_MISSING` of a group's test queries."""
     runs = list(scores.runs.values())
     lacked = {
-        group: max((int(run.missing[queries].sum()) for run in runs), default=0)
+        group: (max((int(run.missing[queries].sum()) for run in runs), default=0), len(queries))
         for group, queries in scores.groups.items()
     }
-    sizes = {group: len(queries) for group, queries in scores.groups.items()}
-    if not any(lacked[group] > FEW_MISSING * size for group, size in sizes.items()):
+    if not any(count > FEW_MISSING * size for count, size in lacked.values()):
         return []
-    counts = ", ".join(f"{lacked[group]:,} of {size:,} of {group}" for group, size in sizes.items())
+    counts = [f"{count:,} of {size:,} of {group}" for group, (count, size) in lacked.items()]
     known = looks_like([query_id.encode() for query_id in scores.query_ids])
     holder = "a run" if len(runs) > 1 else "the run"
-    doubt = f"{name}: test queries that {holder} does not hold: {counts}"
+    doubt = f"{name}: test queries that {holder} does not hold: {', '.join(counts)}"
     return [doubt + (f"; among the test queries are {known}" if known else "")]

@@ -152,7 +152,7 @@ def loss_claims(
     """
     of_system = _named(scores, measure)._replace(slice=label)
     groups = estimates_of(scores, measure, counted, averaged)
-    seeds = len(scores.seeds) if scores.trained_per_group else None
+    seeds = scores.replicates
     sizes = {group: len(queries) for group, queries in counted.items()}
     total = sum(sizes[group] for group in groups if group in sizes)
     for group, figures in groups.items():
@@ -282,13 +282,13 @@ def pair_claims(
                     figure=figure,
                     group=group,
                     queries=sizes.get(group, all_queries),
-                    seeds=_seeds(systems[name]),
+                    seeds=systems[name].replicates,
                 )
                 yield Claim(row, estimate, bounds=_bounds_of(figure, measure))
         for first, second in of_figure:
             for group, estimate in known[first].items():
                 term = known[second][group]
-                seeds = [_seeds(systems[name]) for name in (first, second)]
+                seeds = [systems[name].replicates for name in (first, second)]
                 row = _named(systems[first], measure)._replace(
                     figure=figure,
                     against=second,
@@ -305,10 +305,6 @@ def pair_claims(
 def _compared(figures: Estimates, figure: str) -> Estimate | None:
     """Return a figure to compare; one ranking for all groups has its score in and out."""
     return figures["score"] if "score" in figures else figures[figure]
-
-
-def _seeds(scores: Scores) -> int | None:
-    return len(scores.seeds) if scores.trained_per_group else None
 
 
 def run_claims(

@@ -11,12 +11,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.data import DataInfo, Dataset, open_dataset
+from msshift_bench.errors import (
+    CollectionError,
+    DataError,
+    FindingLog,
+    UnknownNameError,
+    UsageError,
+)
 from msshift_bench.evaluation.checks import (
     COMPARED_RUNS,
     Checks,
-    identical_doubts,
 )
 from msshift_bench.evaluation.claims import (
     ALL_QUERIES,
@@ -35,16 +40,16 @@ from msshift_bench.evaluation.notes import (
     tie_notes,
     weak_notes,
 )
-from msshift_bench.evaluation.results import Note, Result, Section
+from msshift_bench.evaluation.results import Note, Result, Section, notes_of
 from msshift_bench.evaluation.scores import (
     FOR_ALL,
     Scores,
     check_is_mean,
-    check_labels,
     counted_by_all,
+    first_ids,
     slice_scores,
 )
-from msshift_bench.evaluation.scoring import score_files
+from msshift_bench.evaluation.scoring import score_files, test_set_of_shift
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import (
     compared_tables,
@@ -53,8 +58,9 @@ from msshift_bench.evaluation.tables import (
     loss_table,
     matrix_table,
 )
+from msshift_bench.plumbing import tsv_rows
 from msshift_bench.runs import RunSet, find_run_sets
-from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
+from msshift_bench.shifts import DATASET_NAME, get_shift
 from msshift_bench.stats import MEAN, STAR, Claim, Figure, Figures, infer, rank_ranges
 
 __all__ = [
@@ -64,17 +70,11 @@ __all__ = [
     "differences_of",
     "evaluate_run_sets",
     "losses_of",
+    "read_labels",
     "read_scores",
     "score_run_sets",
+    "system_claims",
 ]
-
-
-def _test_set_of_shift(shift: Shift, dataset: Dataset) -> TestSet:
-    """Return the test queries of all groups of a shift."""
-    rows = dataset.test_sets(shift)
-    judged = {row.query_id: row.relevant for part in rows.values() for row in part}
-    groups = {group: tuple(row.query_id for row in part) for group, part in rows.items()}
-    return TestSet(shift.name, judged, groups, dataset.info, relevant_only=True)
 
 
 def read_scores(
@@ -135,7 +135,7 @@ def score_run_sets(
     checks.data = dataset.info
     checks.doubt_collection(dataset)
     shifts = {run_set.shift.name: run_set.shift for run_set in run_sets}
-    test_sets = {name: _test_set_of_shift(shift, dataset) for name, shift in shifts.items()}
+    test_sets = {name: test_set_of_shift(shift, dataset) for name, shift in shifts.items()}
     checks.check_run_sets(run_sets)
     for test_set in test_sets.values():
         checks.check_grades(test_set, settings.measures)
@@ -146,16 +146,6 @@ def score_run_sets(
         part.check_counted(settings.missing)
         scores.append(part)
     return scores
-
-
-def _run_doubts(scores: Sequence[Scores], checks: Checks) -> list[str]:
-    """Return what checks doubt, each once, and doubts about run sets and about two that are one."""
-    doubts = list(dict.fromkeys(checks.doubts))
-    for part in scores:
-        doubts += checks.doubts_about(part, f"{part.system}/{part.shift_name}")
-    for of_shift in by_shift(scores).values():
-        doubts += identical_doubts(run for part in of_shift for run in part.runs.values())
-    return doubts
 
 
 def by_shift(scores: Sequence[Scores]) -> dict[str, list[Scores]]:
@@ -209,10 +199,12 @@ def evaluate_run_sets(
     """
     settings, checks = settings or Settings(), Checks(allow=allow)
     scores = read_scores(runs, data, shifts, settings, checks)
-    doubts = _run_doubts(scores, checks)
+    checks.doubt_runs(scores)
     if labels is not None:
-        doubts += _label_doubts(scores, labels, settings)
-    return losses_of(scores, checks.data, settings, labels=labels, without=without, doubts=doubts)
+        checks.doubts += _label_doubts(scores, labels, settings)
+    return losses_of(
+        scores, checks.data, settings, labels=labels, without=without, doubts=checks.doubts
+    )
 
 
 def losses_of(
@@ -241,9 +233,7 @@ def losses_of(
     notes: list[Note] = []
     for of_shift in by_shift(scores).values():
         averaged = averaged_by(of_shift[0], settings)
-        of_losses = [
-            claim for part in of_shift for claim in _system_claims(part, settings, averaged, labels)
-        ]
+        of_losses = [claim for part in of_shift for claim in system_claims(part, settings, labels)]
         notes += loss_notes(
             data, settings, of_shift, of_losses, averaged, has_slices=labels is not None
         )
@@ -255,11 +245,10 @@ def losses_of(
     figures = infer(claims, settings)
     notes += weak_notes(figures, settings)
     for (name,), means in figures.where(slice="").each("shift"):
-        notes += [Note(line, about={"shift": name}) for line in tie_notes(means, settings)]
+        notes += notes_of(tie_notes(means, settings), about={"shift": name})
     if without is not None:
-        lines = left_out_notes(figures, without.source)
-        notes += [Note(line, about={"view": "left out"}) for line in lines]
-    notes += [Note(doubt, "doubt") for doubt in doubts]
+        notes += notes_of(left_out_notes(figures, without.source), about={"view": "left out"})
+    notes += notes_of((), doubts)
     lacking = {(part.shift_name, part.system) for part in scores if part.missing_files}
     layout = partial(_loss_sections, settings=settings, partial_systems=lacking)
     return Result("losses", figures, settings.to_json(), data, notes, layout, scores)
@@ -271,10 +260,15 @@ def averaged_by(scores: Scores, settings: Settings) -> str:
     return settings.average or scores.shift.average
 
 
-def _system_claims(
-    scores: Scores, settings: Settings, averaged: str, labels: Mapping[str, str] | None
+def system_claims(
+    scores: Scores, settings: Settings, labels: Mapping[str, str] | None = None
 ) -> Iterator[Claim]:
-    """Yield the claims of one system: of all queries, then of those with each label."""
+    """Yield the claims of one system: of all queries, then of those with each label.
+
+    Raises:
+        DataError: if no query of a group is left to count.
+    """
+    averaged = averaged_by(scores, settings)
     for measure in settings.measures:
         counted = scores.check_counted(settings.missing)
         yield from loss_claims(scores, measure, counted, averaged)
@@ -288,8 +282,18 @@ def _system_claims(
 def _label_doubts(
     scores: Sequence[Scores], labels: Mapping[str, str], settings: Settings
 ) -> list[str]:
-    """Return a doubt for each label that has no figures, since runs lack its queries."""
-    check_labels(labels, (query for part in scores for query in part.query_ids))
+    """Return a doubt for each label that has no figures, since runs lack its queries.
+
+    Raises:
+        DataError: if no test query has a label.
+    """
+    tested = {query for part in scores for query in part.query_ids}
+    if tested.isdisjoint(labels):
+        labelled = first_ids([str(query_id) for query_id in labels]) or "no query"
+        raise DataError(
+            f"none of the {len(tested):,} test queries has a label ({first_ids(tested)}); the "
+            f"labels are those of {labelled}"
+        )
     return [
         f"{part.system}/{part.shift_name}: no slice {label}, because a run "
         "lacks each of its queries"
@@ -297,6 +301,39 @@ def _label_doubts(
         for label in slice_scores(part, labels)
         if label not in slice_scores(part, labels, settings.missing)
     ]
+
+
+def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
+    """Return query_id -> label.
+
+    Args:
+        by: a file of two tab-separated columns, query_id and label; or the name of a shift of
+            the data set, or the beginning of one alone; the shift's groups are then the labels. A
+            query in two groups, as a few of the official release are, has the first as its label.
+        data: the built data set.
+
+    Raises:
+        UnknownNameError: if it is neither.
+        CollectionError: if the file is malformed, or labels a query twice.
+    """
+    path = Path(by)
+    labels: dict[str, str] = {}
+    if path.is_file():
+        findings = FindingLog()
+        for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings):
+            if query_id in labels:
+                findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
+            labels[query_id] = label
+        findings.stop_if_any(CollectionError, f"the labels in {path} are malformed:")
+        return labels
+    dataset = open_dataset(data)
+    shifts = dataset.manifest.shifts
+    meant = [by] if by in shifts else [name for name in shifts if by and name.startswith(by)]
+    if len(meant) != 1:
+        raise UnknownNameError("file or shift to break results down by", by, shifts)
+    for row in dataset.rows(meant[0], "queries"):
+        labels.setdefault(row.query_id, row.group)
+    return labels
 
 
 def _loss_sections(
@@ -407,7 +444,7 @@ def compare_run_sets(
         for shift, of_shift in by_shift(scores).items()
     }
     checks.check_passages(files.items(), COMPARED_RUNS)
-    doubts = _run_doubts(scores, checks)
+    checks.doubt_runs(scores)
     starts = {
         (first.system, second.system)
         for of_shift in by_shift(scores).values()
@@ -415,7 +452,7 @@ def compare_run_sets(
         if checks.differ_in_start(first, second)
     }
     return differences_of(
-        scores, checks.data, settings, reference=name, doubts=doubts, starts=starts
+        scores, checks.data, settings, reference=name, doubts=checks.doubts, starts=starts
     )
 
 
@@ -482,8 +519,7 @@ def differences_of(
             f"{', '.join(pairs)}: the same baseline from two starts, one pre-training each: no p, "
             "as other pre-trainings would differ, too"
         )
-    notes = [Note(line) for line in lines]
-    notes += [Note(line, "doubt") for line in (*doubts, *not_compared)]
+    notes = notes_of(lines, [*doubts, *not_compared])
     layout = partial(_compared_sections, settings=settings, reference=reference)
     return Result("differences", figures, settings.to_json(), data, notes, layout, scores)
 
@@ -523,7 +559,7 @@ def _ranks(figures: Figures) -> list[Figure]:
         rel_loss = next(row for row in wholes if row.system == system)
         rank = Figure("rank", shift=rel_loss.shift, system=system, measure=rel_loss.measure)
         if system in ranges:
-            place = ranges[system]
-            rank = rank._replace(value=place.rank, low=place.best, high=place.worst)
+            best, worst = ranges[system]
+            rank = rank._replace(value=best, low=best, high=worst)
         ranks.append(rank._replace(group=rel_loss.group))
     return ranks

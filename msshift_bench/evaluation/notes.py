@@ -8,13 +8,12 @@ from operator import itemgetter
 
 from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
+from msshift_bench.evaluation.checks import TrainedQueries
 from msshift_bench.evaluation.claims import ALL_QUERIES, COMPARED, whole_of
-from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.results import Note
 from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
 from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, show_share
-from msshift_bench.evaluation.trained_queries import TrainedQueries
 from msshift_bench.output import say_level
 from msshift_bench.runs import TIE_POLICIES
 from msshift_bench.shifts import get_shift
@@ -95,15 +94,12 @@ def policy_notes(settings: Settings) -> list[str]:
         f"ties ({settings.ties}): {TIE_POLICIES[settings.ties]}",
         f"missing queries ({settings.missing}): {MISSING_POLICIES[settings.missing]}",
         *(
-            f"{measure.name}: computed by {measure.computed_by}{_summed(measure)}"
+            f"{measure.name}: computed by {measure.computed_by}"
+            + ", a sum over the queries" * (measure.aggregate == "sum")
             for measure in settings.measures
             if measure.computed_by != "msshift-bench"
         ),
     ]
-
-
-def _summed(measure: Measure) -> str:
-    return ", a sum over the queries" if measure.aggregate == "sum" else ""
 
 
 def _what_counts(figures: Figures) -> str:
@@ -380,31 +376,31 @@ def extra_notes(settings: Settings, figures: Figures) -> list[str]:
     ]
 
 
-def trained_notes(trained: Mapping[tuple[str, str, str], TrainedQueries | None]) -> list[str]:
+def trained_notes(
+    trained: Mapping[tuple[str, str, str, str], TrainedQueries | None],
+) -> list[str]:
     """Return what models trained on of the test queries, and of which models nobody knows it.
 
     Args:
-        trained: the counts, by test set, shift and model.
+        trained: the counts, see `Checks.trained`.
     """
     lines = []
     for test, shift in dict.fromkeys(key[:2] for key in trained):
-        models = {
-            model: part for (*place, model), part in trained.items() if place == [test, shift]
-        }
-        known = [part for part in models.values() if part and part.trained + part.passages]
+        models = [(key[2], part) for key, part in trained.items() if key[:2] == (test, shift)]
         lines += [
             f"{test} ({shift}): of {part.queries:,} queries, {part.counts} and {part.passages:,} "
             "share a relevant passage with a training query"
-            for part in known
+            for _, part in models
+            if part and part.trained + part.passages
         ]
-        unknown = ", ".join(model for model, part in models.items() if part is None)
+        unknown = ", ".join(dict.fromkeys(model for model, part in models if part is None))
         if unknown:
             lines.append(
                 f"{test} ({shift}): not compared with what the models "
                 f"{get_shift(shift).training_of(unknown)} were trained on: no data set at hand "
                 "holds it (--data)"
             )
-    return lines
+    return list(dict.fromkeys(lines))
 
 
 def change_notes(

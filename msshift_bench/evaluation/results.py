@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Note", "Result", "Section"]
+__all__ = ["Note", "Result", "Section", "notes_of"]
 
 _FLOATS = ("value", "low", "high", "p", "p_uncorrected", "seed_sd", "seed_share")
 _KINDS = {**dict.fromkeys(_FLOATS, "float64"), "seeds": "int64", "queries": "int64"}
@@ -40,6 +40,14 @@ class Note(NamedTuple):
     text: str
     kind: Literal["data", "policy", "doubt"] = "policy"
     about: Mapping[str, str] = {}
+
+
+def notes_of(
+    lines: Iterable[str], doubts: Iterable[str] = (), about: Mapping[str, str] | None = None
+) -> list[Note]:
+    """Return lines on how figures were made, about some of them or all, then doubts, each once."""
+    notes = [Note(line, about=about or {}) for line in lines]
+    return notes + [Note(doubt, "doubt") for doubt in dict.fromkeys(doubts)]
 
 
 class Section(NamedTuple):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,22 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import Dataset, TestSet, open_dataset
+from msshift_bench.data import TestSet
 from msshift_bench.errors import (
-    CollectionError,
     DataError,
     Finding,
-    FindingLog,
     RunError,
-    UnknownNameError,
     UsageError,
 )
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import plain
-from msshift_bench.plumbing import tsv_rows
 from msshift_bench.records import OTHERS
-from msshift_bench.runs import JudgedRun, Judgements, RunReport, judge_run
+from msshift_bench.runs import FOR_ALL, JudgedRun, Judgements, Model, RunReport, judge_run, read_run
 from msshift_bench.shifts import Shift
 
 __all__ = [
@@ -44,13 +40,12 @@ __all__ = [
     "Scores",
     "answered_by_all",
     "check_is_mean",
-    "check_labels",
     "counted_by_all",
     "first_ids",
+    "identical_runs",
     "judgements_of",
     "looks_like",
     "positions_of",
-    "read_labels",
     "score_run",
     "slice_scores",
 ]
@@ -96,15 +91,11 @@ def first_ids(query_ids: Collection[str]) -> str:
     return shown + (", ..." if len(query_ids) > 5 else "")
 
 
-FOR_ALL = "all"
-"""The model of a system that is one ranking for all groups, such as BM25."""
-
-Model = tuple[str, int | None]
-"""A model: the group that it was trained without, or `FOR_ALL`, and its seed."""
-
-
 FEWEST_ANSWERED = 20
 """Queries of a run about which something can be said: some of so many find a passage."""
+
+_MOST_DIFFERING = 0.01
+"""The share of queries that one ranking may score otherwise where its scores were rounded."""
 
 _OTHER_TEST_SET = "score the run on the test set that it was made for"
 _TEXT_IDS = (
@@ -272,6 +263,52 @@ def _missing(missing: NDArray[np.bool_], judgements: Judgements) -> Finding:
     )
 
 
+def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
+    """Yield pairs of runs that hold the same rankings, the earlier first.
+
+    Another tag, another file and other scores change no ranking. Scores that were rounded may tie
+    what was apart: where nearly every query scores alike, files are read again.
+    """
+    different: list[ScoredRun] = []
+    for run in runs:
+        first = next((earlier for earlier in different if _is_same(run, earlier)), None)
+        if first is None:
+            different.append(run)
+        else:
+            yield first, run
+
+
+def _is_same(run: ScoredRun, earlier: ScoredRun) -> bool:
+    """Whether two runs rank the same passages alike, but for ties of one of them."""
+    if not run.report.ranking:  # scores that were read as such
+        return False
+    if run.report.ranking == earlier.report.ranking:
+        return True
+    files = [Path(scored.report.name) for scored in (run, earlier)]
+    is_near = all(
+        np.mean((values != earlier.scores[measure]) & ~np.isnan(values)) <= _MOST_DIFFERING
+        for measure, values in run.scores.items()
+    )
+    return is_near and all(map(Path.is_file, files)) and _ranks_alike(*map(read_run, files))
+
+
+def _ranks_alike(
+    run: Mapping[str, Mapping[str, float]], earlier: Mapping[str, Mapping[str, float]]
+) -> bool:
+    """Whether runs of the same passages order no two of a query differently, and few tie."""
+    held, held_earlier = ({q: set(docs) for q, docs in part.items()} for part in (run, earlier))
+    if held != held_earlier:
+        return False
+    tied, documents = np.zeros(2), 0
+    for query, scores in run.items():
+        pairs = sorted((score, earlier[query][doc]) for doc, score in scores.items())
+        if any(later < sooner for (_, sooner), (_, later) in pairwise(pairs)):
+            return False
+        tied += [len(pairs) - len(set(column)) for column in zip(*pairs, strict=True)]
+        documents += len(pairs)
+    return bool(tied.max() * 2 < documents)
+
+
 def judgements_of(test_set: TestSet) -> Judgements:
     """Return the judgements of a test set, as runs are judged by them."""
     return Judgements(
@@ -303,7 +340,7 @@ class Scores:
         shift: the shift that its models were trained for; `None` for single runs.
         query_ids: the queries of the test set, each once.
         groups: group -> positions of its queries in `query_ids`; a query may stand in several.
-        runs: model -> its scored run; see `Model`.
+        runs: model -> its scored run; see `runs.Model`.
         test: the name of the test set; "" for the shift's own.
         missing_files: ``(seed, held-out group)`` of the run files that are not there.
     """
@@ -325,6 +362,13 @@ class Scores:
     def shift_name(self) -> str:
         """The name of the shift; "" for single runs."""
         return "" if self.shift is None else self.shift.name
+
+    @property
+    def place(self) -> str:
+        """What it is called in doubts: its system, with its test set and shift if there are any."""
+        if self.test:
+            return f"{self.system} on {self.test} ({self.shift_name})"
+        return f"{self.system}/{self.shift_name}" if self.shift else self.system
 
     @property
     def files(self) -> list[Path]:
@@ -358,6 +402,11 @@ class Scores:
     def trained_per_group(self) -> bool:
         """Whether there is a model that was trained without a group."""
         return self.models != [FOR_ALL]
+
+    @property
+    def replicates(self) -> int | None:
+        """The number of seeds; `None` if it was not trained per group."""
+        return len(self.seeds) if self.trained_per_group else None
 
     def ids_of(self, group: str) -> tuple[str, ...]:
         """Return the ids of a group's queries."""
@@ -482,63 +531,6 @@ def check_is_mean(measure: Measure) -> None:
         f"{measure} {why}, so that run sets have no Avg In and Out in it, and runs cannot be "
         "compared by it; score run files one by one, with 'msshift score'"
     )
-
-
-def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
-    """Return query_id -> label.
-
-    Args:
-        by: a file of two tab-separated columns, query_id and label; or the name of a shift of
-            the data set, or the beginning of one alone; the shift's groups are then the labels. A
-            query in two groups, as a few of the official release are, has the first as its label.
-        data: the built data set.
-
-    Raises:
-        UnknownNameError: if it is neither.
-        CollectionError: if the file is malformed, or labels a query twice.
-    """
-    path = Path(by)
-    if path.is_file():
-        return _read_file(path)
-    dataset = open_dataset(data)
-    shifts = dataset.manifest.shifts
-    meant = [by] if by in shifts else [name for name in shifts if by and name.startswith(by)]
-    if len(meant) != 1:
-        raise UnknownNameError("file or shift to break results down by", by, shifts)
-    labels: dict[str, str] = {}
-    for row in dataset.rows(meant[0], "queries"):
-        labels.setdefault(row.query_id, row.group)
-    return labels
-
-
-def _read_file(path: Path) -> dict[str, str]:
-    findings = FindingLog()
-    labels: dict[str, str] = {}
-    for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings):
-        if query_id in labels:
-            findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
-        labels[query_id] = label
-    findings.stop_if_any(CollectionError, f"the labels in {path} are malformed:")
-    return labels
-
-
-def check_labels(labels: Mapping[str, str], query_ids: Iterable[str]) -> None:
-    """Check that labels and test queries belong together.
-
-    Args:
-        labels: query_id -> label.
-        query_ids: the test queries of all shifts.
-
-    Raises:
-        DataError: if no test query has a label.
-    """
-    tested = set(query_ids)
-    if tested.isdisjoint(labels):
-        labelled = first_ids([str(query_id) for query_id in labels]) or "no query"
-        raise DataError(
-            f"none of the {len(tested):,} test queries has a label ({first_ids(tested)}); the "
-            f"labels are those of {labelled}"
-        )
 
 
 def slice_scores(

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 
 from msshift_bench.data import Dataset, TestSet, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks, identical_doubts
+from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks
 from msshift_bench.evaluation.claims import (
     LeftOut,
     left_out_claims,
     run_claims,
 )
 from msshift_bench.evaluation.notes import left_out_notes, run_notes, trained_notes
-from msshift_bench.evaluation.results import Note, Result, Section
+from msshift_bench.evaluation.results import Result, Section, notes_of
 from msshift_bench.evaluation.scores import (
     FOR_ALL,
     ScoredRun,
@@ -33,14 +34,20 @@ from msshift_bench.evaluation.tables import (
     left_out_tables,
     run_tables,
 )
-from msshift_bench.evaluation.trained_queries import find_dataset
 from msshift_bench.plumbing import map_in_threads, report_progress
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, RunSet, read_qrels
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, parse_config
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, parse_config
 from msshift_bench.stats import Claim, Figure, Figures, infer
 
-__all__ = ["TestSetSource", "open_test_set", "score_files", "score_runs"]
+__all__ = [
+    "TestSetSource",
+    "find_dataset",
+    "open_test_set",
+    "score_files",
+    "score_runs",
+    "test_set_of_shift",
+]
 
 _MOST_AT_ONCE = 4
 """Run files that are read at the same time. Each holds a few blocks of lines in memory."""
@@ -93,13 +100,34 @@ def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
         raise UsageError(
             f"{config} is a whole shift; name one test set: {', '.join(shift.configs)}"
         )
-    dataset = open_dataset(data)
-    test_sets = dataset.test_sets(shift)
-    rows = test_sets.pop(shift.test_set_of(group))
-    judged = {row.query_id: row.relevant for row in rows}
-    strangers = frozenset(row.query_id for part in test_sets.values() for row in part)
-    groups = {config: tuple(judged)}
-    return TestSet(config, judged, groups, dataset.info, relevant_only=True, elsewhere=strangers)
+    whole = test_set_of_shift(shift, open_dataset(data))
+    ids = whole.groups[shift.test_set_of(group)]
+    judged = {query_id: whole.judged[query_id] for query_id in ids}
+    strangers = frozenset(whole.judged).difference(ids)
+    return replace(whole, name=config, judged=judged, groups={config: ids}, elsewhere=strangers)
+
+
+def find_dataset(data: Dataset | str | Path) -> Dataset | None:
+    """Return the data set; `None` if none was named and there is none in the usual places.
+
+    Raises:
+        NotFoundError: if the one that was named does not exist.
+        IntegrityError: if its manifest cannot be read.
+    """
+    try:
+        return open_dataset(data)
+    except NotFoundError:
+        if str(data) != DATASET_NAME:
+            raise
+        return None
+
+
+def test_set_of_shift(shift: Shift, dataset: Dataset) -> TestSet:
+    """Return the test queries of all groups of a shift."""
+    rows = dataset.test_sets(shift)
+    judged = {row.query_id: row.relevant for part in rows.values() for row in part}
+    groups = {group: tuple(row.query_id for row in part) for group, part in rows.items()}
+    return TestSet(shift.name, judged, groups, dataset.info, relevant_only=True)
 
 
 def score_files(run_sets: Sequence[tuple[RunSet, TestSet]], settings: Settings) -> Iterator[Scores]:
@@ -126,11 +154,8 @@ def score_files(run_sets: Sequence[tuple[RunSet, TestSet]], settings: Settings) 
     scored = map_in_threads(read, files, _MOST_AT_ONCE)
     numbers = itertools.count(1)
     for run_set, test_set in run_sets:
-        models: list[tuple[str, int | None]] = [
-            (held_out, seed) for seed, runs in run_set.runs.items() for held_out in runs
-        ] or [(FOR_ALL, None)]
         runs = {}
-        for model in models:
+        for model in run_set.runs:
             runs[model] = next(scored)
             report_progress("run files", next(numbers), len(files))
         compiled = judgements[id(test_set)]
@@ -179,8 +204,8 @@ def score_runs(
         RunError: if a run is malformed, answers no query of the test set, or was made on other
             data; or runs that are compared are of different passages, or a model was trained on
             queries of the test set (unless allowed).
-        UsageError: if a run is given twice, or a measure is no mean over the same queries for runs
-            that are compared.
+        UsageError: if there is no run, one is given twice, or a measure is no mean over the same
+            queries for runs that are compared.
         DataError: if no query is left to count.
         UnknownNameError: for an unknown config, allowance or run format.
         NotFoundError: if there is no such run, qrels file or data set.
@@ -193,6 +218,8 @@ def score_runs(
         RR@10 0.75 2
         R@10 0.75 2
     """
+    if not runs:
+        raise UsageError("name at least one run to score")
     settings, judged = settings or Settings(), open_test_set(test_set, data)
     checks = Checks(judged.data, allow)
     sources = _each_once(runs)
@@ -236,13 +263,11 @@ def score_runs(
             claims += left_out_claims(part, measure, counted, "macro", without)
         figures = Figures([*figures, *infer(claims, settings)])
     lines = [*run_notes(judged.data, settings, scores, figures), *trained_notes(checks.trained)]
-    notes = [Note(line, about={"view": "runs"}) for line in lines]
+    notes = notes_of(lines, about={"view": "runs"})
     if without is not None:
-        lines = left_out_notes(figures, without.source)
-        notes += [Note(line, about={"view": "left out"}) for line in lines]
-    doubts = [*checks.doubts, *(line for s in scores for line in checks.doubts_about(s, s.system))]
-    doubts += identical_doubts(scored)
-    notes += [Note(line, "doubt") for line in doubts]
+        notes += notes_of(left_out_notes(figures, without.source), about={"view": "left out"})
+    checks.doubt_runs(scores)
+    notes += notes_of((), checks.doubts)
     layout = partial(_run_sections, settings=settings)
     return Result("scores", figures, settings.to_json(), judged.data, notes, layout, scores)
 

@@ -1,19 +1,290 @@
-"""How runs are scored, and how losses are inferred from the scores."""
+"""How runs are scored: measures by their names, policies, and how losses are inferred.
+
+A measure is native, or one that ir_measures computes. That library gets rankings in the order of
+the tie policy, so that this decides and not the library.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import functools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
-from msshift_bench.errors import UnknownNameError
-from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.named_measures import parse_measures
-from msshift_bench.runs import check_tie_policy
+import numpy as np
+
+from msshift_bench.arrays import Floats
+from msshift_bench.errors import UnknownNameError, UsageError, raise_any, require
+from msshift_bench.evaluation.measures import VALID_NAMES, Measure, native_measure
+from msshift_bench.runs import JudgedRun, check_tie_policy
 from msshift_bench.stats import Inference
 
-__all__ = ["MISSING_POLICIES", "Settings"]
+__all__ = [
+    "MISSING_POLICIES",
+    "Settings",
+    "delegate",
+    "parse_measure",
+    "parse_measures",
+    "split_measures",
+]
+
+_PARTIAL = frozenset({"Accuracy"})
+"""Measures for which ir_measures leaves queries out, instead of giving them a default."""
+
+_READ_NONRELEVANT = frozenset({"Bpref", "infAP", "Judged"})
+"""Measures that treat a document judged not relevant unlike an unjudged one; so do all measures
+with ``judged_only`` set."""
+
+_SHALLOW = frozenset({"AP", "Accuracy", "ERR", "Judged", "P", "R", "RR", "Success", "nDCG"})
+"""Measures that no document below the cutoff changes, unless they leave out unjudged documents."""
+
+_OF_JUDGEMENTS = frozenset({"NumRel"})
+"""Measures that count judgements: a query that the run lacks has a value, as in trec_eval -c."""
+
+_NOT_RETRIEVED = "\x01"
+"""An id that no document has, without white space: a library reads judgements as lines of text."""
+
+
+def _compute(name: str, partial: bool, runs: Sequence[JudgedRun]) -> list[Floats]:
+    """Compute a measure of versions of one run, of every query of its test set.
+
+    ir_measures gets the documents with scores that fall from place to place, so that the tie
+    policy decides and not the library that computes the measure. It gets all versions at once, but
+    of those after the first only the queries that they rank otherwise. It gets numbers for the
+    queries' ids, because some libraries take no others.
+    """
+    ir_measures = require("ir_measures", "measures", f"the measure {name}")
+    measure = ir_measures.parse_measure(name)
+    shallow = measure.NAME in _SHALLOW and not measure.params.get("judged_only")
+    depth = measure.params.get("cutoff") if shallow else None
+    judgements = runs[0].judgements
+    relevance = [_readable(judgements.judged[query]) for query in judgements.query_ids]
+    qrels = {str(number): levels for number, levels in enumerate(relevance)}
+    ranked: dict[str, dict[str, float]] = {}
+    rankings: dict[str, list[str]] = {}
+    for version, run in enumerate(runs):
+        for query, docs in run.rankings(depth, tied_only=version > 0):
+            if rankings.setdefault(query, docs) is docs or rankings[query] != docs:
+                number = judgements.index[query]
+                key = str(version * len(judgements) + number)
+                qrels[key] = relevance[number]
+                ranked[key] = {doc: float(len(docs) - place) for place, doc in enumerate(docs)}
+    if measure.NAME in _OF_JUDGEMENTS:
+        for number in np.flatnonzero(runs[0].missing).tolist():
+            qrels[str(number)], ranked[str(number)] = relevance[number], {_NOT_RETRIEVED: 0.0}
+    values = np.full(len(runs) * len(judgements), np.nan if partial else float(measure.DEFAULT))
+    try:
+        for metric in ir_measures.iter_calc([measure], qrels, ranked):
+            # trec_eval divides 0 by 0 where judged_only leaves no document.
+            if not math.isnan(metric.value):
+                values[int(metric.query_id)] = metric.value
+    except Exception as error:  # its providers raise what their tools happen to raise
+        why = f"{type(error).__name__}: {error}"
+        raise UsageError(f"ir_measures cannot compute {name}: {why}") from error
+    by_version = values.reshape(len(runs), -1)
+    submitted = np.zeros(len(values), np.bool_)
+    submitted[[int(key) for key in qrels]] = True
+    return list(np.where(submitted.reshape(by_version.shape), by_version, by_version[0]))
+
+
+def _readable(levels: Mapping[str, int]) -> Mapping[str, int]:
+    """Return a query's judgements so that trec_eval can read them.
+
+    It reads and writes outside its memory if no document of a query has a relevance of at least 0.
+    Such a query gets one that no run retrieves; as nothing is relevant, no measure changes.
+    """
+    return levels if any(level >= 0 for level in levels.values()) else {**levels, _NOT_RETRIEVED: 0}
+
+
+def delegate(name: str) -> Measure | None:
+    """Return the measure that ir_measures calls `name`; `None` if it knows none, or is absent.
+
+    Raises:
+        UsageError: if ir_measures knows the measure, but not with these parameters, or lacks the
+            library that computes it; the message names the valid parameters.
+    """
+    try:
+        import ir_measures
+    except ModuleNotFoundError:
+        return None
+    try:
+        measure = ir_measures.parse_measure(name)
+    except (NameError, ValueError, SyntaxError, TypeError):
+        return None
+    if problem := next(_problems(measure), None):
+        raise UsageError(f"ir_measures cannot compute {name}: {problem}; {_usage(measure)}")
+    if problem := _unsupported(measure) or _failure(str(measure)):
+        raise UsageError(f"ir_measures cannot compute {name}: {problem}")
+    name, partial = str(measure), measure.NAME in _PARTIAL
+    summed = isinstance(measure.aggregator(), ir_measures.SumAgg)
+    return Measure(
+        name,
+        functools.partial(_compute, name, partial),
+        mean_name=name,
+        percent=not summed,
+        aggregate="sum" if summed else "mean",
+        computed_by="ir_measures",
+        partial=partial,
+        reads_nonrelevant=_reads_nonrelevant(measure),
+    )
+
+
+def _reads_nonrelevant(measure: Any) -> bool:
+    gains = measure.params.get("gains", {})
+    return (
+        measure.NAME in _READ_NONRELEVANT
+        or measure.params.get("judged_only", False)
+        or measure.params.get("rel", 1) < 1
+        or any(level < 1 and gain > 0 for level, gain in gains.items())
+    )
+
+
+def _problems(measure: Any) -> Iterator[str]:
+    """Yield the errors in the parameters of a measure of ir_measures."""
+    known = measure.SUPPORTED_PARAMS
+    for parameter in measure.params:
+        if parameter not in known:
+            yield f"there is no parameter {parameter!r}"
+    for parameter, described in known.items():
+        if parameter not in measure.params:
+            if described.required:
+                yield f"it needs {_spelled(measure, parameter)}"
+        elif not described.validate(measure.params[parameter]):
+            yield f"{parameter} cannot be {measure.params[parameter]!r}"
+    gains = measure.params.get("gains", {})
+    if not all(isinstance(number, int) for number in (*gains, *gains.values())):
+        yield "gains are whole numbers: {relevance: gain}"
+    # trec_eval ends the whole process at a cutoff of 0.
+    if measure.params.get("cutoff", 1) < 1:
+        yield "a cutoff is at least 1"
+
+
+def _unsupported(measure: Any) -> str | None:
+    """Say which library computes a measure, with which parameters, if no installed one can."""
+    import ir_measures
+
+    providers = ir_measures.DefaultPipeline.providers
+    if any(library.supports(measure) and library.is_available() for library in providers):
+        return None
+    offers = []
+    for provider in providers:
+        lacking = "" if provider.is_available() else _lacking(provider)
+        offers += [
+            f"{provider.NAME} computes {_form(offered)}{lacking}"
+            for offered in provider.SUPPORTED_MEASURES
+            if offered.NAME == measure.NAME
+        ]
+    return "; ".join(offers) or "none of the libraries that it uses does"
+
+
+def _lacking(provider: Any) -> str:
+    how = provider.install_instructions()
+    return " and is not installed" + (f" ({how})" if how else "")
+
+
+def _form(offered: Any) -> str:
+    """Return a measure with the parameters that a library takes, e.g. ``RBP(rel=..., [p=...])``."""
+    written, cutoff = [], ""
+    for name, parameter in offered.params.items():
+        value, needed = "...", getattr(parameter, "required", False)
+        if choices := getattr(parameter, "choices", ()):
+            # A choice that is no plain value stands for a parameter that is left out.
+            plain = [choice for choice in choices if isinstance(choice, str | int | float)]
+            value, needed = " or ".join(map(repr, plain)), len(plain) == len(choices)
+        if name == offered.AT_PARAM and value:
+            cutoff = "@k" if needed else "[@k]"
+        elif value:
+            written.append(f"{name}={value}" if needed else f"[{name}={value}]")
+    parameters = f"({', '.join(written)})" if written else ""
+    return f"{offered.NAME}{parameters}{cutoff}"
+
+
+@functools.cache
+def _failure(name: str) -> str | None:
+    """Return why a measure cannot be computed, tried on one query; `None` if it can."""
+    import ir_measures
+
+    measure = ir_measures.parse_measure(name)
+    try:
+        list(ir_measures.iter_calc([measure], {"1": {"a": 1, "b": 0}}, {"1": {"a": 2.0, "b": 1.0}}))
+    except Exception as error:  # its providers raise what their tools happen to raise
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _usage(measure: Any) -> str:
+    spelled = [_spelled(measure, parameter) for parameter in measure.SUPPORTED_PARAMS]
+    return f"{measure.NAME} takes {', '.join(spelled) or 'no parameters'}"
+
+
+def _spelled(measure: Any, parameter: str) -> str:
+    if parameter == measure.AT_PARAM:
+        return f"{parameter} ({measure.NAME}@{parameter})"
+    return parameter
+
+
+def parse_measure(name: str) -> Measure:
+    """Return the measure called `name`, such as ``"RR@10"``; its mean's name works, too.
+
+    Names are those of ir_measures; native measures ignore case. If ir_measures is installed, it
+    computes the measures that are not native.
+
+    Raises:
+        UnknownNameError: if there is no such measure; the message lists the native ones.
+        UsageError: if ir_measures knows the measure, but not with these parameters, or lacks the
+            library that computes it.
+    """
+    if native := native_measure(name):
+        return native
+    # Python reads 1_0 as 10.
+    if not re.search(r"[0-9]_[0-9]", name) and (delegated := delegate(name)):
+        # "RR(rel=1)@10" is "RR@10", which is computed here.
+        return native_measure(delegated.name) or delegated
+    raise UnknownNameError("measure", name, VALID_NAMES)
+
+
+def parse_measures(names: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
+    """Return measures in the order of their names, each once.
+
+    Args:
+        names: in one text, as `split_measures` takes it, or one by one; a measure stands for
+            itself.
+
+    Raises:
+        UsageError: if no measure is named; as for `parse_measure`, with all that are wrong.
+        UnknownNameError: as for `parse_measure`.
+    """
+    requested = split_measures(names) if isinstance(names, str) else names
+    parsed: list[Measure] = []
+    wrong: list[UsageError] = []
+    for name in requested:
+        try:
+            parsed.append(name if isinstance(name, Measure) else parse_measure(name))
+        except UsageError as error:
+            wrong.append(error)
+    raise_any(wrong, f"{len(wrong)} measures are wrong:")
+    if not parsed:
+        raise UsageError("name at least one measure, e.g. RR@10")
+    return tuple({measure.name: measure for measure in parsed}.values())
+
+
+def split_measures(text: str) -> tuple[str, ...]:
+    """Split a list of measures at blanks and commas, but not inside brackets.
+
+    ``"RR@10, AP(rel=2, judged_only=True)"`` are two measures.
+    """
+    names, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if depth <= 0 and (character == "," or character.isspace()):
+            names.append("")
+        else:
+            names[-1] += character
+    return tuple(filter(None, names))
+
 
 MISSING_POLICIES: Mapping[str, str] = MappingProxyType(
     {
@@ -35,7 +306,7 @@ class Settings(Inference):
 
     Attributes:
         measures: each once; tables show the first one first.
-        ties: a key of `msshift_bench.runs.hits.TIE_POLICIES`.
+        ties: a key of `msshift_bench.runs.judged.TIE_POLICIES`.
         missing: a key of `MISSING_POLICIES`.
         strict: treat warnings about a run file as errors.
         run_format: the run files' format, a key of `msshift_bench.runs.reader.RUN_FORMATS`.

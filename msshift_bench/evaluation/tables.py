@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 from msshift_bench.evaluation.claims import ALL_QUERIES
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.named_measures import parse_measure
 from msshift_bench.evaluation.results import Section
-from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.settings import Settings, parse_measure
 from msshift_bench.output import (
     P_VALUE,
     PERCENT_ENDS,
@@ -76,32 +74,27 @@ def _ends_text(measure: Measure, figure: Figure) -> str:
     return f"[{measure.show(figure.low)}, {measure.show(figure.high)}]"
 
 
-def value(measure: Measure) -> Format:
-    """Return the format of a value on the scale of a measure, or of a Rel Loss."""
-    return Format(partial(_value_text, measure), is_marked=True)
+def value(measure: Measure, *, with_ends: bool = False) -> Format:
+    """Return the format of a value on the scale of a measure, or of a Rel Loss.
 
-
-def ends(measure: Measure) -> Format:
-    """Return the format of the interval of such a value."""
-    return Format(partial(_ends_text, measure))
-
-
-def labelled_ends(measure: Measure) -> Format:
-    """Return the same, which says if it counts queries only."""
+    Args:
+        measure: the measure.
+        with_ends: whether its interval, where it has one, stands in place of a mark.
+    """
 
     def text(figure: Figure) -> str:
-        only = f" {QUERIES_ONLY}" if figure.counts == QUERIES_ONLY else ""
-        return _ends_text(measure, figure) + only
-
-    return Format(text)
-
-
-def value_with_ends(measure: Measure) -> Format:
-    """Return the format of a value with its interval behind it, where it has one."""
-
-    def text(figure: Figure) -> str:
-        behind = "" if figure.low is None else f" {_ends_text(measure, figure)}"
+        behind = f" {_ends_text(measure, figure)}" if with_ends and figure.interval else ""
         return _value_text(measure, figure) + behind
+
+    return Format(text, is_marked=not with_ends)
+
+
+def ends(measure: Measure, *, is_labelled: bool = False) -> Format:
+    """Return the format of its interval, which may say that it counts queries only."""
+
+    def text(figure: Figure) -> str:
+        only = f" {QUERIES_ONLY}" if is_labelled and figure.counts == QUERIES_ONLY else ""
+        return _ends_text(measure, figure) + only
 
     return Format(text)
 
@@ -390,7 +383,7 @@ def _difference_heads(
     return [
         *(Head((system,), {}, of(system)) for system in pair),
         Head(("difference",), {}, value(measure)),
-        Head(("interval",), {}, labelled_ends(measure)),
+        Head(("interval",), {}, ends(measure, is_labelled=True)),
         Head((f"p ({correction})",), {}, P_VALUE),
     ]
 
@@ -432,7 +425,7 @@ def _rank_table(
         Head(("rank",), {"figure": "rank"}, Format(rank)),
         Head(("range",), {"figure": "rank"}, Format(places)),
         Head(("Rel Loss",), {"figure": "rel_loss"}, Format(REL_LOSS.text)),
-        Head(("interval",), {"figure": "rel_loss"}, labelled_ends(measure)),
+        Head(("interval",), {"figure": "rel_loss"}, ends(measure, is_labelled=True)),
     ]
     return pivot(
         Figures([*losses, *ranks]),
@@ -460,7 +453,11 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
         for name in ("queries", "missing", "tied")
     ]
     columns += [
-        Head((measure.name,), {"measure": measure.name, "against": ""}, value_with_ends(measure))
+        Head(
+            (measure.name,),
+            {"measure": measure.name, "against": ""},
+            value(measure, with_ends=True),
+        )
         for measure in measures
     ]
     values = figures.where(figure=("score", "sum"))
@@ -498,7 +495,7 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
             where = {"system": system, "model": model, "against": against}
             rows.append(Head((system, f"drop from {against}" if against else model), where))
         columns = [
-            Head((measure.mean_name,), {"measure": measure.name}, value_with_ends(measure))
+            Head((measure.mean_name,), {"measure": measure.name}, value(measure, with_ends=True))
             for measure in measures
         ]
         counts = sorted({row.queries or 0 for row in values if not row.against})

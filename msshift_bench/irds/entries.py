@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from itertools import repeat
@@ -26,21 +25,37 @@ from ir_datasets.formats import (
     TrecQrel,
 )
 from ir_datasets.indices import DEFAULT_DOCSTORE_OPTIONS, Docstore, PickleLz4FullStore
-from ir_datasets.util import MetadataComponent, use_docstore
+from ir_datasets.util import use_docstore
 
 from msshift_bench._version import __version__
-from msshift_bench.data import COLLECTION_VARIABLE, Collection, Dataset, cited, open_collection
+from msshift_bench.data import (
+    COLLECTION_VARIABLE,
+    Collection,
+    Dataset,
+    cited,
+    open_collection,
+    rows_of,
+)
 from msshift_bench.errors import NotFoundError, UsageError
-from msshift_bench.plumbing import cache_folder, replace_folder
+from msshift_bench.plumbing import cache_root, replace_folder
 from msshift_bench.records import Row
-from msshift_bench.shifts import DATASET_NAME, TRIPLES, Shift, holds_triples, parse_config
+from msshift_bench.shifts import DATASET_NAME, TRIPLES, holds_triples, parse_config
 
 __all__ = ["entries_of"]
 
 _MS_MARCO = "msmarco-passage"
 
 
-def entries_of(dataset: Dataset, collection: str | Path | None) -> dict[str, ir_datasets.Dataset]:
+class Entry(ir_datasets.Dataset):  # type: ignore[misc]
+    """An entry, with counts as in ir_datasets' own metadata file."""
+
+    def metadata(self) -> Mapping[str, object]:
+        """Return kind of entity -> its facts, for the kinds that the entry has."""
+        kinds = [kind.value for kind in EntityType if self.has(kind)]
+        return {kind: getattr(self, f"{kind}_metadata")() for kind in kinds}
+
+
+def entries_of(dataset: Dataset, collection: str | Path | None) -> dict[str, Entry]:
     """Return the entry of every split: id -> entry, in the order of the manifest.
 
     Args:
@@ -48,16 +63,15 @@ def entries_of(dataset: Dataset, collection: str | Path | None) -> dict[str, ir_
         collection: the collection of the passages; see `register`.
     """
     docs = _find_docs(dataset, collection)
+    configs = dataset.manifest.configs
     entries = {}
-    for config, splits in dataset.manifest.configs.items():
-        for name in splits if not holds_triples(config) else ():
-            split = Split(dataset, config, name, *parse_config(config))
-            parts = [docs, SplitQueries(split), SplitQrels(split)]
-            if split.name == "train" and split.triples in dataset.manifest.configs:
-                parts.append(SplitTriples(split))
-            entry = ir_datasets.Dataset(*parts, split)
-            metadata = MetadataComponent(split.dataset_id, entry, SplitMetadata(entry))
-            entries[split.dataset_id] = ir_datasets.Dataset(metadata, entry)
+    for config, splits in configs.items():
+        for split in splits if not holds_triples(config) else ():
+            queries = SplitQueries(dataset, config, split)
+            parts = [docs, queries, SplitQrels(dataset, config, split)]
+            if split == "train" and f"{config}{TRIPLES}" in configs:
+                parts.append(SplitTriples(dataset, config, split))
+            entries[queries.dataset_id()] = Entry(*parts)
     return entries
 
 
@@ -89,34 +103,23 @@ class ShiftQuery(NamedTuple):
 ShiftQuery.__annotations__.update(dict.fromkeys(ShiftQuery._fields, str))
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class _OfSplit:
     """One split of a built data set, the content of one entry.
 
-    Attributes:
+    Args:
         dataset: the data set.
         config: the config's name.
-        name: the split's name.
-        shift: the shift.
-        group: the group held out; `None` for the whole shift.
+        split: the split's name.
     """
 
-    dataset: Dataset
-    config: str
-    name: str
-    shift: Shift
-    group: str | None
+    def __init__(self, dataset: Dataset, config: str, split: str) -> None:
+        self._dataset, self._config, self._split = dataset, config, split
+        self._shift, self._held_out = parse_config(config)
 
-    @property
     def dataset_id(self) -> str:
-        """The slash id, e.g. ``msshift/length/short/test``."""
-        parts = (DATASET_NAME, self.shift.name, *((self.group, self.name) if self.group else ()))
-        return "/".join(parts)
-
-    @property
-    def triples(self) -> str:
-        """The config that its training triples have, if the data set holds any."""
-        return f"{self.config}{TRIPLES}"
+        """Return the slash id, e.g. ``msshift/length/short/test``."""
+        place = (self._held_out, self._split) if self._held_out else ()
+        return "/".join((DATASET_NAME, self._shift.name, *place))
 
     def rows(self) -> Iterator[tuple[Row, str]]:
         """Yield ``(row, split)``, checked against the manifest, every query once.
@@ -124,26 +127,26 @@ class Split:
         In the official test sets a query may stand in two groups; in the whole shift it has the
         first of them.
         """
-        rows = self.dataset.rows(self.config, self.name)
-        is_whole = self.group is None
-        splits = rows.table["split"].to_pylist() if is_whole else repeat(self.name, len(rows))
+        table = self._dataset.table(self._config, self._split)
+        is_whole = self._held_out is None
+        splits = table["split"].to_pylist() if is_whole else repeat(self._split, len(table))
         previous = None
-        for row, split in zip(rows, splits, strict=True):
+        for row, split in zip(rows_of(table), splits, strict=True):
             if row.query_id != previous:
                 yield row, split
             previous = row.query_id
 
     def documentation(self) -> Mapping[str, object]:
         """Return the text on ir_datasets' pages for the entry: a few keys and HTML."""
-        manifest = self.dataset.manifest
-        papers = cited([self.shift.name])
+        manifest = self._dataset.manifest
+        papers = cited([self._shift.name])
         return {
-            "pretty_name": f"MS-Shift: {self.dataset_id.removeprefix('msshift/')}",
+            "pretty_name": f"MS-Shift: {self.dataset_id().removeprefix('msshift/')}",
             "desc": (
                 f"<p>\n{escape(self._sentence())}\n</p>\n"
                 f"<ul>\n  <li>Documents: passages of <kbd>{escape(manifest.collection['name'])}"
                 "</kbd>, not part of the data set</li>\n"
-                f"  <li>Queries: {escape(self.shift.description)}</li>\n"
+                f"  <li>Queries: {escape(self._shift.description)}</li>\n"
                 f"  <li>Edition {escape(manifest.edition)}, data version "
                 f"{escape(manifest.data_version)}, content "
                 f"<kbd>{escape(manifest.content_digest)}</kbd></li>\n</ul>"
@@ -154,26 +157,19 @@ class Split:
         }
 
     def _sentence(self) -> str:
-        about = f"{self.shift.title} ({self.shift.name})"
-        if self.group is None:
+        group, about = self._held_out, f"{self._shift.title} ({self._shift.name})"
+        if group is None:
             return f"{about}: all queries of the shift, each with its group and its split."
-        described = self.dataset.manifest.describe_groups(self.shift.name)[self.group]
-        held_out = f"{self.group} ({described})"
-        if self.name == "validation":
-            return f"{about}, {held_out} held out: the queries that no shift trains or tests on."
-        if self.shift.by_size and self.name == "train":
-            return f"{about}, {self.group}: {described}."
-        if self.shift.by_size:
-            trained = f"for a model that was trained on the {self.group} set"
-            return f"{about}: the test queries, {trained}."
-        if self.name == "train":
-            return f"{about}: the training queries of all groups but {held_out}."
-        return f"{about}: the test queries of {held_out}, which is held out of training."
-
-
-class _OfSplit:
-    def __init__(self, split: Split) -> None:
-        self._split = split
+        described = self._dataset.manifest.describe_groups(self._shift.name)[group]
+        held_out = f"{group} ({described})"
+        if self._shift.by_size:
+            train = f", {group}: {described}."
+            test = f": the test queries, for a model that was trained on the {group} set."
+        else:
+            train = f": the training queries of all groups but {held_out}."
+            test = f": the test queries of {held_out}, which is held out of training."
+        validation = f", {held_out} held out: the queries that no shift trains or tests on."
+        return about + {"train": train, "test": test, "validation": validation}[self._split]
 
 
 class SplitQueries(_OfSplit, BaseQueries):  # type: ignore[misc]
@@ -185,18 +181,18 @@ class SplitQueries(_OfSplit, BaseQueries):  # type: ignore[misc]
         Raises:
             NotFoundError: if the data set holds no texts.
         """
-        if not self._split.dataset.manifest.texts:
+        if not self._dataset.manifest.texts:
             raise NotFoundError(
-                f"{self._split.dataset.folder} holds ids only, no texts of queries; "
+                f"{self._dataset.folder} holds ids only, no texts of queries; "
                 "'msshift import' puts them back"
             )
-        if self._split.group:
-            return (GenericQuery(row.query_id, row.text) for row, _ in self._split.rows())
-        return (ShiftQuery(*row[:3], split) for row, split in self._split.rows())
+        if self._held_out:
+            return (GenericQuery(row.query_id, row.text) for row, _ in self.rows())
+        return (ShiftQuery(*row[:3], split) for row, split in self.rows())
 
     def queries_cls(self) -> type[GenericQuery | ShiftQuery]:
         """Return the class of the queries."""
-        return GenericQuery if self._split.group else ShiftQuery
+        return GenericQuery if self._held_out else ShiftQuery
 
     def queries_lang(self) -> str:
         """Return the language, by ISO 639-1."""
@@ -204,10 +200,13 @@ class SplitQueries(_OfSplit, BaseQueries):  # type: ignore[misc]
 
     def queries_count(self) -> int:
         """Return the number of queries."""
-        split = self._split
-        if split.group:
-            return split.dataset.manifest.configs[split.config][split.name].rows
-        return sum(1 for _ in split.rows())
+        if self._held_out:
+            return self._dataset.manifest.configs[self._config][self._split].rows
+        return sum(1 for _ in self.rows())
+
+    def queries_metadata(self) -> Mapping[str, object]:
+        """Return the number of queries."""
+        return {"count": self.queries_count()}
 
     def queries_store(self) -> Docstore:
         """Return a store of the queries, for ``ir_datasets lookup --qid``."""
@@ -228,7 +227,7 @@ class SplitQrels(_OfSplit, BaseQrels):  # type: ignore[misc]
 
     def qrels_iter(self) -> Iterator[TrecQrel]:
         """Yield every judgement."""
-        for row, _ in self._split.rows():
+        for row, _ in self.rows():
             for doc_id, relevance in row.relevant.items():
                 yield TrecQrel(row.query_id, doc_id, relevance, "0")
 
@@ -239,18 +238,24 @@ class SplitQrels(_OfSplit, BaseQrels):  # type: ignore[misc]
     def qrels_defs(self) -> Mapping[int, str]:
         """Return level -> meaning, for the split's levels of relevance."""
         where = "in the collection that the data set was built from"
-        levels = self.levels()
+        levels = self._levels()
         if list(levels) == [1]:
             return {1: f"Judged relevant {where}"}
         return {level: f"Judged relevant, at level {level}, {where}" for level in levels}
 
     def qrels_count(self) -> int:
         """Return the number of judgements."""
-        return sum(self.levels().values())
+        return sum(self._levels().values())
 
-    def levels(self) -> dict[int, int]:
+    def qrels_metadata(self) -> Mapping[str, object]:
+        """Return the number of judgements, in all and of each level of relevance."""
+        levels = {str(level): count for level, count in self._levels().items()}
+        counts = {"relevance": {"counts_by_value": levels}}
+        return {"count": sum(levels.values()), "fields": counts}
+
+    def _levels(self) -> dict[int, int]:
         """Return level of relevance -> number of judgements, levels ascending."""
-        counts = Counter(level for row, _ in self._split.rows() for level in row.relevances)
+        counts = Counter(level for row, _ in self.rows() for level in row.relevances)
         return dict(sorted(counts.items()))
 
 
@@ -259,33 +264,15 @@ class SplitTriples(_OfSplit, BaseDocPairs):  # type: ignore[misc]
 
     def docpairs_iter(self) -> Iterator[GenericDocPair]:
         """Yield every triple: ``doc_id_a`` is relevant, ``doc_id_b`` is the negative."""
-        return map(GenericDocPair._make, self._split.dataset.triples(self._split.triples))
+        return map(GenericDocPair._make, self._dataset.triples(f"{self._config}{TRIPLES}"))
 
     def docpairs_count(self) -> int:
         """Return the number of triples."""
-        return self._split.dataset.manifest.configs[self._split.triples]["train"].rows
+        return self._dataset.manifest.configs[f"{self._config}{TRIPLES}"]["train"].rows
 
-
-@dataclass(frozen=True, slots=True)
-class SplitMetadata:
-    """Counts, as in ir_datasets' own metadata file."""
-
-    entry: ir_datasets.Dataset
-
-    def get_metadata(self, dataset_id: str, entity_type: EntityType | str) -> Mapping[str, object]:
-        """Return the counts of one kind of entity, e.g. queries."""
-        del dataset_id
-        kind = EntityType(entity_type)
-        if not self.entry.has(kind):
-            return {}
-        if kind is EntityType.docs:
-            of_docs: Mapping[str, object] = self.entry.docs_metadata()
-            return of_docs
-        counted = {"count": getattr(self.entry, f"{kind.value}_count")()}
-        if kind is not EntityType.qrels:
-            return counted
-        levels = {str(level): count for level, count in self.entry.levels().items()}
-        return {**counted, "fields": {"relevance": {"counts_by_value": levels}}}
+    def docpairs_metadata(self) -> Mapping[str, object]:
+        """Return the number of triples."""
+        return {"count": self.docpairs_count()}
 
 
 class DelegatedDocs:
@@ -384,7 +371,7 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
             UsageError: if they are another collection's.
         """
         return _PassageStore(
-            str(cache_folder("passages") / _identity(self._collection)),
+            str(cache_root() / "passages" / _identity(self._collection)),
             init_iter_fn=self._passages,
             data_cls=GenericDoc,
             lookup_field=field,
@@ -392,14 +379,14 @@ class LocalDocs(BaseDocs):  # type: ignore[misc]
             options=options,
         )
 
+    def docs_count(self) -> int:
+        """Return the number of passages, counted once."""
+        return self._count
+
     @cached_property
     def _count(self) -> int:
         store = self.docs_store()
         return store.count() if store.built() else sum(1 for _ in self._passages())
-
-    def docs_count(self) -> int:
-        """Return the number of passages, counted once."""
-        return self._count
 
     def docs_lang(self) -> str:
         """Return the language, by ISO 639-1."""

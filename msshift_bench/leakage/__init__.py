@@ -9,7 +9,13 @@ The room may use `annotation`, `arrays`, `data`, `encoders`, `errors`, `evaluati
 """
 
 from msshift_bench.leakage.cleaning import CleanedTraining, clean_training
-from msshift_bench.leakage.experiment import RerankedTopic, leakage_experiment
+from msshift_bench.leakage.experiment import (
+    KINDS_OF_LEAKAGE,
+    LearntPair,
+    RerankedTopic,
+    leakage_experiment,
+    make_training_sets,
+)
 from msshift_bench.leakage.found import (
     CANDIDATES_NAME,
     NEAR_TIER,
@@ -29,7 +35,6 @@ from msshift_bench.leakage.threshold import (
     pairs_to_judge,
     review_leakage,
 )
-from msshift_bench.leakage.training_sets import KINDS_OF_LEAKAGE, LearntPair, make_training_sets
 
 __all__ = [
     "CANDIDATES_NAME",

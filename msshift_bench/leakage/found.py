@@ -272,9 +272,9 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
         if not pa.types.is_floating(schema.field("cosine").type):
             raise wrong("the column cosine holds no numbers")
         for batch in unpacked_batches(path, names, _BATCH, in_all=True):
-            texts = [batch[n] if n == "cosine" else batch[n].cast(pa.string()) for n in names]
-            columns = [column.to_pylist() for column in texts]
-            pairs += [LeakedPair(*row) for row in zip(*columns, strict=True)]
+            kinds = {name: pa.string() for name in names} | {"cosine": batch["cosine"].type}
+            columns = (batch[name].cast(kind).to_pylist() for name, kind in kinds.items())
+            pairs += map(LeakedPair, *columns)
     except TooLargeError as error:
         raise wrong(str(error)) from None
     except (pa.ArrowInvalid, OSError) as error:

@@ -160,13 +160,12 @@ class TrainingStream:
     """
 
     def __init__(self, source: QuerySource) -> None:
-        self._path = Path(source) if isinstance(source, str | Path) else None
-        self._queries = None if isinstance(source, str | Path) else read_query_set(source)
+        self._source = Path(source) if isinstance(source, str | Path) else read_query_set(source)
         self.total = 0
-        if self._path is not None and not self._path.is_file():
-            if self._path.exists():
-                raise UsageError(f"{self._path} is read twice; give a file, no pipe and no folder")
-            raise NotFoundError(f"there is no file {self._path}")
+        if isinstance(self._source, Path) and not self._source.is_file():
+            if self._source.exists():
+                raise UsageError(f"{source} is read twice; give a file, no pipe and no folder")
+            raise NotFoundError(f"there is no file {source}")
 
     def checked(self, test_texts: Mapping[str, Collection[str]]) -> Iterator[str]:
         """Yield the text of every query, and check the queries.
@@ -188,11 +187,11 @@ class TrainingStream:
                 differing.append(query)
             yield query.text
         self.total = len(hashes)
-        if self._path is not None:
+        if isinstance(self._source, Path):
             if not (self.total or len(findings)):
-                findings.add("no-queries", "the file holds no query", str(self._path))
-            self._add_repeated(self._path, hashes, findings)
-            findings.stop_if_any(CollectionError, f"the queries in {self._path} cannot be used:")
+                findings.add("no-queries", "the file holds no query", str(self._source))
+            self._add_repeated(self._source, hashes, findings)
+            findings.stop_if_any(CollectionError, f"the queries in {self._source} cannot be used:")
         if differing:
             query_id, text = differing[0]
             raise DataError(
@@ -209,25 +208,25 @@ class TrainingStream:
         return batches(rows, size)
 
     def _rows(self, findings: FindingLog) -> Iterator[Query]:
-        if self._path is None:
-            yield from self._queries or ()
+        if not isinstance(self._source, Path):
+            yield from self._source
             return
-        for line, (query_id, text) in tsv_rows(self._path, ("query_id", "text"), findings):
+        for line, (query_id, text) in tsv_rows(self._source, ("query_id", "text"), findings):
             if text.strip():
                 yield Query(query_id, text)
             else:
                 message = f"query {query_id!r} has no text"
-                findings.add("empty-text", message, str(self._path), line)
+                findings.add("empty-text", message, str(self._source), line)
 
     @staticmethod
     def _add_repeated(path: Path, hashes: array[int], findings: FindingLog) -> None:
         """Find repeated ids without holding them all: only those whose hashes occur twice."""
-        ordered = np.sort(np.frombuffer(hashes, dtype=np.int64))
-        suspected = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
+        distinct, counts = np.unique(np.frombuffer(hashes, dtype=np.int64), return_counts=True)
+        suspected = set(distinct[counts > 1].tolist())
         rows = tsv_rows(path, ("query_id", "text"), FindingLog()) if suspected else ()
-        seen: set[str] = set()
+        known: set[str] = set()
         for line, (query_id, _) in rows:
-            if query_id in seen:
+            if query_id in known:
                 findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
             elif hash(query_id) in suspected:
-                seen.add(query_id)
+                known.add(query_id)

@@ -13,11 +13,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
-from msshift_bench.arrays import Floats, Ints, Vectors
+from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.data import sha256_of
 from msshift_bench.encoders import (
     DIMENSIONS,
@@ -26,6 +27,7 @@ from msshift_bench.encoders import (
     Embeddings,
     EncoderSpec,
     embed_queries,
+    incidence,
     sign_vectors,
 )
 from msshift_bench.errors import DataError, UsageError
@@ -307,45 +309,25 @@ class NearDuplicates:
             vectors: the vectors of their texts, shape (texts, dimensions).
             rows: the row of each query's text, shape (queries,).
         """
-        for tests in slices(len(self._tests), _TESTS):
-            search = CosineSearch(unit_rows(self._tests[tests]))
-            for part in slices(len(train), _TRAINING):
-                self._meet(tests, search, train[part], unit_rows(vectors[rows[part]]))
-
-    def _meet(
-        self, tests: slice, search: CosineSearch, train: Sequence[Query], exact: Floats
-    ) -> None:
-        pairs: list[tuple[Ints, Ints, Floats]] = []
-        known = self._least[tests]
-
-        def least(part: slice, _: Vectors) -> Floats:
-            return known[part]
-
-        def take(queries: Ints, places: Ints, cosines: Floats) -> None:
-            enough = np.flatnonzero(cosines >= known[queries])
-            if len(enough):
-                pairs.append((queries[enough] + tests.start, places[enough], cosines[enough]))
-
-        search.meet(exact, least, take)
-        if pairs:
-            columns = (np.concatenate(column) for column in zip(*pairs, strict=True))
-            self._keep(train, *columns)
-
-    def _keep(self, train: Sequence[Query], queries: Ints, places: Ints, cosines: Floats) -> None:
-        """Keep the nearest of what was found in one block; arrays of the shape (pairs,)."""
         by_id = sorted(range(len(train)), key=lambda place: train[place].query_id)
-        rank = np.argsort(by_id)
-        order = np.lexsort((rank[places], -cosines, queries))
-        starts = np.flatnonzero(np.diff(queries[order], prepend=-1))
-        for pairs in np.split(order, starts[1:]):
-            nearest, query = pairs[: self._most], int(queries[pairs[0]])
-            neighbours = self.found[query]
-            of_query = zip(places[nearest].tolist(), cosines[nearest].tolist(), strict=True)
-            neighbours += [(-cosine, *train[place]) for place, cosine in of_query]
-            neighbours.sort()
-            del neighbours[self._most :]
-            if len(neighbours) == self._most:
-                self._least[query] = -neighbours[-1][0]
+        for tests in slices(len(self._tests), _TESTS):
+            search = CosineSearch(unit_rows(self._tests[tests]), self._most)
+            for part in slices(len(train), _TRAINING):
+                exact = unit_rows(vectors[rows[by_id[part]]])
+                pairs = search.meet(exact, self._least[tests])
+                for query, places in groupby(zip(*pairs, strict=True), itemgetter(0)):
+                    near = (
+                        (-float(cosine), *train[by_id[part.start + place]])
+                        for _, place, cosine in places
+                    )
+                    self._keep(tests.start + query, near)
+
+    def _keep(self, query: int, neighbours: Iterable[tuple[float, str, str]]) -> None:
+        """Keep the nearest of those of a test text."""
+        nearest = sorted([*self.found[query], *neighbours])[: self._most]
+        self.found[query] = nearest
+        if len(nearest) == self._most:
+            self._least[query] = -nearest[-1][0]
 
 
 class WordSpace:
@@ -382,18 +364,11 @@ class WordSpace:
 
         A word that no counted text holds weighs as much as one of a single text.
         """
-        from scipy.sparse import csr_array
-
-        words_of = [sorted(set(normalise(text).split())) for text in texts]
-        vocabulary = sorted({word for words in words_of for word in words})
-        place_of = {word: place for place, word in enumerate(vocabulary)}
-        starts = np.cumsum([0, *map(len, words_of)])
-        places = np.array([place_of[word] for words in words_of for word in words], dtype=np.int64)
-        shape = (len(texts), len(vocabulary))
-        incidence = csr_array((np.ones(len(places)), places, starts), shape=shape)
+        words_of = [set(normalise(text).split()) for text in texts]
+        vocabulary = sorted(set().union(*words_of))
         weights = np.array([self._weight(word) for word in vocabulary]).reshape(-1, 1)
-        vectors: Vectors = (incidence @ (sign_vectors(vocabulary) * weights)).astype(np.float32)
-        return vectors
+        vectors: Vectors = incidence(words_of, vocabulary) @ (sign_vectors(vocabulary) * weights)
+        return vectors.astype(np.float32)
 
     def _weight(self, word: str) -> float:
         frequency = self._frequency.get(word, 0) or 1
@@ -402,20 +377,13 @@ class WordSpace:
 
 def _sample(texts: Iterable[str]) -> list[str]:
     """Return the distinct texts, or those with the smallest hashes where there are too many."""
-    sample: dict[str, bytes] = {}
-    highest = b""
+    sample: set[tuple[bytes, str]] = set()
+    highest = b"\xff" * 8
     for text in texts:
-        if text in sample:
-            continue
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-        if highest and digest > highest:
-            continue
-        sample[text] = digest
+        if digest <= highest:
+            sample.add((digest, text))
         if len(sample) == 2 * _SAMPLE:
-            sample = dict(_smallest(sample))
-            highest = max(sample.values())
-    return sorted(text for text, _ in _smallest(sample))
-
-
-def _smallest(sample: dict[str, bytes]) -> list[tuple[str, bytes]]:
-    return heapq.nsmallest(_SAMPLE, sample.items(), key=lambda item: (item[1], item[0]))
+            sample = set(heapq.nsmallest(_SAMPLE, sample))
+            highest, _ = max(sample)
+    return sorted(text for _, text in heapq.nsmallest(_SAMPLE, sample))

@@ -7,22 +7,16 @@ from msshift_bench.mini.generator import (
     DEFAULT_SIZE,
     DOMAINS,
     MAX_SIZE,
-    domain_of,
-    near_misses,
     passages,
     qrels,
     queries,
-    rewordings,
 )
 
 __all__ = [
     "DEFAULT_SIZE",
     "DOMAINS",
     "MAX_SIZE",
-    "domain_of",
-    "near_misses",
     "passages",
     "qrels",
     "queries",
-    "rewordings",
 ]

@@ -27,13 +27,14 @@ from msshift_bench.records import Passage, Qrel, Query
 __all__ = [
     "DEFAULT_SIZE",
     "DOMAINS",
+    "FACTS",
     "MAX_SIZE",
-    "domain_of",
-    "near_misses",
+    "PARTS",
+    "fact_at",
+    "find_fact",
     "passages",
     "qrels",
     "queries",
-    "rewordings",
 ]
 
 DEFAULT_SIZE = 2000
@@ -122,12 +123,17 @@ class _Entity:
     fact of another part that it states, too.
     """
 
+    domain: _Domain
     name: str
     subject: str
     alias: str
     values: tuple[str, ...]
     parts: tuple[tuple[int, ...], ...]
     repeats: dict[int, int]
+
+    def ask(self, fact: int, frame: str) -> str:
+        """Return the question for a fact in the words of a frame."""
+        return frame.replace("{n}", self.name).replace("{topic}", self.domain.facts[fact].topic)
 
 
 def passages(size: int = DEFAULT_SIZE) -> Iterator[Passage]:
@@ -165,45 +171,6 @@ def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
         for index in range(_count(size))
         for passage in _relevant(size, index)
     )
-
-
-def domain_of(query_id: str, size: int = DEFAULT_SIZE) -> str:
-    """Return the domain of a query, one of `DOMAINS`; for tests and experiments.
-
-    Raises:
-        UsageError: if the collection of that size has no such query.
-    """
-    return DOMAINS[_find_fact(size, _index_of(query_id, size))[0] % len(DOMAINS)]
-
-
-def rewordings(query_id: str, size: int = DEFAULT_SIZE) -> tuple[str, ...]:
-    """Return other ways to ask what a query asks: for tests and experiments on leakage.
-
-    Raises:
-        UsageError: if the collection of that size has no such query.
-    """
-    index = _index_of(query_id, size)
-    asked = _query_text(size, index).lower().rstrip("?")
-    passage, place = _find_fact(size, index)
-    return tuple(text for text in _wordings(size, passage, place) if text.lower() != asked)
-
-
-def near_misses(query_id: str, size: int = DEFAULT_SIZE) -> tuple[str, ...]:
-    """Return questions on the same entity as a query's, for another fact that no query asks for.
-
-    Raises:
-        UsageError: if the collection of that size has no such query.
-    """
-    passage, _ = _find_fact(size, _index_of(query_id, size))
-    return _wordings(size, passage, FACTS // PARTS - 1)
-
-
-def _index_of(query_id: str, size: int) -> int:
-    _check(size)
-    index = _query_index(int(query_id)) if query_id.isdecimal() else -1
-    if not 0 <= index < _count(size) or _query_id(index) != query_id:
-        raise UsageError(f"mini of {size:,} passages has no query {query_id!r}")
-    return index
 
 
 def _check(size: int) -> None:
@@ -270,6 +237,7 @@ def _entity(size: int, domain_name: str, number: int) -> _Entity:
     home, luck = again // share, draws.below(20)
     repeaters = range(1, 3 if luck < 3 else 2 if luck < 15 else 1)
     return _Entity(
+        domain=domain,
         name=name,
         subject=domain.subject.format(name=name),
         alias=domain.alias.format(kind=kind, stem=stem),
@@ -327,8 +295,8 @@ def _locate_passage(index: int) -> tuple[str, int, int]:
 
 def _passage_text(size: int, index: int) -> str:
     domain_name, number, part = _locate_passage(index)
-    domain = _domain(domain_name)
     entity = _entity(size, domain_name, number)
+    domain = entity.domain
     draws = Draws(f"{size}/{domain_name}/{index}/passage")
     stated = list(entity.parts[part])
     if part in entity.repeats:
@@ -350,7 +318,7 @@ def _count(size: int) -> int:
     return size + size // 2
 
 
-def _find_fact(size: int, index: int) -> tuple[int, int]:
+def find_fact(size: int, index: int) -> tuple[int, int]:
     """Return the passage that query `index` asks, and the place of the fact among its own.
 
     Every two passages share three queries; the third is a second one to either of them.
@@ -371,30 +339,20 @@ def _query_id(index: int) -> str:
     return str(4 * pair + 2 * turn - 1 if turn else 2 * pair)
 
 
-def _query_index(number: int) -> int:
-    """Return the index of the query with the id `number`; the inverse of `_query_id`."""
-    return 3 * (number // 4) + 1 + number % 4 // 2 if number % 2 else 3 * (number // 2)
-
-
-def _wordings(size: int, passage: int, place: int) -> tuple[str, ...]:
-    """Return every way to ask for the fact at a place among a passage's own."""
+def fact_at(size: int, passage: int, place: int) -> tuple[_Entity, int]:
+    """Return the entity of a passage, and which of its facts is at a place among the passage's."""
     domain_name, number, part = _locate_passage(passage)
     entity = _entity(size, domain_name, number)
-    fact = _domain(domain_name).facts[entity.parts[part][place]]
-    return tuple(
-        ask.replace("{n}", entity.name).replace("{topic}", fact.topic) for ask in fact.asks
-    )
+    return entity, entity.parts[part][place]
 
 
 def _query_text(size: int, index: int) -> str:
-    passage, place = _find_fact(size, index)
-    domain_name, number, part = _locate_passage(passage)
-    entity = _entity(size, domain_name, number)
-    fact = _domain(domain_name).facts[entity.parts[part][place]]
-    draws = Draws(f"{size}/{domain_name}/{index}/query")
+    entity, fact = fact_at(size, *find_fact(size, index))
+    draws = Draws(f"{size}/{entity.domain.name}/{index}/query")
     luck = draws.below(100)
-    frames = ODD_FRAMES if luck < 1 else DOUBLE_FRAMES if luck < 2 else fact.asks
-    text = draws.choice(frames).replace("{n}", entity.name).replace("{topic}", fact.topic)
+    asks = entity.domain.facts[fact].asks
+    frames = ODD_FRAMES if luck < 1 else DOUBLE_FRAMES if luck < 2 else asks
+    text = entity.ask(fact, draws.choice(frames))
     style = draws.below(10)
     if style:
         return text.lower()
@@ -404,10 +362,9 @@ def _query_text(size: int, index: int) -> str:
 
 def _relevant(size: int, index: int) -> Iterator[int]:
     """Yield the passages that state the fact of query `index`."""
-    queried, place = _find_fact(size, index)
-    domain_name, number, part = _locate_passage(queried)
-    entity = _entity(size, domain_name, number)
-    fact = entity.parts[part][place]
+    queried, place = find_fact(size, index)
+    entity, fact = fact_at(size, queried, place)
+    part = queried // len(DOMAINS) % PARTS
     first = queried - part * len(DOMAINS)
     for other in range(PARTS):
         passage = first + other * len(DOMAINS)

@@ -3,14 +3,6 @@
 It may use `_version`, `errors` and `stats`.
 """
 
-from msshift_bench.output.jsonable import plain, report_head, with_head
-from msshift_bench.output.page_parts import (
-    inline_script,
-    inline_styles,
-    page_environment,
-    script_policy,
-    static_files,
-)
 from msshift_bench.output.pictures import (
     COLOURS,
     INK,
@@ -20,18 +12,26 @@ from msshift_bench.output.pictures import (
     SHADES,
     Look,
     check_plot,
+    inline_script,
+    inline_styles,
     looks_of,
+    page_environment,
     picture_bytes,
     picture_style,
+    script_policy,
     shorten,
+    static_files,
 )
 from msshift_bench.output.rendering import (
     RENDERERS,
     csv_text,
+    plain,
     render_notes,
+    report_head,
     to_markdown,
     to_rich,
     to_text,
+    with_head,
 )
 from msshift_bench.output.tables import (
     P_VALUE,

@@ -1,13 +1,18 @@
-"""Pictures: how systems look, and how a drawn figure becomes a file.
+"""Pictures and pages: how systems look, how a drawing becomes a file, and what pages are made of.
 
 Colours are those of Okabe and Ito, which people who see colours differently tell apart, and every
-system has a marker of its own beside its colour, so that a print without colours will do.
+system has a marker of its own beside its colour, so that a print without colours will do. Pages
+share templates, style sheets, scripts and a font; only their own scripts may run in them.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
+import re
 from collections.abc import Iterable
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,21 +21,27 @@ from msshift_bench.errors import UnknownNameError, require
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from jinja2 import Environment
     from matplotlib.figure import Figure
 
 __all__ = [
     "COLOURS",
     "INK",
     "LINE",
+    "Look",
     "PALE_INK",
     "PICTURE_FORMATS",
-    "check_plot",
     "SHADES",
-    "Look",
+    "check_plot",
+    "inline_script",
+    "inline_styles",
     "looks_of",
+    "page_environment",
     "picture_bytes",
     "picture_style",
+    "script_policy",
     "shorten",
+    "static_files",
 ]
 
 PICTURE_FORMATS = ("svg", "png", "pdf")
@@ -145,3 +156,60 @@ def check_plot(path: str | Path) -> str:
         raise UnknownNameError("ending of a plot's name", suffix, endings)
     require("matplotlib.figure", "plots", "a plot")
     return suffix.lower()[1:]
+
+
+_FONT = re.compile(r'url\("(vendor/[^"]+\.woff2)"\)')
+
+
+def static_files() -> Path:
+    """Return the folder of the style sheets, scripts and the font that all pages share."""
+    return Path(str(files(__package__))) / "static"
+
+
+def page_environment(package: str, extra: str, what: str) -> Environment:
+    """Return where templates are found: those of a package, and the skeleton of all pages.
+
+    Args:
+        package: the package whose folder ``templates`` holds the page's own.
+        extra: the extra that installs Jinja2.
+        what: what needs it.
+
+    Raises:
+        MissingExtraError: if Jinja2 is not installed.
+    """
+    jinja2 = require("jinja2", extra, what)
+    packages = dict.fromkeys((package, __package__))
+    environment: Environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(name, "templates") for name in packages]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment
+
+
+def inline_styles(*names: str) -> str:
+    """Return style sheets as one text that refers to no other file: the font is in it.
+
+    Args:
+        names: files of `static_files`.
+    """
+
+    def embed(match: re.Match[str]) -> str:
+        font = (static_files() / match[1]).read_bytes()
+        return f'url("data:font/woff2;base64,{base64.b64encode(font).decode()}")'
+
+    sheets = ((static_files() / name).read_text("utf-8") for name in names)
+    return _FONT.sub(embed, "\n".join(sheets))
+
+
+def inline_script(name: str) -> str:
+    """Return a script of `static_files` as text, to stand in a page."""
+    return (static_files() / name).read_text("utf-8")
+
+
+def script_policy(scripts: Iterable[str]) -> str:
+    """Return the sources that a content security policy allows: these inline scripts only."""
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)

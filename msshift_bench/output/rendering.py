@@ -1,22 +1,39 @@
-"""Tables as text, Markdown or LaTeX, or for rich on a terminal; rows as CSV."""
+"""Results as text: tables as text, Markdown or LaTeX, or for rich on a terminal; CSV; JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from msshift_bench._version import __version__
 from msshift_bench.output.tables import Table, TableCell
 from msshift_bench.stats import DAGGER, STAR
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.table import Table as RichTable
 
-__all__ = ["RENDERERS", "csv_text", "render_notes", "to_latex", "to_markdown", "to_rich", "to_text"]
+__all__ = [
+    "RENDERERS",
+    "csv_text",
+    "plain",
+    "render_notes",
+    "report_head",
+    "to_latex",
+    "to_markdown",
+    "to_rich",
+    "to_text",
+    "with_head",
+]
 
 _DIGITS = 10
 """Significant digits of a number in CSV: more than any measure has, fewer than rounding shows."""
@@ -184,3 +201,37 @@ def _written(value: str | float | None) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value + 0.0:.{_DIGITS}g}"
     return "" if value is None else str(value)
+
+
+_SCHEMA = 3
+
+
+def report_head() -> dict[str, Any]:
+    """Return a report's head: the version of its layout, and of the package that wrote it.
+
+    The layout's version changes when readers of the report must change.
+    """
+    return {"schema": _SCHEMA, "msshift_bench": __version__}
+
+
+def with_head(table: pa.Table, head: Mapping[str, Any]) -> pa.Table:
+    """Return a table whose schema carries a report's head, as JSON under ``msshift_bench``."""
+    text = json.dumps(head, ensure_ascii=False, allow_nan=False)
+    return table.replace_schema_metadata({"msshift_bench": text})
+
+
+def plain(value: Any) -> Any:
+    """Return a value for JSON: dataclasses become objects, NaN and infinities null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -34,9 +34,8 @@ __all__ = [
     "check_locks",
     "check_target",
     "link_file",
-    "lock",
+    "open_locked",
     "partial_name",
-    "stands_at",
     "write_array",
     "write_atomically",
     "write_json",
@@ -76,33 +75,36 @@ def check_locks() -> None:
         )
 
 
-def lock(descriptor: int, target: Path) -> None:
-    """Take the lock of an open file or folder until it is closed.
+def open_locked(path: Path, target: Path, *, is_file: bool = False) -> int | None:
+    """Open a folder, or a file that is made if it is missing, and lock it until it is closed.
 
     Args:
-        descriptor: the file or folder to lock.
-        target: the file or folder that it protects, for the message.
+        path: the folder or the file.
+        target: the file or folder that the lock protects, for the message.
+        is_file: whether it is a file.
+
+    Returns:
+        Its descriptor; `None` if another process has renamed it between opening and locking.
 
     Raises:
         UsageError: if another process holds the lock.
+        OSError: if it cannot be opened.
     """
+    check_locks()
     import fcntl
 
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW if is_file else os.O_RDONLY | os.O_DIRECTORY
+    descriptor, is_ours = os.open(path, flags | os.O_CLOEXEC, 0o666), False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(FileNotFoundError):
+            is_ours = os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except BlockingIOError:
         raise UsageError(f"another process is writing {target}; wait for it, or stop it") from None
-
-
-def stands_at(descriptor: int, path: Path) -> bool:
-    """Say whether an open file or folder still has a name.
-
-    Between opening a name and locking it, another process may have renamed the file.
-    """
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
-    except FileNotFoundError:
-        return False
+    finally:
+        if not is_ours:
+            os.close(descriptor)
+    return descriptor if is_ours else None
 
 
 def partial_name(name: str) -> str:
@@ -147,17 +149,10 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
 
 def _hold(partial: Path, target: Path) -> int:
     """Open the temporary file of `target`, make it if it is missing, and lock it."""
-    while True:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(partial, flags, 0o666)
-        try:
-            lock(descriptor, target)
-            if stands_at(descriptor, partial):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
+    descriptor = None
+    while descriptor is None:
+        descriptor = open_locked(partial, target, is_file=True)
+    return descriptor
 
 
 def _check_is_file(path: Path) -> None:
@@ -250,10 +245,9 @@ def unpacked_batches(
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    schema, size = pq.read_schema(path), 0
-    texts = [
-        name for name in columns if schema.field(name).type in (pa.string(), pa.large_string())
-    ]
+    size, parquet = 0, pq.read_metadata(path).schema
+    leaves = [parquet.column(number) for number in range(len(parquet))]
+    texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]
     with pq.ParquetFile(path, read_dictionary=texts) as file:
         for group in range(file.num_row_groups):
             if file.metadata.row_group(group).total_byte_size > MAX_UNPACKED:
@@ -261,6 +255,8 @@ def unpacked_batches(
             for batch in file.iter_batches(rows, [group], columns):
                 size *= in_all
                 for part in batch.columns:
+                    if pa.types.is_list(part.type):
+                        part = part.flatten()
                     if pa.types.is_dictionary(part.type):
                         lengths = pc.binary_length(part.dictionary.cast("string"))
                         size += pc.sum(lengths.take(part.indices)).as_py() or 0
@@ -286,7 +282,6 @@ def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Pa
             is writing it.
         OSError: if it cannot be written.
     """
-    check_locks()
     _check_is_file(path)
     end = Path(os.path.realpath(path))
     for other in others:

@@ -22,19 +22,18 @@ The next process that reads or writes the folder puts it back (`settle`), and re
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-import stat
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing.files import check_locks, lock, partial_name, stands_at
+from msshift_bench.plumbing.files import check_locks, open_locked, partial_name
 
 __all__ = [
-    "cache_folder",
     "cache_root",
     "check_contents",
     "check_folder",
@@ -69,22 +68,17 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
         UsageError: if another process has locked it.
     """
     check_locks()
-    for left in range(_TRIES, -1, -1):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except (FileExistsError, FileNotFoundError):
-            if not left or _is_no_folder(folder):
-                raise
-            continue  # The last process that held it has just removed it.
-        try:
-            lock(descriptor, target or folder)
-            if stands_at(descriptor, folder):
-                yield
-                return
-        finally:
-            os.close(descriptor)
-    raise UsageError(f"other processes make and remove {folder} without end; stop them")
+    with ExitStack() as held:
+        for left in reversed(range(_TRIES)):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                held.enter_context(_held_as_it_is(folder, target or folder))
+                break
+            except (FileExistsError, FileNotFoundError):
+                # The last process that held it may have just removed it.
+                if not left:
+                    raise
+        yield
 
 
 @contextmanager
@@ -114,13 +108,6 @@ def hold_unfinished(
                 with suppress(OSError):  # Something is in it, or another process was faster.
                     for parent in list(work.parents)[:empty_parents]:
                         parent.rmdir()
-
-
-def _is_no_folder(path: Path) -> bool:
-    try:
-        return not stat.S_ISDIR(path.lstat().st_mode)
-    except FileNotFoundError:
-        return False
 
 
 def check_contents(folder: Path, mark: str, names: Collection[str], what: str) -> None:
@@ -161,8 +148,7 @@ def check_folder(folder: Path, *, inside: bool = False) -> None:
     """
     target = Path(os.path.realpath(folder))
     try:
-        if target.exists() and not target.is_dir():
-            raise UsageError(f"{folder} is not a folder; give the name of a folder to write")
+        _check_is_folder(target, folder)
         if not inside:
             _try(target, folder)
         else:
@@ -183,24 +169,23 @@ def _try(target: Path, as_named: Path) -> None:
 
 
 @contextmanager
-def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
+def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder that replaces `folder` when the block ends without an error.
 
     If `folder` is a link, the folder that it leads to is replaced. Missing parents are made first.
 
     Args:
         folder: the folder.
-        fresh: whether it is an error that `folder` exists.
 
     Raises:
-        UsageError: if another process is writing the same folder, it exists although `fresh` is
-            set, it is a file, or the working directory is in it.
+        UsageError: if another process is writing the same folder, it is a file, or the working
+            directory is in it.
     """
     target = Path(os.path.realpath(folder))
     with _workshop(target, folder) as work:
-        _check_place(target, folder, fresh=fresh)
+        _check_is_folder(target, folder)
         yield work / _NEW
-        _check_place(target, folder, fresh=fresh)
+        _check_is_folder(target, folder)
         try:
             if target.exists():
                 target.rename(work / _OLD)
@@ -210,12 +195,9 @@ def replace_folder(folder: Path, *, fresh: bool = False) -> Iterator[Path]:
             raise
 
 
-def _check_place(target: Path, as_named: Path, *, fresh: bool) -> None:
-    if target.exists() and (fresh or not target.is_dir()):
-        raise UsageError(
-            f"{as_named} {'is there already' if target.is_dir() else 'is no folder'}; "
-            "choose another name, or move it away"
-        )
+def _check_is_folder(target: Path, as_named: Path) -> None:
+    if target.exists() and not target.is_dir():
+        raise UsageError(f"{as_named} is not a folder; give the name of a folder to write")
 
 
 @contextmanager
@@ -309,12 +291,10 @@ def _held_as_it_is(work: Path, target: Path) -> Iterator[None]:
         FileNotFoundError: if it is not there any more.
         UsageError: if another process has locked it.
     """
-    check_locks()
-    descriptor = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = open_locked(work, target)
+    if descriptor is None:
+        raise FileNotFoundError(errno.ENOENT, "other processes make and remove it", str(work))
     try:
-        lock(descriptor, target)
-        if not stands_at(descriptor, work):
-            raise FileNotFoundError(work)
         yield
     finally:
         os.close(descriptor)
@@ -375,12 +355,3 @@ def cache_root() -> Path:
     if shared := os.environ.get("XDG_CACHE_HOME"):
         return Path(shared).expanduser() / "msshift"
     return Path.home() / ".cache" / "msshift"
-
-
-def cache_folder(kind: str) -> Path:
-    """Return the folder that holds one kind of cached data; nothing is created.
-
-    Args:
-        kind: the kind of data, e.g. ``"embeddings"``.
-    """
-    return cache_root() / kind

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+    from rich.progress import Progress as Bars, TaskID
 
 __all__ = [
     "Progress",

@@ -12,37 +12,42 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import math
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from msshift_bench.errors import FindingLog, NotFoundError, UsageError, quoted
 from msshift_bench.plumbing.compression import DamagedInputError, decompressed
 from msshift_bench.records import Qrel
 
 __all__ = [
-    "FileState",
     "MAX_LINE_BYTES",
     "MAX_RANK",
     "MAX_RELEVANCE",
     "UTF8_BOM",
     "csv_rows",
     "decimal_numbers",
+    "file_state",
     "jsonl_records",
     "jsonl_rows",
     "numbered_lines",
     "open_stream",
+    "judged_once",
     "qrels_rows",
     "rank_numbers",
     "tsv_rows",
     "whole_number",
 ]
+
+_logger = logging.getLogger(__name__)
 
 MAX_RANK = 10**18
 """The highest rank that is accepted."""
@@ -106,29 +111,18 @@ MAX_LINE_BYTES = 1 << 20
 UTF8_BOM = b"\xef\xbb\xbf"
 
 
-class FileState(NamedTuple):
-    """A file's state; it changes if the file is written to, or replaced.
+def file_state(path: str | PathLike[str]) -> tuple[int, int, int] | None:
+    """Return a regular file's inode, size and time of last write; `None` if there is no such file.
 
-    Attributes:
-        inode: the file's inode.
-        size: bytes.
-        modified_ns: the time of the last write, in nanoseconds since 1970.
+    They change if the file is written to, or replaced.
     """
-
-    inode: int
-    size: int
-    modified_ns: int
-
-    @classmethod
-    def of(cls, path: str | PathLike[str]) -> FileState | None:
-        """Return the state of a regular file; `None` if there is no such file."""
-        try:
-            status = Path(path).stat()
-        except FileNotFoundError:
-            return None
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        return cls(status.st_ino, status.st_size, status.st_mtime_ns)
+    try:
+        status = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @contextmanager
@@ -151,7 +145,6 @@ def open_stream(path: str | PathLike[str]) -> Iterator[BinaryIO]:
         yield decompressed(file)
 
 
-_BOM = b"\xef\xbb\xbf"
 _BEIR_HEADER = ["query-id", "corpus-id", "score"]
 _HALF = re.compile(r"[\ud800-\udfff]")
 _JSON = re.compile(rb'\s*(\{\s*("|\}|$)|\[\s*([\[{"]|$))')
@@ -180,13 +173,13 @@ def numbered_lines(
     """
     number = 0
     blank_since = 0
-    before = FileState.of(path)
+    before = file_state(path)
     try:
         with open_stream(path) as stream:
             for raw in iter(partial(stream.readline, MAX_LINE_BYTES + 1), b""):
                 number += 1
                 if number == 1:
-                    raw = raw.removeprefix(_BOM)
+                    raw = raw.removeprefix(UTF8_BOM)
                 problem = problem_of(number, raw) if problem_of is not None else ""
                 if len(raw) > MAX_LINE_BYTES and not problem:
                     problem = "the input is not text: a line of more than a mebibyte"
@@ -211,7 +204,7 @@ def numbered_lines(
     except DamagedInputError as error:
         fix = "copy or compress the file again"
         findings.add("truncated-input", str(error), str(path), number + 1, fix)
-    if FileState.of(path) != before:
+    if file_state(path) != before:
         fix = "wait until it is written, and try again"
         findings.add("changed-while-read", "the file changed while it was read", str(path), 0, fix)
 
@@ -248,24 +241,23 @@ def jsonl_rows(
     writes for an empty cell, or a string that is not Unicode, is recorded in `findings`.
     """
     for number, record in jsonl_records(path, fields, findings):
-        values = {
-            **{key: record[key] for key in fields},
-            **{key: "" if record.get(key) is None else record[key] for key in optional},
-        }
-        # Not isinstance: true and false are whole numbers for it.
-        wrong = [key for key, value in values.items() if type(value) not in (str, int)]
-        for key in wrong:
-            message = f"{key!r} is {json.dumps(values[key])[:60]}, and no string"
-            fix = "write a string, or leave the record out"
-            findings.add("wrong-type", message, str(path), number, fix)
-        # Most texts are ASCII, which Python knows of a text without looking at it.
-        strings = {key: str(value) for key, value in values.items()}
-        halved = [k for k, text in strings.items() if not text.isascii() and _HALF.search(text)]
-        for key in halved:
-            message = f"{key!r} holds half of a character (a lone surrogate), which is not UTF-8"
-            fix = "write the whole character, or leave it out"
-            findings.add("not-utf8", message, str(path), number, fix)
-        if not wrong and not halved:
+        strings = {}
+        for key in (*fields, *optional):
+            value = "" if key in optional and record.get(key) is None else record[key]
+            text = str(value)
+            # Not isinstance: true and false are whole numbers for it.
+            if type(value) not in (str, int):
+                message = f"{key!r} is {json.dumps(value)[:60]}, and no string"
+                fix = "write a string, or leave the record out"
+                findings.add("wrong-type", message, str(path), number, fix)
+            # Most texts are ASCII, which Python knows of a text without looking at it.
+            elif not text.isascii() and _HALF.search(text):
+                message = f"{key!r} holds half of a character (a lone surrogate)"
+                fix = "write the whole character, or leave it out"
+                findings.add("not-utf8", f"{message}, which is not UTF-8", str(path), number, fix)
+            else:
+                strings[key] = text
+        if len(strings) == len(fields) + len(optional):
             yield number, strings
 
 
@@ -310,7 +302,7 @@ def csv_rows(
         OSError: if it cannot be read.
     """
     try:
-        text = path.read_bytes().removeprefix(_BOM).decode()
+        text = path.read_bytes().removeprefix(UTF8_BOM).decode()
     except UnicodeDecodeError as error:
         findings.add("not-utf8", f"byte {error.start + 1} is not UTF-8", str(path))
         return
@@ -355,15 +347,13 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     lines have as many columns: of TREC's four, a line that was cut off would be three. Lines that
     begin with ``#`` are comments, as for trec_eval.
     """
-    is_first, width = True, 0
-    for number, line in numbered_lines(path, findings, problem_of=_why_no_qrels):
-        if line.startswith("#"):
-            continue
+    rows = numbered_lines(path, findings, problem_of=_why_no_qrels)
+    lines = ((number, line) for number, line in rows if not line.startswith("#"))
+    width = 0
+    for place, (number, line) in enumerate(lines):
         # Only ASCII white space separates: an id may hold any other character.
         fields = line.encode().split()
-        is_header = is_first and line.split() == _BEIR_HEADER
-        is_first = False
-        if is_header:
+        if place == 0 and line.split() == _BEIR_HEADER:
             continue
         if number == 1 and _RUN.match(line.encode()):
             message = "this is a run (six columns, with a rank and a score), not qrels"
@@ -387,6 +377,37 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
             findings.add("relevance-not-integer", message, str(path), number)
         else:
             yield number, Qrel(fields[0].decode(), fields[-2].decode(), relevance)
+
+
+def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> Iterator[Qrel]:
+    """Yield judgements, each pair of a query and a document once.
+
+    A line that repeats a judgement says nothing new: it is left out, and a logged warning counts
+    it. One with another relevance is a finding.
+
+    Args:
+        rows: source, line (0 if there are none) and judgement of each row.
+        findings: the log for findings.
+    """
+    first: dict[tuple[str, str], tuple[int, int]] = {}
+    repeated: Counter[str] = Counter()
+    for source, line, qrel in rows:
+        pair = qrel.query_id, qrel.doc_id
+        if pair not in first:
+            first[pair] = line, qrel.relevance
+            yield qrel
+        elif first[pair][1] == qrel.relevance:
+            repeated[source] += 1
+        else:
+            where = f" in line {first[pair][0]}" if line else ""
+            message = (
+                f"document {qrel.doc_id!r} of query {qrel.query_id!r} "
+                f"is judged already{where}, with another relevance"
+            )
+            fix = "keep one judgement per query and document"
+            findings.add("duplicate-judgement", message, source, line, fix)
+    for source, count in repeated.items():
+        _logger.warning("%s: %d lines repeat a judgement; each counts once", source, count)
 
 
 def _why_no_qrels(number: int, line: bytes) -> str:

@@ -93,13 +93,15 @@ def slices(total: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
 
 
-def in_parallel(work: Callable[[_Item], None], items: Iterable[_Item]) -> None:
-    """Do some work for each item, in threads; no two items may write to the same place."""
+def in_parallel(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+    """Apply a function to items in threads; no two items may write to the same place.
+
+    Returns:
+        The results, in the order of the items.
+    """
     # Matrix products with threads of their own would compete with these for the processors.
-    limited = _libraries().limit(limits=1, user_api="blas")
-    with limited, ThreadPoolExecutor(thread_count()) as pool:
-        for _ in pool.map(work, items):
-            pass
+    with _libraries().limit(limits=1, user_api="blas"):
+        return list(map_in_threads(function, items))
 
 
 @cache

@@ -9,7 +9,7 @@ The room stands above those that it draws from: it may use `analysis`, `arrays`,
 """
 
 from msshift_bench.report.drawing import NotDrawn
-from msshift_bench.report.result_picture import draw_result
+from msshift_bench.report.losses import draw_result
 from msshift_bench.report.writing import WrittenReport, check_report_folder, write_report
 
 __all__ = ["NotDrawn", "WrittenReport", "check_report_folder", "draw_result", "write_report"]

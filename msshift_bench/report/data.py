@@ -74,7 +74,7 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
         return NotDrawn(title, "the data set has no topics", remedy)
     if not dataset.manifest.texts:
         return NotDrawn(title, "the data set holds no texts", "`msshift import` puts them back")
-    rows = list(dataset.rows("topics", "queries"))
+    rows = dataset.rows("topics", "queries")
     of_topics = {row.query_id: row for row in rows if row.group != OTHERS}
     read = sample(of_topics, min(_READ, len(of_topics)), seed=_SEED, purpose="map")
     texts = {query_id: of_topics[query_id].text for query_id in read}
@@ -164,12 +164,12 @@ class _Group(NamedTuple):
 
 
 def _read_groups(dataset: Dataset, shift: Shift) -> Iterator[_Group]:
-    table = dataset.rows(shift.name, "queries").table
+    table = dataset.table(shift.name, "queries")
     counts = Counter(zip(table["group"].to_pylist(), table["split"].to_pylist(), strict=True))
     about, tests = dataset.manifest.describe_groups(shift.name), dataset.test_sets(shift)
     for group in shift.groups:
         rows = tests[shift.test_set_of(group)]
-        test = frozenset(rows.table["query_id"].to_pylist())
+        test = frozenset(row.query_id for row in rows)
         splits = {split: counts[group, split] for split in _FILLS} | {"test": len(test)}
         yield _Group(shift, group, about[group], splits, test)
 

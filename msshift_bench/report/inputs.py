@@ -162,9 +162,13 @@ def _kept_models(run_sets: Iterable[RunSet], shift: Shift) -> list[Mapping[str, 
     """
     models_of_systems: list[Mapping[str, Path]] = []
     for run_set in run_sets:
-        if run_set.shift == shift and run_set.runs:
-            seed = min(run_set.runs, key=lambda seed: -1 if seed is None else seed)
-            models = {group: model_path(path) for group, path in run_set.runs[seed].items()}
+        if run_set.shift == shift and run_set.trained_per_group:
+            first = run_set.seeds[0]
+            models = {
+                group: model_path(path)
+                for (group, seed), path in run_set.runs.items()
+                if seed == first
+            }
             if models.keys() == shift.groups.keys() and all(map(Path.is_dir, models.values())):
                 models_of_systems.append(models)
     return models_of_systems

@@ -43,13 +43,12 @@ from msshift_bench.output import (
     show_percent_interval,
 )
 from msshift_bench.plumbing import replace_folder, report_progress
-from msshift_bench.report.certainty import certainty_pictures
 from msshift_bench.report.data import data_pictures
 from msshift_bench.report.drawing import WHOLE, NotDrawn, Picture
 from msshift_bench.report.inputs import Inputs, read_inputs, with_ranks
 from msshift_bench.report.links import link_pictures
 from msshift_bench.report.losses import loss_pictures
-from msshift_bench.report.places import place_pictures
+from msshift_bench.report.places import certainty_pictures, place_pictures
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 from msshift_bench.stats import Figure
 

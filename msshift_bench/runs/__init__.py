@@ -6,10 +6,18 @@
 """
 
 from msshift_bench.runs.findings import CODES
-from msshift_bench.runs.hits import TIE_POLICIES, JudgedRun, RunReport, check_tie_policy
-from msshift_bench.runs.qrels import Judgements, read_qrels
+from msshift_bench.runs.judged import (
+    TIE_POLICIES,
+    JudgedRun,
+    Judgements,
+    RunReport,
+    check_tie_policy,
+    read_qrels,
+)
 from msshift_bench.runs.reader import RunValidation, judge_run, read_run, validate_run
 from msshift_bench.runs.runsets import (
+    FOR_ALL,
+    Model,
     RunSet,
     extra_runs_path,
     find_run_sets,
@@ -22,6 +30,8 @@ from msshift_bench.runs.writing import write_run
 
 __all__ = [
     "CODES",
+    "FOR_ALL",
+    "Model",
     "RunValidation",
     "JudgedRun",
     "Judgements",

@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Ints
 from msshift_bench.errors import MAX_FINDINGS, quoted
 from msshift_bench.runs.findings import RunFindings
-from msshift_bench.runs.hits import Hits, JudgedRun, RunReport
-from msshift_bench.runs.ids import (
+from msshift_bench.runs.judged import Hits, JudgedRun, Judgements, RunReport
+from msshift_bench.runs.lines import (
     ODD_IDS,
+    Lines,
     SortedKeys,
+    digest_of_rankings,
     id_column,
     odd_rows,
-    sums_of_rankings,
     take,
 )
-from msshift_bench.runs.lines import Lines
-from msshift_bench.runs.qrels import Judgements
 
 __all__ = ["QueriesInterleavedError", "RunJudge", "grouped", "whole_queries"]
 
@@ -43,23 +42,20 @@ QueryLines = tuple[Lines, Ints]
 
 def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
     """Cut lines anew, so that no query lies in two neighbouring parts."""
-    last_query: list[Lines] = []
+    held: list[Lines] = []  # from the first line of a query on
     for part in parts:
         if not part.size:
             continue
-        starts, begin = part.starts(), 0
-        if last_query and last_query[-1].queries[-1] == part.queries[0]:
-            begin = int(starts[1]) if len(starts) > 1 else part.size
-            last_query.append(part.cut(slice(0, begin)))
-            starts = starts[1:]
-        if len(starts):
-            if last_query:
-                yield Lines.joined(last_query), np.zeros(1, np.int64)
-            if len(starts) > 1:
-                yield part.cut(slice(begin, int(starts[-1]))), starts[:-1] - begin
-            last_query = [part.cut(slice(int(starts[-1]), None))]
-    if last_query:
-        yield Lines.joined(last_query), np.zeros(1, np.int64)
+        held.append(part)
+        if held[0].queries[0] != part.queries[-1]:
+            lines = Lines.joined(held)
+            starts = lines.starts()
+            last = int(starts[-1])
+            yield lines.cut(slice(0, last)), starts[:-1]
+            held = [lines.cut(slice(last, None))]
+    if held:
+        lines = Lines.joined(held)
+        yield lines, lines.starts()
 
 
 def grouped(parts: Iterable[Lines]) -> Iterator[QueryLines]:
@@ -86,7 +82,7 @@ class JudgedQueries(NamedTuple):
         counts: how many lines each has.
         hits: rows of `Hits`, shape ``[hits, 5]``.
         odd: what is odd about them.
-        sums: of their rankings, and of their documents; see `sums_of_rankings`.
+        digest: that of their rankings, see `digest_of_rankings`.
     """
 
     queries: list[bytes]
@@ -94,7 +90,7 @@ class JudgedQueries(NamedTuple):
     counts: Ints
     hits: Ints
     odd: list[Oddity]
-    sums: tuple[int, int]
+    digest: int
 
 
 class _Queries:
@@ -107,7 +103,8 @@ class _Queries:
         begins: whether a line is the first of its query, shape ``[lines]``.
         owner: the query that each line belongs to, shape ``[lines]``.
         rises: whether a line has a higher score than the one before it in its query's ranking.
-        ids: the queries' ids.
+        id_column: the queries' ids.
+        ids: the same as a list.
     """
 
     def __init__(self, lines: Lines, starts: Ints) -> None:
@@ -119,7 +116,8 @@ class _Queries:
         self.owner = np.repeat(np.arange(len(self.starts)), self.counts)
         self.rises = np.zeros(lines.size, np.bool_)
         self.rises[1:] = (lines.scores[1:] > lines.scores[:-1]) & ~self.begins[1:]
-        self.ids: list[bytes] = take(lines.queries, self.starts).to_pylist()
+        self.id_column = take(lines.queries, self.starts)
+        self.ids: list[bytes] = self.id_column.to_pylist()
 
     def first_of_each(self, rows: Ints) -> Ints:
         """The first row, among some in ascending order, of each query that has one."""
@@ -160,7 +158,7 @@ class RunJudge:
         self.queries = 0
         self.lines = 0
         self.extra_queries = 0
-        self.sums = (0, 0)
+        self.digest = 0
         self._checks_queries = judgements is not None
         self._judgements = Judgements({}) if judgements is None else judgements
         self._tie_policy = tie_policy
@@ -187,23 +185,16 @@ class RunJudge:
             by_score = by_score.take(np.lexsort((-by_score.scores, queries.owner)))
         keys = SortedKeys(by_score.docs, queries.starts, queries.owner)
         odd += _repeated_documents(queries, keys.with_repeats())
-        hits = self._find_hits(by_score, queries.starts, positions, keys)
-        sums = self._sums(queries, by_score, keys)
-        return JudgedQueries(queries.ids, positions, queries.counts, hits, odd, sums)
-
-    def _sums(self, queries: _Queries, by_score: Lines, keys: SortedKeys) -> tuple[int, int]:
-        """Return the sums of rankings, documents of equal scores at one place, and of documents."""
-        if self._tie_policy == "rank":
-            assert by_score.ranks is not None
-            places = by_score.ranks.astype(np.int64)
-        else:
-            is_new = queries.begins.copy()
-            is_new[1:] |= by_score.scores[1:] != by_score.scores[:-1]
-            first = np.flatnonzero(is_new)
-            above = first - queries.starts[queries.owner[first]]
-            places = np.repeat(above, np.diff(first, append=by_score.size))
-        ids = take(queries.lines.queries, queries.starts)
-        return sums_of_rankings(ids, queries.starts, keys.hashes, places)
+        is_new = _begins_of_ties(by_score.scores, queries.starts)
+        hits = self._find_hits(by_score, queries.starts, positions, keys, is_new)
+        places = by_score.ranks
+        if self._tie_policy != "rank":
+            # With 32 bits, whose sums numpy makes many times faster.
+            ties = np.cumsum(is_new, dtype=np.int32)
+            places = ties - ties[queries.starts][queries.owner]
+        assert places is not None
+        digest = digest_of_rankings(queries.id_column, queries.starts, keys.hashes, places)
+        return JudgedQueries(queries.ids, positions, queries.counts, hits, odd, digest)
 
     def _odd_queries(
         self, queries: _Queries, positions: Ints, texts: Sequence[str]
@@ -226,7 +217,14 @@ class RunJudge:
             text = f"query id {{}} looks like {ODD_IDS[code][1]}"
             yield queries.odd(code, queries.starts[extra[rows]], text)
 
-    def _find_hits(self, lines: Lines, starts: Ints, positions: Ints, keys: SortedKeys) -> Ints:
+    def _find_hits(
+        self,
+        lines: Lines,
+        starts: Ints,
+        positions: Ints,
+        keys: SortedKeys,
+        is_new: NDArray[np.bool_],
+    ) -> Ints:
         """Find the places of relevant documents, as rows of `Hits`.
 
         Args:
@@ -234,6 +232,7 @@ class RunJudge:
             starts: the row that each query begins in.
             positions: the queries' positions in the test set.
             keys: those of the lines' documents.
+            is_new: whether a line begins a tie, see `_begins_of_ties`.
         """
         known = np.flatnonzero(positions >= 0)
         relevant, counts = self._judgements.relevant, self._judgements.relevant_counts
@@ -244,7 +243,9 @@ class RunJudge:
         rows = keys.find(take(relevant.doc, wanted), relevant.hash[wanted], owner)
         retrieved = rows >= 0
         rows, owner, wanted = rows[retrieved], owner[retrieved], wanted[retrieved]
-        begin, end = _ties(lines.scores, starts, rows)
+        bounds = np.append(np.flatnonzero(is_new), lines.size)
+        after = np.searchsorted(bounds, rows, side="right")
+        begin, end = bounds[after - 1], bounds[after]
         start = starts[owner]
         rank, above, tied = rows - start + 1, begin - start, end - begin
         if self._tie_policy == "rank":
@@ -271,7 +272,7 @@ class RunJudge:
         if len(self._seen) < self.queries:
             raise QueriesInterleavedError
         self.lines += int(judged.counts.sum())
-        self.sums = (self.sums[0] + judged.sums[0], self.sums[1] + judged.sums[1])
+        self.digest += judged.digest
         self._hits.append(judged.hits)
         known = np.flatnonzero(judged.positions >= 0)
         positions = judged.positions[known]
@@ -295,15 +296,12 @@ class RunJudge:
         )
 
 
-def _ties(scores: NDArray[np.float32], starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the first row of each given row's tie, and the row after its last one."""
-    new = np.empty(len(scores) + 1, np.bool_)
-    np.not_equal(scores[1:], scores[:-1], out=new[1:-1])
-    new[starts] = True
-    new[-1] = True
-    bounds = np.flatnonzero(new)
-    after = np.searchsorted(bounds, rows, side="right")
-    return bounds[after - 1], bounds[after]
+def _begins_of_ties(scores: NDArray[np.float32], starts: Ints) -> NDArray[np.bool_]:
+    """Return whether a line is the first of its score in its query, shape ``[lines]``."""
+    is_new = np.empty(len(scores), np.bool_)
+    np.not_equal(scores[1:], scores[:-1], out=is_new[1:])
+    is_new[starts] = True
+    return is_new
 
 
 def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[Oddity]:

@@ -19,22 +19,21 @@ import pyarrow as pa
 from msshift_bench.errors import Finding, UnknownNameError
 from msshift_bench.plumbing import map_in_threads
 from msshift_bench.runs.findings import RunFindings, place_of
-from msshift_bench.runs.hits import (
+from msshift_bench.runs.judged import (
     JudgedRun,
+    Judgements,
     QueryRanking,
     RankedDoc,
     RunReport,
     check_tie_policy,
 )
-from msshift_bench.runs.ids import take
 from msshift_bench.runs.judging import (
     QueriesInterleavedError,
     RunJudge,
     grouped,
     whole_queries,
 )
-from msshift_bench.runs.lines import Lines
-from msshift_bench.runs.qrels import Judgements
+from msshift_bench.runs.lines import Lines, take
 from msshift_bench.runs.sources import (
     MOST_THREADS,
     InputFile,
@@ -285,12 +284,10 @@ def _judge_parts(
             continue
     if not (judge.queries or findings.errors):
         findings.add("empty-file", place_of(0, 0), "the run holds no line")
-    ranking, documents = (f"{total % (1 << 64):016x}" for total in judge.sums)
     report = RunReport(
         name=", ".join(names),
         tag=parts[0].tag,
-        ranking=ranking,
-        documents=documents,
+        ranking=f"{judge.digest % (1 << 64):016x}",
         lines=judge.lines,
         queries=judge.queries,
         extra_queries=judge.extra_queries,

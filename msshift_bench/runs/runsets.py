@@ -32,6 +32,8 @@ from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, n
 from msshift_bench.shifts import SHIFTS, Shift, in_order
 
 __all__ = [
+    "FOR_ALL",
+    "Model",
     "RunSet",
     "extra_runs_path",
     "find_run_sets",
@@ -76,6 +78,13 @@ _LAYOUT = (
 _ELSEWHERE = "move it elsewhere, or begin its name with a dot"
 
 
+FOR_ALL = "all"
+"""The model of a system that is one ranking for all groups, such as BM25."""
+
+Model = tuple[str, int | None]
+"""A model: the group that it was trained without, or `FOR_ALL`, and its seed."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class RunSet:
     """One system's runs for one shift.
@@ -84,35 +93,38 @@ class RunSet:
         system: the system's name, that of its folder; see `names_apart` for folders of one name.
         shift: the shift.
         folder: the system's folder, resolved.
-        runs: seed -> held-out group -> run file, groups in the order of the shift; the seed is
-            `None` where there are no seed folders. Empty for a system not trained per group.
-        single: the run file of a system that was not trained per group, else `None`.
+        runs: model -> its run file, by seed, groups in the order of the shift.
+        seeds: the seeds, of which some may have no run; ``(None,)`` where there is only one, and
+            none of a system not trained per group.
     """
 
     system: str
     shift: Shift
     folder: Path
-    runs: Mapping[int | None, Mapping[str, Path]]
-    single: Path | None = None
+    runs: Mapping[Model, Path]
+    seeds: tuple[int | None, ...]
 
     def __repr__(self) -> str:
-        return f"<RunSet: {self.system} on {self.shift.name}, {len(self.files)} files>"
+        return f"<RunSet: {self.system} on {self.shift.name}, {len(self.runs)} files>"
 
     @property
     def files(self) -> list[Path]:
         """The run files."""
-        if self.single is not None:
-            return [self.single]
-        return [path for runs in self.runs.values() for path in runs.values()]
+        return list(self.runs.values())
+
+    @property
+    def trained_per_group(self) -> bool:
+        """Whether its runs are those of models that were trained without a group."""
+        return bool(self.seeds)
 
     @property
     def missing(self) -> tuple[tuple[int | None, str], ...]:
         """``(seed, held-out group)`` of every run file that is not there."""
         return tuple(
             (seed, group)
-            for seed, runs in self.runs.items()
+            for seed in self.seeds
             for group in self.shift.groups
-            if group not in runs
+            if (group, seed) not in self.runs
         )
 
     def check_complete(self) -> None:
@@ -122,7 +134,7 @@ class RunSet:
             RunError: naming every missing file.
         """
         lacking = {seed for seed, _ in self.missing}
-        complete_seeds = [f"seed-{seed}" for seed in self.runs if seed not in lacking]
+        complete_seeds = [f"seed-{seed}" for seed in self.seeds if seed not in lacking]
         fix = "add the file, or go on without it (--allow partial)"
         fix += f"; {' and '.join(complete_seeds)} can be evaluated alone" if complete_seeds else ""
         findings = [
@@ -209,7 +221,7 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
 
     Raises:
         NotFoundError: if a folder does not exist.
-        UsageError: if a folder holds no run set, or two files claim one place in it.
+        UsageError: if there is no folder, one holds no run set, or two files claim one place in it.
         RunError: if a folder holds a run that has no place in a run set; it says the nearest.
 
     Examples:
@@ -220,8 +232,11 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
         dense length 2
         sparse length 2
     """
+    parents = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    if not parents:
+        raise UsageError("name at least one folder of run sets")
     folders: dict[Path, Path] = {}
-    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
+    for path in parents:
         if not path.is_dir():
             raise NotFoundError(f"no folder {path}; run sets are folders: <system>/<shift>/...")
         for system in [path] if _is_system(path) else _systems_in(path):
@@ -237,7 +252,7 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
         run_sets,
         key=lambda run_set: (
             order.index(run_set.shift.name),
-            run_set.single is None,
+            run_set.trained_per_group,
             run_set.system,
         ),
     )
@@ -361,13 +376,13 @@ def _run_set(
     system: str, shift: Shift, folder: Path, placed: Sequence[tuple[_Place, Path]]
 ) -> RunSet:
     """Make a run set of a shift's runs, and of folders of seeds, which may hold none."""
-    runs: dict[int | None, dict[str | None, Path]] = {}
+    runs: dict[Model, Path] = {}
     for place, path in placed:
-        of_seed = runs.setdefault(place.seed, {})
         if place.what == "run":
-            if place.group in of_seed:
-                raise UsageError(f"{of_seed[place.group]} and {path} are both there; keep one")
-            of_seed[place.group] = path
+            model = place.group or FOR_ALL, place.seed
+            if model in runs:
+                raise UsageError(f"{runs[model]} and {path} are both there; keep one")
+            runs[model] = path
     forms = {
         (place.seed is None, place.what == "run" and place.group is None): path
         for place, path in placed
@@ -375,13 +390,14 @@ def _run_set(
     if len(forms) > 1:
         first, second, *_ = forms.values()
         raise UsageError(f"{first} and {second} are both there; keep one or the other")
-    if (True, True) in forms:
-        return RunSet(system, shift, folder, {}, runs[None][None])
-    of_groups = {
-        seed: {group: runs[seed][group] for group in shift.groups if group in runs[seed]}
-        for seed in sorted(runs, key=lambda seed: -1 if seed is None else seed)
-    }
-    return RunSet(system, shift, folder, of_groups)
+    if (FOR_ALL, None) in runs:
+        return RunSet(system, shift, folder, runs, ())
+    seeds = sorted(
+        {place.seed for place, _ in placed}, key=lambda seed: -1 if seed is None else seed
+    )
+    models = [(group, seed) for seed in seeds for group in shift.groups]
+    of_models = {model: runs[model] for model in models if model in runs}
+    return RunSet(system, shift, folder, of_models, tuple(seeds))
 
 
 def _entries(system: Path, folder: Path) -> Iterator[tuple[Path, _Place | None]]:

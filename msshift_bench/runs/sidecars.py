@@ -102,9 +102,10 @@ class Sidecar:
             start=text("encoder") or text("parameters", "encoder"),
         )
 
-    def is_of(self, shift: str, held_out: str | None) -> bool:
-        """Whether it says of no other shift and no other held-out group that the run is theirs."""
-        return self.shift in ("", shift) and self.held_out in ("", held_out)
+    @property
+    def maker(self) -> tuple[str, Mapping[str, Any] | None]:
+        """What tells its model from others: its weights and its parameters."""
+        return self.weights, self.parameters
 
     def unsound(self) -> Finding:
         """The finding for a sidecar that is not sound."""

@@ -25,18 +25,18 @@ from msshift_bench.plumbing import (
     MAX_LINE_BYTES,
     MAX_RANK,
     DamagedInputError,
-    FileState,
     TooLargeError,
+    file_state,
     map_in_threads,
     open_stream,
     unpacked_batches,
 )
 from msshift_bench.runs.findings import RunFindings, place_of
-from msshift_bench.runs.ids import id_column
 from msshift_bench.runs.lines import (
     FORMATS,
     Lines,
     NotTextError,
+    id_column,
     parse_each,
     parse_fast,
     sound_lines,
@@ -80,12 +80,12 @@ class InputFile:
     name: str
     path: Path
     lasting: bool
-    state: FileState | None
+    state: tuple[int, int, int] | None
 
     @property
     def has_changed(self) -> bool:
         """Whether the file was written to, replaced or removed since it was first opened."""
-        return FileState.of(self.path) != self.state
+        return file_state(self.path) != self.state
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[Inpu
             elif not path.exists():
                 raise NotFoundError(f"there is no file {source}")
             elif path.is_file():
-                files.append(InputFile(str(source), path, True, FileState.of(path)))
+                files.append(InputFile(str(source), path, True, file_state(path)))
                 continue
             else:
                 stream = stack.enter_context(path.open("rb"))
@@ -121,7 +121,7 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[Inpu
             with copy.open("wb") as file:
                 shutil.copyfileobj(stream, file)
             name = "<stdin>" if str(source) == "-" else str(source)
-            files.append(InputFile(name, copy, False, FileState.of(copy)))
+            files.append(InputFile(name, copy, False, file_state(copy)))
         yield files
 
 

@@ -36,7 +36,7 @@ from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.libraries import Library
 from msshift_bench.plumbing import (
     batches,
-    cache_folder,
+    cache_root,
     is_as_written,
     map_in_threads,
     replace_folder,
@@ -428,7 +428,7 @@ def kept_index(
         digest: the digest of the passages, which does not depend on their order; "" as long as it
             is not known. It must be known after they were streamed.
         parameters: the parameters of the ranking; all but the depth tell indexes apart.
-        cache: the folder of the indexes; ``cache_folder("indexes")`` by default.
+        cache: the folder of the indexes; ``indexes`` in `cache_root` by default.
 
     Raises:
         DataError: if no passage holds a word.
@@ -437,7 +437,7 @@ def kept_index(
     chosen = parameters or Bm25Parameters()
     if chosen.engine == "rank_bm25":
         return Bm25(stream("index"), chosen)
-    root = cache_folder("indexes") if cache is None else cache
+    root = cache_root() / "indexes" if cache is None else cache
     what = {
         **asdict(chosen),
         "stemmed_by": stemmer_version(chosen.stemmer),

@@ -2,12 +2,13 @@
 
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
-what they can compute. `count_overlap` counts the relevant passages that test and training queries
-share, by their judgements. `CosineSearch` finds all pairs of at least a cosine. The room may use
-`data`, `encoders`, `output`, `plumbing`, `runs`, `search`, `shifts`, `records`, `arrays` and
-`errors`.
+what they can compute; `compare_groups` and `compare_files` return tables of them. `count_overlap`
+counts the relevant passages that test and training queries share, by their judgements.
+`CosineSearch` finds all pairs of at least a cosine. The room may use `data`, `encoders`, `output`,
+`plumbing`, `runs`, `search`, `shifts`, `records`, `arrays` and `errors`.
 """
 
+from msshift_bench.similarity.comparing import Comparison, compare_files, compare_groups
 from msshift_bench.similarity.indicators import (
     INDICATORS,
     Indicator,
@@ -25,6 +26,7 @@ from msshift_bench.similarity.query_sets import (
 from msshift_bench.similarity.values import (
     GroupSimilarity,
     QuerySimilarity,
+    compare_sets,
     group_similarity,
     query_similarity,
     set_similarity,
@@ -37,6 +39,7 @@ from msshift_bench.similarity.vectors import (
 )
 
 __all__ = [
+    "Comparison",
     "GROUP_SPLITS",
     "CosineSearch",
     "GroupSimilarity",
@@ -49,6 +52,9 @@ __all__ = [
     "QuerySource",
     "TextVectors",
     "check_same_texts",
+    "compare_files",
+    "compare_groups",
+    "compare_sets",
     "count_overlap",
     "find_indicator",
     "group_similarity",

@@ -1,22 +1,94 @@
 """The one table of indicators: what each of them says, what it needs, and where it comes from.
 
-To add an indicator, write its function and add a row here; nothing else lists indicators.
+To add an indicator, write its function and add a row here; nothing else lists indicators. Those
+that come from the words of queries are functions of this module.
+
+Weighted Jaccard similarity (MS-Shift, section 5.2): with S_k and T_k the shares of word k among all
+words of two sets of queries,
+
+    J(S, T) = sum over k of min(S_k, T_k) / sum over k of max(S_k, T_k)
+
+Both sums are of whole numbers here (counts times the other set's total), so that the value is the
+exact one, rounded once: neither the order of the queries nor that of the words can change a bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
-from msshift_bench.errors import UnknownNameError
+import numpy as np
+
+from msshift_bench.errors import DataError, UnknownNameError
+from msshift_bench.search import content_words
 from msshift_bench.similarity.overlap import shares_passages
+from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 from msshift_bench.similarity.vectors import mean_cosine, model_based, nearest_query
-from msshift_bench.similarity.words import Tokenizer, unseen_words, weighted_jaccard
 
-__all__ = ["INDICATORS", "Indicator", "IndicatorOptions", "find_indicator"]
+__all__ = ["INDICATORS", "Indicator", "IndicatorOptions", "Tokenizer", "find_indicator"]
+
+Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
+"""From the text of a query to its words."""
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text as the paper counts them: lower-cased, split at white space."""
+    return text.lower().split()
+
+
+def weighted_jaccard(
+    train: QueryColumns, test: QueryColumns, words_of: Tokenizer | None = None
+) -> float:
+    """Return the weighted Jaccard similarity of two sets of queries, 0 to 1; it is symmetric.
+
+    Args:
+        train: one set.
+        test: the other.
+        words_of: cuts a text into words; by default `split_words`.
+
+    Raises:
+        DataError: if the tokenizer finds no word in one of them.
+    """
+    trained, tested = (
+        Counter(word for text in queries.texts for word in (words_of or split_words)(text))
+        for queries in (train, test)
+    )
+    total, test_total = trained.total(), tested.total()
+    if not total or not test_total:
+        which = "training" if not total else "test"
+        raise DataError(f"the tokenizer finds no word in the {which} queries")
+    common = sum(
+        min(trained[word] * test_total, tested[word] * total)
+        for word in trained.keys() & tested.keys()
+    )
+    # min + max = S_k + T_k, and each of the two sums to 1.
+    return common / (2 * total * test_total - common)
+
+
+def unseen_words(
+    train: QueryColumns, test: QueryColumns, words_of: Tokenizer | None = None
+) -> QueryValues:
+    """Return the share of each test query's words that training never met, 0 to 1.
+
+    A word that stands twice in the query counts twice. A query without a word has nothing that is
+    new: its share is 0.
+
+    Args:
+        train: the training queries.
+        test: the test queries.
+        words_of: cuts a text into words; by default into those of content.
+    """
+    words_of = words_of or content_words
+    met = {word for text in train.texts for word in words_of(text)}
+    shares = []
+    for text in test.texts:
+        words = words_of(text)
+        shares.append(sum(word not in met for word in words) / len(words) if words else 0.0)
+    return QueryValues(np.array(shares))
 
 
 class IndicatorOptions(TypedDict, total=False):
@@ -82,76 +154,79 @@ class Indicator:
     function: Callable[..., Any]
 
 
-_TABLE = (
-    Indicator(
-        name="weighted-jaccard",
-        title="weighted Jaccard similarity of words",
-        per_query=False,
-        needs="",
-        against="same",
-        higher="nearer",
-        options=("tokenizer",),
-        source="MS-Shift (ECIR 2023), section 5.2; BEIR, appendix F",
-        function=weighted_jaccard,
-    ),
-    Indicator(
-        name="mean-cosine",
-        title="mean cosine similarity of query vectors",
-        per_query=True,
-        needs="encoder",
-        against="same",
-        higher="nearer",
-        options=("encoder", "pooling"),
-        source="MS-Shift v1 (2022), section 3.1",
-        function=mean_cosine,
-    ),
-    Indicator(
-        name="model-based",
-        title="model-based similarity R",
-        per_query=True,
-        needs="model",
-        against="train",
-        higher="nearer",
-        options=("models", "seed"),
-        source="MS-Shift (ECIR 2023), equation 1",
-        function=model_based,
-    ),
-    Indicator(
-        name="nearest-query",
-        title="cosine with the nearest query",
-        per_query=True,
-        needs="encoder",
-        against="train",
-        higher="nearer",
-        options=("encoder", "pooling"),
-        source="this package",
-        function=nearest_query,
-    ),
-    Indicator(
-        name="unseen-words",
-        title="share of content words never met",
-        per_query=True,
-        needs="",
-        against="train",
-        higher="farther",
-        options=("tokenizer",),
-        source="this package",
-        function=unseen_words,
-    ),
-    Indicator(
-        name="overlap",
-        title="share of queries with a relevant passage in common",
-        per_query=True,
-        needs="labels",
-        against="train",
-        higher="nearer",
-        options=(),
-        source="Zhan et al. (CIKM 2022), section 3.2",
-        function=shares_passages,
-    ),
+INDICATORS: Mapping[str, Indicator] = MappingProxyType(
+    {
+        row.name: row
+        for row in (
+            Indicator(
+                name="weighted-jaccard",
+                title="weighted Jaccard similarity of words",
+                per_query=False,
+                needs="",
+                against="same",
+                higher="nearer",
+                options=("tokenizer",),
+                source="MS-Shift (ECIR 2023), section 5.2; BEIR, appendix F",
+                function=weighted_jaccard,
+            ),
+            Indicator(
+                name="mean-cosine",
+                title="mean cosine similarity of query vectors",
+                per_query=True,
+                needs="encoder",
+                against="same",
+                higher="nearer",
+                options=("encoder", "pooling"),
+                source="MS-Shift v1 (2022), section 3.1",
+                function=mean_cosine,
+            ),
+            Indicator(
+                name="model-based",
+                title="model-based similarity R",
+                per_query=True,
+                needs="model",
+                against="train",
+                higher="nearer",
+                options=("models", "seed"),
+                source="MS-Shift (ECIR 2023), equation 1",
+                function=model_based,
+            ),
+            Indicator(
+                name="nearest-query",
+                title="cosine with the nearest query",
+                per_query=True,
+                needs="encoder",
+                against="train",
+                higher="nearer",
+                options=("encoder", "pooling"),
+                source="this package",
+                function=nearest_query,
+            ),
+            Indicator(
+                name="unseen-words",
+                title="share of content words never met",
+                per_query=True,
+                needs="",
+                against="train",
+                higher="farther",
+                options=("tokenizer",),
+                source="this package",
+                function=unseen_words,
+            ),
+            Indicator(
+                name="overlap",
+                title="share of queries with a relevant passage in common",
+                per_query=True,
+                needs="labels",
+                against="train",
+                higher="nearer",
+                options=(),
+                source="Zhan et al. (CIKM 2022), section 3.2",
+                function=shares_passages,
+            ),
+        )
+    }
 )
-
-INDICATORS: Mapping[str, Indicator] = MappingProxyType({row.name: row for row in _TABLE})
 """Every indicator by name."""
 
 

@@ -127,23 +127,27 @@ def count_overlap(
         DataError: if a training set or a test set has no relevant passage.
     """
     judged = {name: list(qrels) for name, qrels in tests.items()}
-    queries_of, passages_of, training = {}, {}, {}
+    relevant = {name: _relevant(qrels, 1) for name, qrels in train.items()}
+    trained = {name: _by_passage(passages) for name, passages in relevant.items()}
     counts: list[OverlapCount] = []
-    for name, qrels in train.items():
-        relevant = _relevant(qrels, 1)
-        if not relevant:
+    for name, trained_by in trained.items():
+        if not trained_by:
             raise DataError(f"the training set {name} has no relevant passage")
-        trained_by = _by_passage(relevant)
-        queries_of[name], passages_of[name] = relevant.keys(), trained_by.keys()
-        training[name] = {
-            "queries": len(relevant),
-            "pairs": sum(map(len, relevant.values())),
-            "passages": len(trained_by),
-        }
         for test_set, test_qrels in judged.items():
             counts += _count_in(name, test_set, test_qrels, trained_by)
+    training = {
+        name: {
+            "queries": len(passages),
+            "pairs": sum(map(len, passages.values())),
+            "passages": len(trained[name]),
+        }
+        for name, passages in relevant.items()
+    }
     common = {
-        (a, b): (len(queries_of[a] & queries_of[b]), len(passages_of[a] & passages_of[b]))
+        (a, b): (
+            len(relevant[a].keys() & relevant[b].keys()),
+            len(trained[a].keys() & trained[b].keys()),
+        )
         for a, b in combinations(training, 2)
     }
     return LabelOverlap(training, common, tuple(counts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -28,7 +28,6 @@ __all__ = [
     "check_same_texts",
     "group_queries",
     "read_query_set",
-    "relevant_passages",
 ]
 
 GROUP_SPLITS = ("test", "train", "all")
@@ -113,7 +112,7 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
         )
     import pyarrow.compute as pc
 
-    table = dataset.rows(shift.name, "queries").table
+    table = dataset.table(shift.name, "queries")
     if split != "all":
         table = table.filter(pc.field("split") == split)
     queries_of = {}
@@ -128,11 +127,6 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
             tuple(rows["query_id"].to_pylist()), tuple(rows["text"].to_pylist())
         )
     return queries_of
-
-
-def relevant_passages(dataset: Dataset, shift: Shift) -> dict[str, Sequence[str]]:
-    """Return query_id -> the relevant passages of a shift's queries."""
-    return {row.query_id: row.relevant_doc_ids for row in dataset.rows(shift.name, "queries")}
 
 
 def read_query_set(source: QuerySource) -> QueryColumns:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.encoders import OWN, EncoderSpec, choose_encoder
-from msshift_bench.errors import UsageError
+from msshift_bench.errors import (
+    Finding,
+    MissingError,
+    RunError,
+    UnknownNameError,
+    UsageError,
+)
+from msshift_bench.runs import Sidecar, find_run_sets, model_path
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
 from msshift_bench.similarity.indicators import (
     INDICATORS,
@@ -22,30 +30,23 @@ from msshift_bench.similarity.indicators import (
     IndicatorOptions,
     find_indicator,
 )
-from msshift_bench.similarity.models import models_of_shift
 from msshift_bench.similarity.query_sets import (
     QueryColumns,
     QuerySource,
     check_same_texts,
     group_queries,
     read_query_set,
-    relevant_passages,
 )
 from msshift_bench.similarity.vectors import TextVectors, embed_texts
-from msshift_bench.similarity.words import Tokenizer
 
 __all__ = [
     "GroupSimilarity",
     "QuerySimilarity",
+    "compare_sets",
     "group_similarity",
     "query_similarity",
     "set_similarity",
 ]
-
-_NO_QUERIES = QueryColumns((), ())
-
-_Needed: TypeAlias = Tokenizer | TextVectors | Mapping[str, Sequence[str]] | None
-"""What an indicator computes with: words, vectors, or query_id -> relevant passages."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +72,7 @@ class QuerySimilarity:
     indicator: str
     query_ids: tuple[str, ...]
     values: Floats
-    nearest: QueryColumns = _NO_QUERIES
+    nearest: QueryColumns = field(default_factory=partial(QueryColumns, (), ()))
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -167,51 +168,32 @@ def group_similarity(
     _check_options(chosen, options)
     groups = group_queries(dataset, cut, split)
     other_split = against or (split if chosen.against == "same" else chosen.against)
-    rest_groups = groups if other_split == split else group_queries(dataset, cut, other_split)
-    values = []
-    for group, needed in _of_groups(chosen, cut, groups, rest_groups, options, dataset):
-        rest = _together(rest_groups, but=group)
-        value, per_query = _compare(chosen, rest, groups[group], needed)
-        sizes = (len(groups[group]), len(rest))
-        values.append(GroupSimilarity(chosen.name, cut.name, group, value, *sizes, per_query))
+    others = groups if other_split == split else group_queries(dataset, cut, other_split)
+    models: Mapping[str, str | Path] = {}
+    if chosen.needs == "model":
+        models = _models_of_shift(options, cut, dataset.manifest.content_digest)
+    every = [text for queries in (*groups.values(), *others.values()) for text in queries.texts]
+    needed = None if models else _needed(chosen, every, options, dataset=dataset, shift=cut.name)
+    values, widths = [], dict[str, int]()
+    for group, queries in groups.items():
+        rest = [part for other, part in others.items() if other != group]
+        together = QueryColumns(
+            tuple(chain.from_iterable(part.ids for part in rest)),
+            tuple(chain.from_iterable(part.texts for part in rest)),
+        )
+        if models:
+            texts = (*queries.texts, *together.texts)
+            needed = _needed(chosen, texts, {**options, "models": models[group]})
+            widths[group] = needed.vectors.shape[1]
+            first, width = next(iter(widths.items()))
+            if widths[group] != width:
+                raise UsageError(
+                    f"the model without {group} gives vectors of {widths[group]} components, and "
+                    f"the one without {first} of {width}; give the models of one system"
+                )
+        value = _compare(chosen, together, queries, needed)
+        values.append(replace(value, shift=cut.name, group=group))
     return tuple(values)
-
-
-def _of_groups(
-    indicator: Indicator,
-    shift: Shift,
-    groups: Mapping[str, QueryColumns],
-    rest_groups: Mapping[str, QueryColumns],
-    options: IndicatorOptions,
-    dataset: Dataset,
-) -> Iterator[tuple[str, _Needed]]:
-    """Yield each group and what its value is computed with."""
-    manifest = dataset.manifest
-    if indicator.needs != "model":
-        needed: _Needed = options.get("tokenizer")
-        if indicator.needs == "labels":
-            needed = relevant_passages(dataset, shift)
-        elif indicator.needs == "encoder":
-            texts = chain(*(queries.texts for queries in (*groups.values(), *rest_groups.values())))
-            layout = str(manifest.collection.get("layout", ""))
-            needed = embed_texts(texts, _encoder(options, layout))
-        yield from ((group, needed) for group in groups)
-        return
-    models = options.get("models")
-    assert models is not None
-    folders = models_of_shift(models, shift, options.get("seed"), manifest.content_digest)
-    widths: dict[str, int] = {}
-    for group, folder in folders.items():
-        texts = chain(groups[group].texts, _together(rest_groups, but=group).texts)
-        vectors = embed_texts(texts, EncoderSpec(str(folder), pooling=OWN))
-        widths[group] = vectors.vectors.shape[1]
-        first = next(iter(widths))
-        if widths[group] != widths[first]:
-            raise UsageError(
-                f"the model without {group} gives vectors of {widths[group]} components, and the "
-                f"one without {first} of {widths[first]}; give the models of one system"
-            )
-        yield group, vectors
 
 
 def set_similarity(
@@ -248,7 +230,7 @@ def set_similarity(
         >>> set_similarity({"1": "cheap flights to rome"}, {"8": "Cheap hotels in Rome"})
         0.3333333333333333
     """
-    return _compare(*_prepare(train, test, indicator, options))[0]
+    return compare_sets(train, test, indicator, **options).value
 
 
 def query_similarity(
@@ -286,14 +268,19 @@ def query_similarity(
             f"{indicator} is defined for sets of queries, not for single ones; defined per query "
             f"are {', '.join(per_query)}"
         )
-    _, values = _compare(*_prepare(train, test, indicator, options))
+    values = compare_sets(train, test, indicator, **options).per_query
     assert values is not None
     return values
 
 
-def _prepare(
-    train: QuerySource, test: QuerySource, indicator: str, options: IndicatorOptions
-) -> tuple[Indicator, QueryColumns, QueryColumns, _Needed]:
+def compare_sets(
+    train: QuerySource, test: QuerySource, indicator: str, **options: Unpack[IndicatorOptions]
+) -> GroupSimilarity:
+    """Say how near two sets of queries lie, as `set_similarity` and `query_similarity` do at once.
+
+    Returns:
+        The value, as that of a group without a name.
+    """
     chosen = find_indicator(indicator)
     _check_options(chosen, options)
     if chosen.needs == "labels":
@@ -303,15 +290,10 @@ def _prepare(
         )
     training, tested = read_query_set(train), read_query_set(test)
     check_same_texts(training, tested)
-    if not chosen.needs:
-        return chosen, training, tested, options.get("tokenizer")
-    model = options.get("models")
-    if isinstance(model, Mapping):
+    if isinstance(options.get("models"), Mapping):
         raise UsageError("two sets of queries are compared under one model: give its folder")
-    by_model = chosen.needs == "model"
-    spec = EncoderSpec(str(model), pooling=OWN) if by_model else _encoder(options)
-    texts = chain(training.texts, tested.texts)
-    return chosen, training, tested, embed_texts(texts, spec)
+    needed = _needed(chosen, (*training.texts, *tested.texts), options)
+    return _compare(chosen, training, tested, needed)
 
 
 def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
@@ -331,34 +313,120 @@ def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
         )
 
 
-def _encoder(options: IndicatorOptions, layout: str = "") -> EncoderSpec:
-    """Return the encoder that the user named, or the default for this layout of a collection."""
-    name = choose_encoder(options.get("encoder"), layout)
-    return EncoderSpec(name, pooling=options.get("pooling", "cls"))
+def _needed(
+    indicator: Indicator,
+    texts: Iterable[str],
+    options: IndicatorOptions,
+    *,
+    dataset: Dataset | None = None,
+    shift: str = "",
+) -> Any:
+    """Return what an indicator computes with; see `Indicator.function`.
+
+    Args:
+        indicator: the indicator.
+        texts: those of all queries.
+        options: how it is computed, with one model at most.
+        dataset: the data set that the queries are from, if they are groups of one.
+        shift: its shift, likewise.
+    """
+    if indicator.needs == "labels":
+        assert dataset is not None  # sets of queries are refused before
+        rows = dataset.rows(shift, "queries")
+        return {row.query_id: row.relevant_doc_ids for row in rows}
+    if not indicator.needs:
+        return options.get("tokenizer")
+    if indicator.needs == "model":
+        spec = EncoderSpec(str(options.get("models")), pooling=OWN)
+    else:
+        layout = "" if dataset is None else str(dataset.manifest.collection.get("layout", ""))
+        name = choose_encoder(options.get("encoder"), layout)
+        spec = EncoderSpec(name, pooling=options.get("pooling", "cls"))
+    return embed_texts(texts, spec)
 
 
 def _compare(
-    indicator: Indicator, train: QueryColumns, test: QueryColumns, needed: _Needed
-) -> tuple[float, QuerySimilarity | None]:
+    indicator: Indicator, train: QueryColumns, test: QueryColumns, needed: Any
+) -> GroupSimilarity:
     """Return the value of test queries, and that of each if the indicator is defined per query."""
+    result = GroupSimilarity(indicator.name, "", "", math.nan, len(test), len(train))
     if not indicator.per_query:
-        return float(indicator.function(train, test, needed)), None
+        return replace(result, value=float(indicator.function(train, test, needed)))
     values, places = indicator.function(train, test, needed)
-    nearest = _NO_QUERIES
-    if places is not None:
-        nearest = QueryColumns(
-            tuple(train.ids[place] for place in places),
-            tuple(train.texts[place] for place in places),
-        )
+    nearest = [] if places is None else places.tolist()
+    columns = (tuple(column[place] for place in nearest) for column in (train.ids, train.texts))
     facts = needed.facts if isinstance(needed, TextVectors) else {}
-    per_query = QuerySimilarity(indicator.name, test.ids, values, nearest, facts)
-    return per_query.mean, per_query
+    per_query = QuerySimilarity(indicator.name, test.ids, values, QueryColumns(*columns), facts)
+    return replace(result, value=per_query.mean, per_query=per_query)
 
 
-def _together(groups: Mapping[str, QueryColumns], *, but: str) -> QueryColumns:
-    """Return the queries of all groups but one."""
-    sets = [queries for group, queries in groups.items() if group != but]
-    return QueryColumns(
-        tuple(chain.from_iterable(queries.ids for queries in sets)),
-        tuple(chain.from_iterable(queries.texts for queries in sets)),
-    )
+def _models_of_shift(
+    options: IndicatorOptions, shift: Shift, digest: str
+) -> Mapping[str, str | Path]:
+    """Return held-out group -> the folder of the model that was trained without it.
+
+    Args:
+        options: its ``models`` are such a mapping, or a folder of run sets of one system; ``seed``
+            is by default the smallest.
+        shift: the shift.
+        digest: the content digest of the data set whose groups the models were trained without.
+
+    Raises:
+        NotFoundError: if there is no such folder.
+        UsageError: if it holds the runs of several systems or of none that was trained per group,
+            or a group has no model in a mapping.
+        UnknownNameError: if there is no such seed.
+        RunError: if a held-out group has no run, or a model was trained on another data set or
+            without another group, as far as the sidecar of its run says.
+        MissingError: if a model was not kept.
+    """
+    models, seed = options.get("models"), options.get("seed")
+    assert models is not None  # `_check_options` refuses it
+    if isinstance(models, Mapping):
+        for group in models:
+            shift.check_group(group)
+        if absent := [group for group in shift.groups if group not in models]:
+            raise UsageError(f"no model is given for {', '.join(absent)} of {shift.name}")
+        return models
+    run_sets = [
+        run_set
+        for run_set in find_run_sets(models)
+        if run_set.shift == shift and run_set.trained_per_group
+    ]
+    if len(run_sets) != 1:
+        names = ", ".join(run_set.system for run_set in run_sets) or "none"
+        raise UsageError(
+            f"{models} holds the runs of {len(run_sets)} systems that were trained per group of "
+            f"{shift.name} ({names}), and one is needed: give the folder of one system"
+        )
+    (run_set,) = run_sets
+    chosen = run_set.seeds[0] if seed is None else seed
+    if chosen not in run_set.seeds:
+        raise UnknownNameError(f"seed of {run_set.folder}", str(seed), map(str, run_set.seeds))
+    runs = {group: path for (group, of_seed), path in run_set.runs.items() if of_seed == chosen}
+    if absent := [group for group in shift.groups if group not in runs]:
+        raise RunError(f"{run_set.folder} holds no run of {shift.name} without {absent[0]}")
+    folders = {group: model_path(runs[group]) for group in shift.groups}
+    findings = []
+    for group, run in runs.items():
+        if not folders[group].is_dir():
+            raise MissingError(
+                f"no model was kept of {run} ({folders[group].name} beside it): run "
+                "'msshift run' with --keep-model"
+            )
+        sidecar = Sidecar.of(run)
+        if not sidecar.is_sound:
+            findings.append(sidecar.unsound())
+        # In another data set, a group is of other queries.
+        elif sidecar.data not in ("", digest):
+            message = f"the model was trained on the data set {sidecar.data[:12]}, and this one "
+            message += f"is {digest[:12]}"
+            fix = "give the data set that it was trained on (--data), or train it again"
+            findings.append(Finding("other-data", message, str(sidecar.path), fix=fix))
+        elif sidecar.held_out not in ("", group):
+            message = f"the model was trained without {sidecar.held_out}, and not without {group}"
+            fix = "put run, sidecar and model back where they were written"
+            findings.append(Finding("sidecar-differs", message, str(sidecar.path), fix=fix))
+    if findings:
+        raise RunError("models and data do not belong together:", findings)
+    return folders

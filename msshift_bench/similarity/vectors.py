@@ -22,9 +22,8 @@ Source of the bound: Higham (2002), "Accuracy and stability of numerical algorit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
@@ -193,39 +192,20 @@ def nearest_rows(vectors: Vectors, train: Ints, test: Ints) -> tuple[Ints, Float
         cosine 0 with all others.
     """
     rows = np.full(len(test), -1, np.int64)
-    cosines = np.full(len(test), -np.inf)
+    highest = np.full(len(test), -np.inf)
     report_progress("compare", 0, len(train) * len(test))
     for tests in slices(len(test), _TESTS):
-        search = CosineSearch(unit_rows(vectors[test[tests]]))
-        nearest, highest = rows[tests], cosines[tests]
+        search = CosineSearch(unit_rows(vectors[test[tests]]), most=1)
         for part in slices(len(train), _TRAINING):
-            search.meet(
-                unit_rows(vectors[train[part]]),
-                partial(_least, highest, search.error),
-                partial(_take_nearer, nearest, highest, train[part]),
-            )
-            done = tests.start * len(train) + part.stop * len(nearest)
+            queries, places, cosines = search.meet(unit_rows(vectors[train[part]]), highest[tests])
+            queries += tests.start
+            # Blocks come in ascending order, so among equals the first stays.
+            better = cosines > highest[queries]
+            rows[queries[better]] = train[part][places[better]]
+            highest[queries[better]] = cosines[better]
+            done = tests.start * len(train) + part.stop * (tests.stop - tests.start)
             report_progress("compare", done, len(train) * len(test))
-    return rows, cosines
-
-
-def _least(highest: Floats, error: float, part: slice, scores: Vectors) -> Floats:
-    """Return the least cosine that may be the highest of each of some test queries."""
-    least: Floats = np.maximum(highest[part], scores.max(1) - error)
-    return least
-
-
-def _take_nearer(
-    nearest: Ints, highest: Floats, train: Ints, queries: Ints, places: Ints, cosines: Floats
-) -> None:
-    """Write the pairs that are better than what is known into `nearest` and `highest`."""
-    order = np.lexsort((places, -cosines, queries))
-    order = order[np.flatnonzero(np.diff(queries[order], prepend=-1))]
-    queries, places, cosines = queries[order], places[order], cosines[order]
-    # Blocks and pairs come in ascending order, so among equals the first stays.
-    better = cosines > highest[queries]
-    nearest[queries[better]] = train[places[better]]
-    highest[queries[better]] = cosines[better]
+    return rows, highest
 
 
 def product_error(dimensions: int) -> float:
@@ -238,45 +218,54 @@ def product_error(dimensions: int) -> float:
     return 1.01 * (dimensions + 4) * 2.0**-24
 
 
+NearPairs = tuple[Ints, Ints, Floats]
+"""Test queries, training queries and their cosines in 64 bits, each of the shape (pairs,).
+
+They are in the order of test queries, those of each the nearest first; of equals, the first of the
+training queries."""
+
+
 class CosineSearch:
     """Test queries that meet one block of training queries after the other.
 
     Args:
         exact: their vectors of length 1 or 0, in 64 bits, shape (queries, dimensions).
+        most: how many training queries of a block are wanted of each, the nearest.
     """
 
-    def __init__(self, exact: Floats) -> None:
-        self._exact = exact
+    def __init__(self, exact: Floats, most: int) -> None:
+        self._exact, self._most = exact, most
         self._rounded = exact.astype(np.float32)
-        self.error = product_error(exact.shape[1])
+        self._error = product_error(exact.shape[1])
 
-    def meet(
-        self,
-        train: Floats,
-        least: Callable[[slice, Vectors], Floats],
-        take: Callable[[Ints, Ints, Floats], None],
-    ) -> None:
-        """Compare with a block of training queries.
+    def meet(self, train: Floats, least: Floats) -> NearPairs:
+        """Return the pairs with a block of training queries.
 
         Args:
             train: their vectors, as `exact`.
-            least: takes some of the test queries and their scores in 32 bits, shape (these test
-                queries, training queries), each at most ``error`` off; returns the least cosine
-                that is wanted of each.
-            take: called with test queries, training queries and their cosines in 64 bits, each of
-                the shape (pairs,); every pair of at least the wanted cosine is among them. It is
-                called in threads, each with other test queries.
+            least: the least cosine that is wanted of each test query, shape (queries,).
         """
         factors = np.ascontiguousarray(train.astype(np.float32).T)
 
-        def look(part: slice) -> None:
+        def look(part: slice) -> NearPairs:
             scores = self._rounded[part] @ factors
-            needed = (least(part, scores) - self.error).astype(np.float32)
+            wanted = least[part]
+            if self._most == 1:
+                wanted = np.maximum(wanted, scores.max(1) - self._error)
             # Rounding to 32 bits may have raised it.
-            below = np.nextafter(needed, np.float32(-np.inf))
-            queries, places = np.nonzero(scores >= below[:, np.newaxis])
-            for pairs in slices(len(queries), _PAIRS):
-                mine, theirs = queries[pairs] + part.start, places[pairs]
-                take(mine, theirs, (self._exact[mine] * train[theirs]).sum(axis=1))
+            below = np.nextafter((wanted - self._error).astype(np.float32), np.float32(-np.inf))
+            tests, places = np.nonzero(scores >= below[:, np.newaxis])
+            tests += part.start
+            cosines = np.empty(len(tests))
+            for pairs in slices(len(tests), _PAIRS):
+                products = self._exact[tests[pairs]] * train[places[pairs]]
+                cosines[pairs] = products.sum(axis=1)
+            order = np.lexsort((places, -cosines, tests))
+            order = order[cosines[order] >= least[tests[order]]]
+            _, starts, counts = np.unique(tests[order], return_index=True, return_counts=True)
+            order = order[np.arange(len(order)) - np.repeat(starts, counts) < self._most]
+            return tests[order], places[order], cosines[order]
 
-        in_parallel(look, slices(len(self._rounded), _PART))
+        found = in_parallel(look, slices(len(self._rounded), _PART))
+        tests, places, cosines = map(np.concatenate, zip(*found, strict=True))
+        return tests, places, cosines

@@ -15,6 +15,7 @@ from msshift_bench.stats.estimates import (
     QUERIES_ONLY,
     Estimate,
     Interval,
+    Part,
     Uncertainty,
     average,
     rel_loss,
@@ -29,7 +30,13 @@ from msshift_bench.stats.figures import (
     Figures,
     infer,
 )
-from msshift_bench.stats.inference import AVERAGES, Inference
+from msshift_bench.stats.inference import (
+    AVERAGES,
+    SIGNIFICANT,
+    Inference,
+    adjust,
+    rank_ranges,
+)
 from msshift_bench.stats.lines import (
     FEWEST_GROUPS,
     RANK_CORRELATIONS,
@@ -42,24 +49,22 @@ from msshift_bench.stats.lines import (
     rank_correlation,
     slope_inside_groups,
 )
-from msshift_bench.stats.planning import detectable_loss, more_seeds_to_halve
-from msshift_bench.stats.power import (
+from msshift_bench.stats.planning import (
     ASSUMED_CORRELATION,
     ASSUMED_DEVIATION,
     POWER,
     PUBLISHED_LOSS,
+    detectable_loss,
     detectable_rel_loss,
+    more_seeds_to_halve,
     queries_to_detect,
 )
-from msshift_bench.stats.ranks import rank_ranges
 from msshift_bench.stats.shares import (
     Agreement,
     ClusteredShare,
     annotator_agreement,
     clustered_share,
 )
-from msshift_bench.stats.significance import SIGNIFICANT, adjust
-from msshift_bench.stats.sums_of_t import Part
 
 __all__ = [
     "ASSUMED_CORRELATION",

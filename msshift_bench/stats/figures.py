@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, overload
 
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.stats.estimates import QUERIES_ONLY, Estimate
-from msshift_bench.stats.inference import Inference
+from msshift_bench.stats.inference import SIGNIFICANT, Inference, adjust
 from msshift_bench.stats.lines import Slope
-from msshift_bench.stats.significance import SIGNIFICANT, adjust
 
 __all__ = ["DAGGER", "MEAN", "STAR", "UNTESTED", "Claim", "Figure", "Figures", "infer"]
 

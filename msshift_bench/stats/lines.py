@@ -26,8 +26,7 @@ from numpy.typing import ArrayLike
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.stats.estimates import Uncertainty
-from msshift_bench.stats.sums_of_t import Part
+from msshift_bench.stats.estimates import NOTHING, Part, Uncertainty, half_width
 
 __all__ = [
     "FEWEST_GROUPS",
@@ -124,8 +123,8 @@ class Line(NamedTuple):
         spread = self.groups * float(np.var(self.similarities))
         distances = np.asarray(similarity) - np.mean(self.similarities)
         variance = of_a_group + 1 / self.groups + distances**2 / spread
-        deviation = self.slope.error * math.sqrt(spread)
-        half = _quantile(confidence, self.slope.df) * deviation * np.sqrt(variance)
+        deviation = Part(self.slope.error * math.sqrt(spread), self.slope.df)
+        half = half_width(confidence, deviation, NOTHING) * np.sqrt(variance)
         return self.at(similarity) - half, self.at(similarity) + half
 
 
@@ -316,9 +315,3 @@ def _is_flat(values: Floats) -> bool:
 def _centred(values: Floats) -> Floats:
     """Return values minus their mean: zeros if they differ by rounding alone."""
     return np.zeros_like(values) if _is_flat(values) else np.asarray(values - values.mean())
-
-
-def _quantile(confidence: float, df: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(-stdtrit(df, (1 - confidence) / 2))

@@ -1,33 +1,63 @@
-"""What a plan of queries and seeds can show, from the variances of systems that were trained.
+r"""What a test set, and a plan of queries and seeds, can show.
 
-The test of a Rel Loss is that of `stats.estimates`: it is significant where the estimate lies
-further from 0 than a half width h, and h depends on the variance that the seeds at hand happen to
-show, down to the floor of fixed models. With v_q and v_s for what queries and seeds add to the
-variance under the plan, an estimate of a true loss d is normal around d with the variance v_q +
-v_s, independent of the estimated v_s. That is v_s times a chi-squared variable over its degrees of
-freedom. The chance to find d is therefore the mean, over quantiles of that variable, of
+Before anything is trained: the difference of two scores with the standard deviation s that
+correlate at r varies over queries with the standard deviation s \* sqrt(2 (1 - r)). A two-sided
+test of its mean over n queries, at the level a and with the power b, finds a mean of
+
+    (z[1 - a/2] + z[b]) * s * sqrt(2 (1 - r)) / sqrt(n)
+
+(Cohen, Statistical Power Analysis, 1988, chapter 2, with the normal distribution in place of t; for
+retrieval see Webber, Moffat and Zobel, CIKM 2008). In units of Avg In, that is a Rel Loss. Only the
+choice of queries counts there: what other seeds add is known once models are trained.
+
+Once systems are trained: the test of a Rel Loss is that of `stats.estimates`: it is significant
+where the estimate lies further from 0 than a half width h, and h depends on the variance that the
+seeds at hand happen to show, down to the floor of fixed models. With v_q and v_s for what queries
+and seeds add to the variance under the plan, an estimate of a true loss d is normal around d with
+the variance v_q + v_s, independent of the estimated v_s. That is v_s times a chi-squared variable
+over its degrees of freedom. The chance to find d is therefore the mean, over quantiles of that
+variable, of
 
     Phi((d - h) / sqrt(v_q + v_s)) + Phi((-d - h) / sqrt(v_q + v_s)).
 
-`detectable_loss` solves it for d. Unlike `stats.power`, it counts seeds, and assumes nothing of how
-scores vary.
+`detectable_loss` solves it for d. It counts seeds, and assumes nothing of how scores vary.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
-from msshift_bench.stats.estimates import Uncertainty
-from msshift_bench.stats.power import POWER
-from msshift_bench.stats.significance import SIGNIFICANT
-from msshift_bench.stats.sums_of_t import Part
+from msshift_bench.stats.estimates import Part, Uncertainty
+from msshift_bench.stats.inference import SIGNIFICANT
 
-__all__ = ["detectable_loss", "more_seeds_to_halve"]
+__all__ = [
+    "ASSUMED_CORRELATION",
+    "ASSUMED_DEVIATION",
+    "POWER",
+    "PUBLISHED_LOSS",
+    "detectable_loss",
+    "detectable_rel_loss",
+    "more_seeds_to_halve",
+    "queries_to_detect",
+]
+
+ASSUMED_DEVIATION = 1.0
+"""The standard deviation of a model's scores over queries, in units of Avg In."""
+
+ASSUMED_CORRELATION = 0.8
+"""The correlation over queries of Out with the in-domain models' scores."""
+
+POWER = 0.8
+"""The chance that a test finds the loss that is there."""
+
+PUBLISHED_LOSS = 0.083
+"""The median of the 40 Rel Losses in Tables 2 and 3 of MS-Shift (ECIR 2023)."""
 
 _NODES = 16
 _PRECISION = 1e-5
@@ -100,9 +130,7 @@ def detectable_loss(
     """
     if not query_factor > 0:
         raise UsageError(f"a plan has more than 0 times as many queries, not {query_factor}")
-    for name, value in (("level", level), ("power", power)):
-        if not 0 < value < 1:
-            raise UsageError(f"the {name} lies strictly between 0 and 1, not {value}")
+    _check_test(level, power)
     if planned_seeds is not None:
         _check_plan(known, planned_seeds)
         known = _with_seeds(known, planned_seeds)
@@ -152,3 +180,69 @@ def _check_plan(known: Uncertainty, seeds: int) -> None:
         )
     if seeds < 2:
         raise UsageError(f"a plan that counts seeds has at least 2 of them, not {seeds}")
+
+
+def detectable_rel_loss(
+    queries: int,
+    *,
+    deviation: float = ASSUMED_DEVIATION,
+    correlation: float = ASSUMED_CORRELATION,
+    level: float = SIGNIFICANT,
+    power: float = POWER,
+) -> float | None:
+    """Return the smallest Rel Loss that a test on so many queries is likely to find.
+
+    Args:
+        queries: the number of test queries of a group, at least 0.
+        deviation: the standard deviation of scores over queries, in units of Avg In; above 0.
+        correlation: of Out with the in-domain models' scores, over queries; from -1 to below 1.
+        level: the level of the two-sided test, strictly between 0 and 1.
+        power: the chance to find the loss, strictly between 0 and 1.
+
+    Returns:
+        A fraction of Avg In, above 0 and at most 1; `None` if not even the loss of everything (1)
+        would be found.
+
+    Raises:
+        UsageError: if a number is out of range.
+
+    Examples:
+        >>> for queries in (100, 1000):
+        ...     print(round(detectable_rel_loss(queries), 3))
+        0.177
+        0.056
+    """
+    if queries < 0:
+        raise UsageError(f"the number of test queries is at least 0, not {queries}")
+    width = _width(deviation, correlation, level, power)
+    return width / math.sqrt(queries) if queries and width**2 <= queries else None
+
+
+def queries_to_detect(rel_loss: float) -> int:
+    """Return how many test queries it takes to find a Rel Loss, by the assumptions above.
+
+    Raises:
+        UsageError: if it is not above 0 and at most 1.
+    """
+    if not 0 < rel_loss <= 1:
+        raise UsageError(f"a Rel Loss to find is above 0 and at most 1, not {rel_loss}")
+    width = _width(ASSUMED_DEVIATION, ASSUMED_CORRELATION, SIGNIFICANT, POWER)
+    return math.ceil((width / rel_loss) ** 2)
+
+
+def _width(deviation: float, correlation: float, level: float, power: float) -> float:
+    """Return the mean difference that a single query would show, in units of Avg In."""
+    if not deviation > 0:
+        raise UsageError(f"the standard deviation is above 0, not {deviation}")
+    if not -1 <= correlation < 1:
+        raise UsageError(f"the correlation is from -1 to below 1, not {correlation}")
+    _check_test(level, power)
+    normal = NormalDist()
+    quantiles = normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)
+    return quantiles * deviation * math.sqrt(2 * (1 - correlation))
+
+
+def _check_test(level: float, power: float) -> None:
+    for name, value in (("level", level), ("power", power)):
+        if not 0 < value < 1:
+            raise UsageError(f"the {name} lies strictly between 0 and 1, not {value}")

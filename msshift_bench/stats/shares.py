@@ -24,7 +24,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
-from msshift_bench.stats.estimates import Interval
+from msshift_bench.stats.estimates import NOTHING, Interval, Part, half_width
 
 __all__ = ["Agreement", "ClusteredShare", "annotator_agreement", "clustered_share"]
 
@@ -179,11 +179,9 @@ def _kappa(counts: Floats) -> Floats:
 def _jackknife(mean: float, left_out: Floats, confidence: float) -> Interval | None:
     if len(left_out) < 2 or not np.isfinite([mean, *left_out]).all():
         return None
-    from scipy.special import stdtrit
-
     count = len(left_out)
     error = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
     if abs(mean) >= 1:  # No cluster differs, and the transformed scale has no such point.
         return Interval(mean, mean)
-    reach = float(stdtrit(count - 1, (1 + confidence) / 2)) * error / (1 - mean**2)
+    reach = half_width(confidence, Part(error, count - 1), NOTHING) / (1 - mean**2)
     return Interval(math.tanh(math.atanh(mean) - reach), math.tanh(math.atanh(mean) + reach))

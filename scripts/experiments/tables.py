@@ -62,10 +62,7 @@ def sidecars(folders: Sequence[Path]) -> list[dict[str, Any]]:
         NotFoundError: if there are none.
     """
     runs = [
-        run
-        for found in find_run_sets(folders)
-        for by_group in found.runs.values()
-        for run in by_group.values()
+        run for found in find_run_sets(folders) if found.trained_per_group for run in found.files
     ]
     read = [json.loads(sidecar_path(run).read_text("utf-8")) for run in runs]
     if not read:
@@ -201,7 +198,7 @@ def only_run_set(folder: Path) -> RunSet:
         UsageError: if it holds several, or none with seeds.
     """
     found = find_run_sets(folder)
-    if len(found) != 1 or not found[0].runs:
+    if len(found) != 1 or not found[0].trained_per_group:
         raise UsageError(f"{folder} holds {len(found)} run sets; one of trained models is needed")
     return found[0]
 
@@ -277,7 +274,7 @@ def sizes(data: Path, runs: Path, less_data: Path, less_runs: Path) -> Iterator[
     datasets = open_dataset(data), open_dataset(less_data)
     run_sets = only_run_set(runs), only_run_set(less_runs)
     check_same_tests(*datasets, run_sets[0])
-    trained = [{group for runs in run_set.runs.values() for group in runs} for run_set in run_sets]
+    trained = [{group for group, _ in run_set.runs} for run_set in run_sets]
     common = [group for group in run_sets[0].shift.groups if all(group in one for one in trained)]
     if not common:
         raise UsageError(f"{runs} and {less_runs} have no held-out group in common")

@@ -26,7 +26,7 @@ MODULES = {
 """An extra -> a module that comes with it, and with nothing else that is tried."""
 
 COMMANDS: tuple[tuple[str, str], ...] = (
-    ("list --json", ""),
+    ("list --format json", ""),
     ("list bi-encoder", ""),
     ("list splade-paper", ""),
     ("build topics --collection mini:500 --out small", ""),

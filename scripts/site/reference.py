@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 import msshift_bench
 from msshift_bench.baselines.systems.recipe import recipe_files
-from msshift_bench.cli import app
-from msshift_bench.cli.layout import with_called
+from msshift_bench.cli import make_app
 from msshift_bench.output import Table, to_markdown
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import INDICATORS
@@ -34,10 +33,9 @@ def _commands() -> Iterator[str]:
     yield "# Commands\n\nWhat `--help` prints, command by command.\n"
     runner = CliRunner()
     environment = {"COLUMNS": COLUMNS, "NO_COLOR": "1", "TERM": "dumb"}
-    for words in [(), *dict(leaves(typer.main.get_command(app)))]:
+    for words in [(), *dict(leaves(typer.main.get_command(make_app())))]:
         typed = [*words, "--help"]
-        called = with_called(app, typed)
-        done = runner.invoke(called, typed, env=environment, prog_name="msshift")
+        done = runner.invoke(make_app(typed[0]), typed, env=environment, prog_name="msshift")
         assert done.exit_code == 0, f"{words}: {done.output}"
         lines = "\n".join(line.rstrip() for line in done.output.strip().splitlines())
         yield f"## {' '.join(('msshift', *words))}\n\n```text\n{lines}\n```\n"

@@ -1,36 +1,44 @@
-"""Run sets to an analysis: points, intervals, links, plans and predictions; and what is refused."""
+"""Run sets to an analysis: points, links, plans and predictions; alignments; what is refused."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import kendalltau, spearmanr
+from typer.testing import CliRunner
 
 from msshift_bench.analysis import (
     ALL_GROUPS,
     MEAN_OF_SYSTEMS,
+    align_published,
+    align_scores,
     analyse_published,
     analyse_report,
     analyse_run_sets,
     find_links,
     link_losses,
     load_published,
+    plot_alignment,
     predict_losses,
     query_claims,
+    read_model_scores,
 )
 from msshift_bench.analysis.query_links import query_notes
 from msshift_bench.arrays import Floats
+from msshift_bench.cli import app
 from msshift_bench.data import open_dataset
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Result, Scores, Settings, evaluate_run_sets, parse_measure
 from msshift_bench.similarity import GroupSimilarity, group_similarity, set_similarity
 from msshift_bench.stats import UNTESTED, Estimate, Figure, Figures, Inference, infer, rel_loss
-from tests.conftest import Build
+from tests.conftest import Build, Command
 from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
 from tests.support.made_scores import made_scores
@@ -89,19 +97,32 @@ def test_points_are_the_losses_of_the_report_and_the_values_of_the_indicator(
     assert line.at(jaccard.similarities.mean()) == pytest.approx(mean.mean())
 
 
-def test_a_link_that_is_not_shown_says_so_with_its_evidence(analysis: Result) -> None:
-    slopes = analysis.figures.where(figure=("slope", "slope_inside_groups"), system=MEAN_OF_SYSTEMS)
-    assert [row.mark for row in slopes] == [""] * 3
-    assert {row.family for row in slopes} == {"holm over 3 tests (verdicts of this call)"}
-    texts = [note.text for note in analysis.notes]
-    assert sum(text.startswith("These data cannot show a link") for text in texts) == 3
-    evidence = " ".join(texts)
-    for words in (
-        "1 degree of freedom: 3 groups",
-        "a perfect order of 3 groups has p = 0.33 before any correction, so that none can be shown",
-        "2 systems on the same 3 groups are 3 points, not 6",
+def test_what_analyses_show(analysis: Result, data: Path, tmp_path: Path, golden: Golden) -> None:
+    runs, test = tmp_path / "runs", {"8": "cheap rooms in rome", "9": "who is rome"}
+    published, far = analyse_published(), {"9": "quantum chromodynamics"}
+    shown = {"two seeds": analysis, "figures of the paper": published}
+    for name, shift, seeds in (
+        ("one seed", "wh-words", ()),
+        ("a shift of two groups, which counts in the link over all", "length", ()),
+        ("a system of two seeds beside one of one", "wh-words", (1, 2)),
     ):
-        assert words in evidence
+        write_runs(runs / ("splade" if seeds else "dense"), data, shift, seeds)
+        shown[name] = analyse_run_sets(runs, data, settings=RR, bins=2)
+    on_topics = find_links(published.figures)[0]
+    few = link_losses(points(0.3, 0.25, 0.1, queries=600))
+    flat = link_losses(points(0.2, 0.2, 0.2))
+    shown |= {
+        "foretold": predict_losses(published, TRAIN, test),
+        "foretold by a link": predict_losses(published, TRAIN, test, link=on_topics),
+        "extrapolated": predict_losses(published, TRAIN, far, extrapolate=True),
+        "of test sets of another size": predict_losses(few, TRAIN, {"9": "who is rome"}),
+        "of a flat line": predict_losses(flat, TRAIN, {"9": "who is rome"}),
+    }
+    golden.check_results("analyses.md", shown)
+    slopes = analysis.figures.where(figure=("slope", "slope_inside_groups"), system=MEAN_OF_SYSTEMS)
+    assert {row.family for row in slopes} == {"holm over 3 tests (verdicts of this call)"}
+    bins = shown["one seed"].figures.where(figure="rel_loss", group=ALL_GROUPS)
+    assert set(bins.names("counts")) - {""} == {"queries only"}
 
 
 def test_intervals_hold_every_query_once_and_make_up_the_whole_loss(
@@ -156,40 +177,6 @@ def test_the_loss_of_an_interval_is_that_of_its_queries(
     assert loss.interval == pytest.approx(uncertainty.interval(expected.value, 0.95))
 
 
-def test_more_seeds_detect_less(analysis: Result) -> None:
-    now = analysis.figures.where(figure="detectable")
-    assert len(now) == 2 * len(GROUPS)
-    for row in now:
-        names = {"figure": "detectable_with_seeds", "system": row.system, "group": row.group}
-        planned = analysis.figures.where(**names)
-        losses = [1.0 if plan.value is None else plan.value for plan in planned]
-        assert planned.names("seeds") == [2, 3, 5, 10]
-        assert losses == sorted(losses, reverse=True)
-        assert row.value == planned[0].value
-
-
-def test_one_seed_is_said(data: Path, tmp_path: Path) -> None:
-    write_runs(tmp_path / "dense", data, "wh-words")
-    found = analyse_run_sets(tmp_path, data, settings=RR)
-    links = find_links(found.figures)
-    assert [link.against for link in links] == ["weighted-jaccard", "unseen-words"]
-    bins = found.figures.where(figure="rel_loss", group=ALL_GROUPS)
-    assert set(bins.names("counts")) - {""} == {"queries only"}
-    evidence = [note for note in found.notes if "one seed" in note.text]
-    about = ["slope", "slope", "slope_inside_groups", "detectable"]
-    assert [note.about["figure"] for note in evidence] == about
-    assert found.figures.where(figure="detectable").names("seeds") == [1]
-    assert not found.figures.where(figure="detectable_with_seeds")
-    (table,) = [table for table in found.tables() if table.title.startswith("What these test")]
-    assert table.header[-1] == "detects"
-    # Of several systems, those with one seed are named.
-    write_runs(tmp_path / "splade", data, "wh-words", seeds=(1, 2))
-    found = analyse_run_sets(tmp_path, data, settings=RR)
-    evidence = [note.text for note in found.notes if note.text.startswith("one seed per model")]
-    assert len(evidence) == 3
-    assert all(text.startswith("one seed per model of dense: ") for text in evidence)
-
-
 @pytest.mark.slow
 def test_what_cannot_be_analysed_is_refused(
     report: Result, similarities: list[GroupSimilarity], data: Path, runs: Path, tmp_path: Path,
@@ -226,39 +213,21 @@ def test_what_cannot_be_analysed_is_refused(
     golden.check_refusals("no-analysis.txt", refusals)
 
 
-def test_short_shifts_count_among_all(data: Path, tmp_path: Path) -> None:
-    for shift in ("wh-words", "length"):
-        write_runs(tmp_path / "dense", data, shift)
-    found = analyse_run_sets(tmp_path, data, settings=RR, indicators=["weighted-jaccard"])
-    links = {link.shift: len(link.groups) for link in find_links(found.figures)}
-    assert links == {"wh-words": 3, "wh-words and length": 5}
-    assert "length has 2 groups, too few for a link of its own; it counts in" in found.doubts[-1]
-    notes = [note for note in found.notes if "with a height for each shift" in note.text]
-    assert [note.about["shift"] for note in notes] == ["wh-words and length"]
-
-
 def test_the_papers_own_figures_give_the_known_correlations() -> None:
+    """Those that were computed apart from this package; the golden file has the others."""
     found = analyse_published()
     of_all, of_tests, *_, every = find_links(found.figures)
-    spearman = found.figures.where(**{**of_all.about, "figure": "spearman"})
-    # The page of the analysis has the others' correlations.
-    best = spearman.where(system="splade-max")[0]
+    best, worst = (
+        found.figures.first(**{**link.about, "figure": "spearman"}, system=system)
+        for link, system in ((of_all, "splade-max"), (of_tests, of_tests.systems[0]))
+    )
     assert (best.value, best.p_uncorrected) == pytest.approx((-1, 2 / 120))
-    assert not of_all.verdict(found.figures).mark
+    assert worst.value == pytest.approx(-0.4)  # C0 and C3 change places
     printed = load_published("ms_shift_similarity")["all"].values()
     assert of_all.similarities.tolist() == list(printed)
-    of_tests_spearman = found.figures.where(**{**of_tests.about, "figure": "spearman"})
-    assert of_tests_spearman[0].value == pytest.approx(-0.4)  # C0 and C3 change places
-    assert len(every.groups) == 8
     # What is one line for both shifts is none for shifts of their own heights.
     (line,) = found.figures.where(**every.about, system=MEAN_OF_SYSTEMS)
-    verdict = every.verdict(found.figures)
-    assert line.p_uncorrected < 0.05 < verdict.p_uncorrected < 0.1
-    assert (verdict.mark, verdict.family) == ("", "holm over 4 tests (verdicts of this call)")
-    *_, (_, notes) = found.sections()
-    assert "published losses carry no intervals: they rest on one training each, and count as" in (
-        " ".join(notes)
-    )
+    assert line.p_uncorrected < 0.05 < every.verdict(found.figures).p_uncorrected < 0.1
 
 
 TRAIN = {"1": "cheap flights to rome", "2": "who is the pope"}
@@ -279,53 +248,29 @@ def points(*losses: float, system: str = "dense", queries: int | None = None) ->
     ]
 
 
-def test_a_prediction_is_the_line_with_its_interval() -> None:
+def test_a_prediction_is_the_line_with_its_interval(golden: Golden) -> None:
     analysis = analyse_published()
     test = {"8": "cheap rooms in rome", "9": "who is rome"}
     found = predict_losses(analysis, TRAIN, test)
     similarity, *rows = found.figures.where(test="new queries")
     assert similarity.value == set_similarity(TRAIN, test, "weighted-jaccard")
     link = find_links(analysis.figures)[3]
-    line = link.line(MEAN_OF_SYSTEMS)
+    line, value = link.line(MEAN_OF_SYSTEMS), similarity.value or 0.0
     assert [row.figure for row in rows] == ["foretold", "line"] * 5
     assert [row.system for row in rows][-1] == MEAN_OF_SYSTEMS
-    assert rows[-1].value == line.at(similarity.value or 0.0)
-    assert rows[-1].interval == line.interval(similarity.value or 0.0)
-    assert rows[-2].interval == line.interval(similarity.value or 0.0, of_a_group=True)
-    assert [doubt.partition(" a link")[0] for doubt in found.doubts] == ["These data cannot show"]
-    assert found.tables()[-1].title == (
-        "Rel Loss in RR@10 that is to be expected at weighted-jaccard 0.3333"
-    )
-    on_topics = predict_losses(analysis, TRAIN, test, link=find_links(analysis.figures)[0])
-    assert "cannot show a link" in on_topics.doubts[0]
-
-
-def test_what_a_link_does_not_reach_is_refused_or_said() -> None:
-    published = analyse_published()
-    far = {"9": "quantum chromodynamics"}
-    with pytest.raises(DataError, match=r"is 0, and the link was fitted to 8 groups of 0.2261"):
-        predict_losses(published, TRAIN, far)
-    found = predict_losses(published, TRAIN, far, extrapolate=True)
-    assert found.doubts[-1].startswith("extrapolated: 0 lies beyond")
-    link = link_losses(points(0.3, 0.25, 0.1, queries=600))
-    found = predict_losses(link, TRAIN, {"9": "who is rome"})
-    assert "test sets of 600 to 600 queries, and this one has 1" in found.doubts[-1]
-    nothing = replace(published, figures=Figures([]))
-    with pytest.raises(UsageError, match="no link to predict with; analyse run sets first"):
-        predict_losses(nothing, TRAIN, TRAIN)
-
-
-def test_a_flat_line_foretells_the_loss_of_all_groups() -> None:
-    link = link_losses(points(0.2, 0.2, 0.2))
-    with pytest.raises(UsageError, match="kind 'analysis' holds no scores of queries"):
-        link.per_query()
-    (row,) = link.tables()[1].rows
-    assert [cell.text for cell in row] == [
-        "dense", "3", "0.0 [0.0, 0.0]", "-", "1.000", *["-"] * 4,
-    ]  # fmt: skip
-    found = predict_losses(link, TRAIN, {"9": "who is rome"})
-    (foretold,) = found.figures.where(figure="foretold")
+    assert rows[-1].value == line.at(value)
+    assert rows[-1].interval == line.interval(value)
+    assert rows[-2].interval == line.interval(value, of_a_group=True)
+    flat = predict_losses(link_losses(points(0.2, 0.2, 0.2)), TRAIN, {"9": "who is rome"})
+    (foretold,) = flat.figures.where(figure="foretold")
     assert (foretold.value, foretold.low, foretold.high) == pytest.approx((0.2, 0.2, 0.2))
+    nothing = replace(analysis, figures=Figures([]))
+    refusals = {
+        "beyond the groups": partial(predict_losses, analysis, TRAIN, {"9": "quantum theory"}),
+        "no link": partial(predict_losses, nothing, TRAIN, TRAIN),
+        "no scores of queries": flat.per_query,
+    }
+    golden.check_refusals("not-foretold.txt", refusals)
 
 
 def test_a_link_by_an_encoder_predicts_with_that_encoder_alone(build_once: Build) -> None:
@@ -354,7 +299,13 @@ def test_a_group_has_one_loss_per_system_and_one_similarity(golden: Golden) -> N
         "nothing": [],
         "no slice": [row._replace(slice="") for row in rows],
     }
-    refusals = {name: partial(link_losses, given) for name, given in wrong.items()}
+    refusals: dict[str, Callable[[], object]] = {
+        name: partial(link_losses, given) for name, given in wrong.items()
+    }
+    nothing = made_scores("dense", {"C0": np.zeros((1, 5, 2))}, shift="topics")
+    claims = query_claims("model-based", [nothing], RR10, {"C0": np.array([0.1, 0.2])})
+    refusals["one value of all queries"] = partial(linked, SLOPES, alike=TOPICS)
+    refusals["no score"] = partial(list, claims)
     golden.check_refusals("no-links.txt", refusals)
 
 
@@ -365,10 +316,6 @@ RR10 = parse_measure("RR@10")
 TOPICS = ("C0", "C1", "C2", "C3", "C4")
 SLOPES = (-0.30, -0.28, -0.31, -0.29)
 X = np.linspace(0, 1, 40)
-CANNOT = (
-    "These data cannot show a link between model-based and what single queries of topics lose in "
-    "RR@10."
-)
 
 
 def scores_of(slopes: Sequence[float], system: str = "dense", measure: str = "RR@10") -> Scores:
@@ -392,29 +339,21 @@ def linked(
     return figures, [note.text for note in query_notes(figures)]
 
 
-@pytest.mark.parametrize(("sign", "way", "slope"), [(1, "less", "-29.5"), (-1, "more", "+29.5")])
-def test_slopes_that_agree_show_a_link(sign: int, way: str, slope: str) -> None:
-    figures, (verdict, evidence, *_, scales) = linked([sign * one for one in SLOPES])
-    assert verdict == (
-        "These data show a link between model-based and what single queries of topics lose in "
-        f"RR@10: the higher it is, the {way} is lost."
-    )
+def test_verdicts_on_slopes_inside_groups(golden: Golden) -> None:
     # By hand: the slopes' mean is 0.295, their standard error 0.0129 / 2, and t(3) 3.182.
-    ends = "[-31.6, -27.4]" if sign > 0 else "[27.4, 31.6]"
-    assert f"{slope} points of Rel Loss per 1 of model-based, 95% interval {ends}" in evidence
-    assert "p < 0.001, holm over 1 test (verdicts of this call); t with 3 degrees" in evidence
-    assert scales.startswith("model-based of each group comes from another model: the intervals")
+    cases = {
+        "the higher, the less is lost": linked(SLOPES),
+        "the higher, the more is lost": linked([-slope for slope in SLOPES]),
+        "two groups have a slope": linked(SLOPES, alike=("C2", "C3")),
+    }
+    shown = [line for name, (_, notes) in cases.items() for line in (f"# {name}", *notes)]
+    golden.check("slopes-inside.txt", "\n".join([*shown, ""]))
+    figures, few = (cases[name][0] for name in list(cases)[::2])
     (found,) = figures.where(figure="slope_inside_groups")
     assert (found.mark, found.counts) == ("*", "groups")
     assert figures.where(figure="groups")[0].value == 4
     assert [row.queries for row in figures.where(figure="rel_loss")] == [80, 80]
-
-
-def test_two_groups_with_a_slope_are_too_few_witnesses() -> None:
-    figures, notes = linked(SLOPES, alike=("C2", "C3"))
-    too_few = "fewer than 3 groups have queries that differ in it, and groups are the witnesses"
-    assert notes[:2] == [CANNOT, too_few]
-    assert not figures.where(figure=("slope_inside_groups", "groups"))
+    assert not few.where(figure=("slope_inside_groups", "groups"))
 
 
 @pytest.mark.parametrize("bins", [41, 1000])
@@ -429,16 +368,6 @@ def test_more_intervals_than_values_leave_none_of_them_empty(bins: int) -> None:
     assert (parts[0].low, parts[-1].high) == (0, 1)
 
 
-def test_what_has_no_intervals_or_no_loss_is_refused() -> None:
-    with pytest.raises(
-        DataError, match=r"of topics have the same model-based \(0\.5\), .* take an"
-    ):
-        linked(SLOPES, alike=TOPICS)
-    nothing = made_scores("dense", {"C0": np.zeros((1, 5, 2))}, shift="topics")
-    with pytest.raises(DataError, match=r"dense scores 0 in RR@10 on C0, .* leave the system out"):
-        list(query_claims("model-based", [nothing], RR10, {"C0": np.array([0.1, 0.2])}))
-
-
 def test_the_verdict_rests_on_the_mean_of_the_systems() -> None:
     # Lower is better: where Out rises with X, more is lost.
     systems = [scores_of([-slope] * 3, f"{slope}", "ASL@100") for slope in (0.1, 0.3)]
@@ -450,3 +379,140 @@ def test_the_verdict_rests_on_the_mean_of_the_systems() -> None:
     assert query_notes(figures)[1].text.startswith(
         "slope inside the groups, the mean of 2 systems: +20.0 points"
     )
+
+
+# ---- alignment: two rank correlations of the same models, and the scores that they are of ------
+
+DRAWN = np.random.default_rng(3).standard_normal((3, 9)).round(1)
+"""Three scores of nine models, with ties."""
+
+SCORES = """model,beir,interpolation,extrapolation,trec covid
+a,0.30,0.61,0.50,0.1
+b,0.35,0.60,0.52,0.2
+c,0.31,0.63,0.51,0.3
+d,0.40,0.62,0.60,0.2
+e,0.45,0.64,0.65,0.5
+f,0.50,0.59,0.70,0.4
+"""
+
+
+def aligned(interpolation: Floats, extrapolation: Floats, elsewhere: Floats) -> Result:
+    """Align models of these scores."""
+    columns = {"interpolation": interpolation, "extrapolation": extrapolation, "beir": elsewhere}
+    scores = {
+        f"m{n}": {name: float(column[n]) for name, column in columns.items()}
+        for n in range(len(elsewhere))
+    }
+    return align_scores(scores, "made up")
+
+
+@pytest.mark.parametrize("kind", ["spearman", "kendall"])
+def test_correlations_are_those_of_scipy_and_their_intervals_hold_them(kind: str) -> None:
+    reference = {"spearman": spearmanr, "kendall": kendalltau}[kind]
+    first, second, third = DRAWN
+    figures = aligned(*DRAWN).figures.where(figure=kind)
+    expected = [reference(regime, third).statistic for regime in (first, second)]
+    expected.append(expected[1] - expected[0])
+    assert [row.value for row in figures] == pytest.approx(expected)
+    for row in figures:
+        assert row.low < row.value < row.high
+    swapped = aligned(second, first, third).figures.where(figure=kind)
+    assert swapped[2].value == pytest.approx(-expected[2])
+    assert swapped[2].p == pytest.approx(figures[2].p)
+
+
+def test_clear_differences_and_none(golden: Golden) -> None:
+    third = np.arange(6.0)
+    scores = {
+        "extrapolation": (-third, third**3, third),  # p is 2 of all 2^6 ways to swap
+        "interpolation": (third, -third, third),
+        "the same": (DRAWN[0], 10 * DRAWN[0], DRAWN[2]),
+        "one alike": (np.ones(6), third, third),
+        "all alike": (third, -third, np.ones(6)),
+    }
+    shown = {name: aligned(*columns) for name, columns in scores.items()}
+    golden.check_results("alignments.md", {**shown, "published": align_published()})
+
+
+@pytest.mark.slow
+def test_differences_of_nothing_are_found_as_often_as_they_should_be() -> None:
+    # Both regimes correlate at 0.6 with the scores elsewhere, and with each other.
+    factor = np.linalg.cholesky(np.full((3, 3), 0.6) + 0.4 * np.eye(3))
+    rng = np.random.default_rng(0)
+    p_values = [
+        aligned(*(factor @ rng.standard_normal((3, 8)))).figures.where(figure="spearman")[2].p
+        for _ in range(100)
+    ]
+    assert 0.02 < np.mean([p is not None and p <= 0.1 for p in p_values]) < 0.19
+
+
+def test_what_stands_in_several_tables_of_the_paper_is_one_model() -> None:
+    tables = load_published("interpolation_extrapolation")
+    scores = align_published().figures.where(figure="score")
+    methods, pretrained = tables["table_8_training_methods"], tables["table_9_pretraining"]
+    for model, values in (
+        ("DR", methods["BERT + RandNeg"]["restrain_45k"]["R@100"]),
+        ("DR", pretrained["BERT"]["restrain_45k_R@100"]),
+        ("coCon-marco", methods["coCon-marco + RandNeg"]["restrain_45k"]["R@100"]),
+    ):
+        assert [row.value for row in scores.where(system=model)][:2] == values[:2]
+
+
+@pytest.mark.slow
+def test_a_file_of_scores_from_the_command_line(msshift: Command, tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text(SCORES)
+    (tmp_path / "scores.tsv").write_text(SCORES.replace(",", "\t"))
+    done = msshift("analyse", "scores.csv", "--plot", "points.svg", "--format", "json")
+    written = json.loads(done.stdout)
+    tests = [row["test"] for row in written["figures"] if row["figure"] == "kendall"]
+    assert (written["kind"], tests) == ("alignment", ["beir"] * 3 + ["trec covid"] * 3)
+    found = align_scores(read_model_scores(tmp_path / "scores.tsv"), "scores.tsv")
+    drawn = plot_alignment(found.figures, tmp_path / "again.svg").read_bytes()
+    assert (tmp_path / "points.svg").read_bytes() == drawn
+    assert drawn.startswith(b"<?xml")
+
+
+WRONG = {
+    "no extrapolation": "model,interpolation\na,1\n",
+    "a column again": SCORES.replace("beir", "trec covid"),
+    "a mark that is not closed": SCORES + 'z,"1,2,3\n',
+    "a model again": SCORES.replace("b,", "a,"),
+    "a word": SCORES.replace("0.52", "high"),
+    "no number": SCORES.replace("0.52", "nan"),
+    "an empty cell": SCORES.replace(",0.2\n", "\n"),
+    "a cell too many": SCORES.replace("0.35", "0,35"),
+    "nothing": "",
+    "latin-1": SCORES.replace("b,", "\xe9,").encode("latin-1"),
+}
+"""What is wrong with a file of scores -> the file."""
+
+
+def test_what_is_wrong_with_scores_is_named(tmp_path: Path, golden: Golden) -> None:
+    refusals = {}
+    for number, (wrong, content) in enumerate(WRONG.items()):
+        path = tmp_path / f"{number}.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        refusals[wrong] = partial(read_model_scores, path)
+    few, blank = tmp_path / "few.csv", tmp_path / "blank.csv"
+    few.write_text("".join(SCORES.splitlines(keepends=True)[:4]))
+    blank.write_text(SCORES.replace("c,", "\nc,"))
+    assert list(read_model_scores(blank)) == list("abcdef")
+    regimes = {"interpolation": 1.0, "extrapolation": 1.0}
+    models = [f"m{n}" for n in range(5)]
+    elsewhere = {model: {**regimes, "dl19": 1.0} for model in models[:4]}
+    align = partial(align_scores, source="made up")
+    refusals |= {
+        "no file": partial(read_model_scores, tmp_path / "none.csv"),
+        "no test set elsewhere": partial(align, dict.fromkeys(models, regimes)),
+        "a model without a score": partial(align, elsewhere | {"m4": regimes}),
+        "few models": partial(align, read_model_scores(few)),
+    }
+    golden.check_refusals("wrong-scores.txt", refusals)
+    for arguments, words in (
+        ([str(few), str(few)], "a file of models' scores is analysed alone; got "),
+        ([str(few), "--train", "q.tsv", "--test", "q.tsv"], "an alignment foretells none"),
+        (["--published", "losses", "--plot", "p.svg"], "--plot draws an alignment"),
+        (["--published", "alignment", "--plot", "p.gif"], "gif"),
+    ):
+        done = CliRunner().invoke(app, ["analyse", *arguments])
+        assert words in str(done.exception)

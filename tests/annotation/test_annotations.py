@@ -22,7 +22,7 @@ from msshift_bench.annotation import (
 )
 from msshift_bench.data import open_collection
 from msshift_bench.encoders import EncoderSpec, embed_queries
-from msshift_bench.errors import CollectionError, UsageError
+from msshift_bench.errors import CollectionError
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters
 from tests.conftest import Command
@@ -110,7 +110,7 @@ def test_a_table_has_only_columns_that_are_filled(tmp_path: Path) -> None:
 
 
 def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
-    tmp_path: Path, msshift: Command
+    tmp_path: Path, msshift: Command, golden: Golden
 ) -> None:
     points = {"a": {A: "20", B: "00", D: "11"}, "b": {D: "12", A: "10", B: "12"},
               "c": {A: "00", B: "00", D: "22"}}  # fmt: skip
@@ -123,23 +123,16 @@ def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
     # Of an even number the lower of the two in the middle counts.
     assert two.queries["entity"] == {"0": 1, "1": 1}
     assert repr(two) == "<SimilarityLabels: 2 annotators, 3 pairs>"
-    done = msshift("agree", "a.csv", "b.csv", "c.csv", "--disputed", "disputed.json")
-    assert done.returncode == 0, done.stderr
-    for part in ("partial overlap", "Cohen's kappa", "3 annotators, 3 pairs of queries"):
-        assert part in done.stdout
+    commands = (
+        *("a.csv b.csv c.csv --disputed disputed.json", "a.csv --format json"),
+        *("a.csv --format markdown", "a.csv --format csv", "a.csv --plot x.svg --disputed d.csv"),
+        *("a.csv --subset a=b --disputed d.csv", "a.csv --both type --disputed d.csv"),
+    )
+    golden.check_commands("agree.txt", msshift, [f"agree {words}" for words in commands])
     disputed = [task["data"] for task in json.loads((tmp_path / "disputed.json").read_text())]
     assert {data["annotator"] for data in disputed} == {"agreed"}
     assert disputed[-1]["context"] == "a says 1 and 1, b says 1 and 2, c says 2 and 2"
-    values = json.loads(msshift("agree", "a.csv", "--format", "json").stdout)
-    assert (values["queries"]["intent"], values["agreement"]) == ({"0": 0, "1": 1}, {})
-    alone = msshift("agree", "a.csv", "--format", "markdown").stdout
-    assert ("| of test queries |" in alone, "Cohen's kappa" in alone) == (True, False)
-    for option, value in (("--plot", "x.svg"), ("--subset", "a=b"), ("--both", "type")):
-        refused = msshift("agree", "a.csv", option, value, "--disputed", "new.csv")
-        assert refused.returncode == 2
-        assert f"{option} and sheets that ask for entity" in refused.stderr
-    assert "unknown format 'csv'" in msshift("agree", "a.csv", "--format", "csv").stderr
-    assert not (tmp_path / "new.csv").exists()
+    assert not (tmp_path / "d.csv").exists()
 
 
 def test_what_label_studio_exports_is_what_a_table_says(tmp_path: Path) -> None:
@@ -176,25 +169,25 @@ def test_annotators_are_merged(tmp_path: Path) -> None:
     two = fill(tmp_path / "two.csv", {A: "identical", B: "different", C: "reformulation"})
     answers = {A: "reformulation", C: "different", D: "different"}
     three = fill(tmp_path / "x.csv", answers, name="three")
+    agreed = fill(tmp_path / "agreed.csv", {C: "specialization"}, name="agreed")
     merged = read_annotations([one, two, three])
-    labels = {(pair.test_id, pair.train_id): label for pair, label in merged.labels(LEAKS).items()}
-    assert labels == {A: "identical", B: "different", C: "untyped", D: "different"}
-    assert merged.annotators == ("one", "two", "three")
-    assert len(merged.unjudged) == len(PAIRS) - 4
-    assert {verdicts[0].pair for verdicts in merged.disputed()} == {PAIRS[0], PAIRS[2]}
+    for sheets, of_a, of_c, disputed in (
+        ([one, two, three], "identical", "untyped", 2),
+        ([one, three], "untyped", None, 2),
+        # What was judged together settles the pair, and has no part in the agreement.
+        ([one, three, agreed], "untyped", "specialization", 1),
+    ):
+        annotations = read_annotations(sheets)
+        labels = annotations.labels(LEAKS).items()
+        assert {(pair.test_id, pair.train_id): label for pair, label in labels} == {
+            A: of_a, B: "different", C: of_c, D: "different"
+        }  # fmt: skip
+        assert len(annotations.disputed()) == disputed
+    assert annotations.annotators == ("one", "three")
     context = {pair.train_id: pair.context for pair in merged.pairs_to_settle()}[A[1]]
     assert context == "one says identical, two says identical, three says reformulation"
-    agreement = merged.agreement(["one", "two"], LEAKS.label_of)
-    assert agreement.items == 3
+    assert merged.agreement(["one", "two"], LEAKS.label_of).items == 3
     assert merged.agreement(["one"], str) is None
-    split = read_annotations([one, three])
-    assert [pair for pair, label in split.labels(LEAKS).items() if label is None] == [PAIRS[2]]
-    # What was judged together settles the pair, and has no part in the agreement.
-    agreed = fill(tmp_path / "agreed.csv", {C: "specialization"}, name="agreed")
-    settled = read_annotations([one, three, agreed])
-    assert settled.labels(LEAKS)[PAIRS[2]] == "specialization"
-    assert settled.annotators == ("one", "three")
-    assert len(settled.disputed()) == 1
 
 
 GOOD: Answers = {A: "identical", B: "different"}
@@ -247,26 +240,22 @@ def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path, golden: Golden) -
     golden.check_refusals("wrong-sheets.txt", refusals)
 
 
-def test_a_table_separated_by_tabs_asks_what_its_columns_say(tmp_path: Path) -> None:
+def test_tables_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
     sheet = fill(tmp_path / "sheet.csv", {A: "20"}, SIMILARITY)
     sheet.write_text(sheet.read_text().replace(",", "\t"))
     assert similarity_labels(read_annotations([sheet])).queries["entity"] == {"0": 2}
-
-
-@pytest.mark.parametrize("rows", [2, 20_000])
-def test_a_quotation_mark_that_is_not_closed_swallows_no_rows(tmp_path: Path, rows: int) -> None:
     path = fill(tmp_path / "ann.csv", {})
     header, *_ = path.read_text().splitlines()
-    lines = [f"t{n},a,q,b,t,0.9,ann,identical" for n in range(rows)]
-    path.write_text("\n".join([header, lines[0].replace(",a,", ',"a,'), *lines[1:], ""]))
-    with pytest.raises(CollectionError, match=r"ann\.csv:\d+: not CSV: .*\[not-csv\]"):
-        read_annotations([path])
-    # Marks as spreadsheets write them.
+    for rows in (2, 20_000):  # A mark that is not closed swallows no rows.
+        lines = [f"t{n},a,q,b,t,0.9,ann,identical" for n in range(rows)]
+        path.write_text("\n".join([header, lines[0].replace(",a,", ',"a,'), *lines[1:], ""]))
+        with pytest.raises(CollectionError, match=r"ann\.csv:\d+: not CSV: .*\[not-csv\]"):
+            read_annotations([path])
     path.write_text("\n".join([header, lines[0].replace(",a,", ',"a ""b"", c",'), ""]))
     assert [verdict.pair.test_text for verdict in read_annotations([path]).verdicts] == ['a "b", c']
 
 
-def test_json_lines_are_read_as_they_were_published(tmp_path: Path) -> None:
+def test_json_lines_are_read_as_they_were_published(tmp_path: Path, golden: Golden) -> None:
     line = {
         "topic": 7, "title": "t", "ms-marco-qid": 1, "data": "q", "cosine_similarity": 0.95,
         "label": ["Different Topic", "Title-Identical"], "variant": "v", "narrative": "",
@@ -284,18 +273,16 @@ def test_json_lines_are_read_as_they_were_published(tmp_path: Path) -> None:
     several = ["Title-Identical", "Title-Reformulation", "Variant-Generalization"]
     assert labels({"label": several}) == labels({"label": several[2:]}) == {"1": "untyped"}
     assert labels({"label": []}) == {}
-    for wrong, message in (
-        ({"label": ["Title-Same"]}, r"a\.jsonl:2: label is 'Title-Same'"),
-        ({"label": "Title-Identical and"}, "label is 'Title-Identical and'"),
-        ({"cosine_similarity": float("nan")}, "cosine is 'nan'"),
-    ):
-        with pytest.raises(CollectionError, match=message):
-            labels({}, {"ms-marco-qid": 2} | wrong)
+    wrong: tuple[dict[str, object], ...] = (
+        {"label": ["Title-Same"]}, {"label": "Title-Identical and"},
+        {"cosine_similarity": float("nan")},
+    )  # fmt: skip
+    refusals = {str(change): partial(labels, {}, {"ms-marco-qid": 2} | change) for change in wrong}
+    refusals["neither"] = partial(labels, both="neither")
+    golden.check_refusals("wrong-lines.txt", refusals)
     path.write_text('{"topic": 1}\n[\n')
     with pytest.raises(CollectionError, match=r"no 'title'[^]]*\]\n.*\n.*:2: not a JSON"):
         read_annotations([path])
-    with pytest.raises(UsageError, match="both is 'neither'"):
-        labels({}, both="neither")
 
 
 @pytest.mark.parametrize("ending", [".csv", ".json"])
@@ -323,20 +310,14 @@ def test_no_sheet_takes_the_place_of_one_that_was_filled_in(
     assert "is no sheet to fill in, and would be lost" in msshift(*command).stderr
 
 
-def test_what_annotate_refuses(tmp_path: Path, msshift: Command) -> None:
+def test_what_annotate_refuses(tmp_path: Path, msshift: Command, golden: Golden) -> None:
     for name in ("train.tsv", "test.tsv"):
         (tmp_path / name).write_text("1\twhat is a cat\n")
-    files = ("--train", "train.tsv", "--test", "test.tsv")
-    either = "give --train and --test, or --candidates"
-    for wrong, message in (
-        ((*files, "--out", "train.tsv"), "train.tsv is read, and would be overwritten"),
-        ((*files, "--out", "test.tsv"), "test.tsv is read, and would be overwritten"),
-        (files[:2], either),
-        ((*files, "--candidates", "found"), either),
-        ((), either),
-        ((*files, "--certain"), "--certain is for --candidates"),
-        (("--candidates", "found", "--encoder", "terms"), "--encoder is for --train"),
-    ):
-        done = msshift("annotate", *wrong)
-        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    files = "--train train.tsv --test test.tsv"
+    arguments = (
+        *(f"{files} --out train.tsv", f"{files} --out test.tsv", "--train train.tsv"),
+        *(f"{files} --candidates found", "", f"{files} --certain"),
+        "--candidates found --encoder terms",
+    )
+    golden.check_commands("annotate.txt", msshift, [f"annotate {words}" for words in arguments])
     assert {path.read_text() for path in tmp_path.iterdir()} == {"1\twhat is a cat\n"}

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.support.chromium import FLAGS, find_chromium
-from msshift_bench.evaluation import Result
-from msshift_bench.leaderboard.site import build_site
-from tests.support.synthetic_entries import few_entries
+from tests.browser.pages import shown
 
 OpenPage = Callable[..., Any]
 
@@ -82,13 +80,13 @@ def open_page(chromium: Any) -> Iterator[OpenPage]:
     assert problems == []
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Result]]:
-    folder = tmp_path_factory.mktemp("leaderboard")
-    results = few_entries(folder / "entries")
-    return build_site(folder / "site", folder / "entries").parent, results
+@pytest.fixture
+def open_board(open_page: OpenPage, board_site: Path) -> OpenPage:
+    """Return a function that opens the made-up board, and waits until its script has shown it."""
 
+    def opened(hash_: str = "", **options: Any) -> Any:
+        page = open_page(board_site / "mini" / "topics-rr-10.html", hash_, **options)
+        shown(page)
+        return page
 
-@pytest.fixture(scope="session")
-def site(built: tuple[Path, dict[str, Result]]) -> Path:
-    return built[0]
+    return opened

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 WIDTHS = (390, 1440)
-TOPICS = Path("mini") / "topics-rr-10.html"
-
-
-def board(open_page: Any, site: Path, hash_: str = "", **options: Any) -> Any:
-    """Open the made-up board."""
-    page = open_page(site / TOPICS, hash_, **options)
-    shown(page)
-    return page
 
 
 def shown(page: Any) -> None:

@@ -9,17 +9,17 @@ import pytest
 from playwright.sync_api import expect
 
 from msshift_bench.leaderboard.site import build_site
-from tests.browser.pages import WIDTHS, board, faults_of, fits
+from tests.browser.pages import WIDTHS, faults_of, fits
 from tests.support.synthetic_entries import hostile_entries
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.mark.slow
-def test_every_page_fits(open_page: Any, site: Path) -> None:
-    pages = sorted(site.rglob("*.html"))
+def test_every_page_fits(open_page: Any, board_site: Path) -> None:
+    pages = sorted(board_site.rglob("*.html"))
     assert len(pages) > 50
-    page = open_page(site / "index.html")
+    page = open_page(board_site / "index.html")
     for path in pages:
         page.goto(path.as_uri())
         expect(page.locator("h1")).to_have_count(1)
@@ -28,8 +28,8 @@ def test_every_page_fits(open_page: Any, site: Path) -> None:
             assert fits(page), path
 
 
-def test_the_reader_chooses_light_or_dark(open_page: Any, site: Path) -> None:
-    page = board(open_page, site, scheme="dark")
+def test_the_reader_chooses_light_or_dark(open_board: Any) -> None:
+    page = open_board(scheme="dark")
     paper = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(paper)
     page.get_by_label("Switch between light and dark").click()
@@ -39,16 +39,16 @@ def test_the_reader_chooses_light_or_dark(open_page: Any, site: Path) -> None:
     assert page.evaluate(paper) == light
 
 
-def test_a_toy_board_cannot_be_mistaken(open_page: Any, site: Path) -> None:
-    toy, real = board(open_page, site), open_page(site / "index.html")
+def test_a_toy_board_cannot_be_mistaken(open_board: Any, open_page: Any, board_site: Path) -> None:
+    toy, real = open_board(), open_page(board_site / "index.html")
     accent = "getComputedStyle(document.documentElement).getPropertyValue('--accent')"
     assert toy.evaluate(accent) != real.evaluate(accent)
     assert "Not MS MARCO" in toy.locator(".warning").inner_text()
     expect(real.locator(".warning")).to_have_count(0)
 
 
-def test_a_systems_page_shows_what_it_rests_on(open_page: Any, site: Path) -> None:
-    page = open_page(site / "mini" / "systems" / "twin.html")
+def test_a_systems_page_shows_what_it_rests_on(open_page: Any, board_site: Path) -> None:
+    page = open_page(board_site / "mini" / "systems" / "twin.html")
     expect(page.locator("#topics table.heat").first).to_be_visible()
     expect(page.locator("#topics .held-out:visible")).to_have_count(5)
     expect(page.get_by_text("effect d_z").first).not_to_be_visible()
@@ -60,7 +60,7 @@ def test_a_systems_page_shows_what_it_rests_on(open_page: Any, site: Path) -> No
     expect(page.get_by_text("without C0").last).to_be_visible()
     page.get_by_text("Version 1, 2026-11-21").click()
     expect(page.get_by_text("Its authors give no commands")).to_be_visible()
-    page.goto((site / "mini" / "systems" / "bm25.html").as_uri())
+    page.goto((board_site / "mini" / "systems" / "bm25.html").as_uri())
     assert page.locator("#reproduce ~ pre").inner_text() == "msshift build\nmake 'a & b'"
     page.get_by_role("link", name="Mini", exact=True).first.click()
     expect(page.locator("#systems")).to_be_visible()
@@ -89,8 +89,8 @@ def test_a_strangers_script_does_not_run(open_page: Any, tmp_path: Path) -> None
         "submit.html",
     ],
 )
-def test_axe_finds_nothing(open_page: Any, site: Path, path: str) -> None:
-    page = open_page(site / path)
+def test_axe_finds_nothing(open_page: Any, board_site: Path, path: str) -> None:
+    page = open_page(board_site / path)
     for details in page.locator("details").all():
         details.evaluate("one => { one.open = true }")
     for scheme, width in (("light", 1440), ("dark", 390)):

@@ -75,7 +75,7 @@ def test_options_win_then_variables_then_the_file(msshift: Command, work: Path) 
 
 def test_the_doctor_looks_at_the_data_set_of_the_file(msshift: Command, work: Path) -> None:
     say(work, 'data = "kept/data"\n')
-    done = msshift("doctor", "--offline", "--json")
+    done = msshift("doctor", "--offline", "--format", "json")
     assert done.returncode == 0, done.stderr
     verified = [line for code, line in _said(done.stdout) if code == "data"]
     assert [line.partition(": ")[0] for line in verified] == [f"{work}/kept/data"]
@@ -148,10 +148,12 @@ def test_the_cache_comes_from_the_file(msshift: Command, work: Path) -> None:
     done = msshift("verify", MSSHIFT_CACHE="")
     assert done.returncode == 0, done.stderr
     assert "from msshift.toml: cache\n" in done.stderr
-    by_file = msshift("doctor", "--offline", "--json", MSSHIFT_CACHE="").stdout
+    by_file = msshift("doctor", "--offline", "--format", "json", MSSHIFT_CACHE="").stdout
     assert f"cache = {work}/cache (msshift.toml:1)" in settings(by_file)
     (work / "msshift.toml").unlink()
-    by_variable = msshift("doctor", "--offline", "--json", MSSHIFT_CACHE=str(work / "cache")).stdout
+    by_variable = msshift(
+        "doctor", "--offline", "--format", "json", MSSHIFT_CACHE=str(work / "cache")
+    ).stdout
     assert f"cache = {work}/cache (MSSHIFT_CACHE)" in settings(by_variable)
     for printed in (by_file, by_variable):
         assert f"data = {work}/cache/data/msshift (installed)" in settings(printed)
@@ -232,7 +234,7 @@ def test_a_variable_names_the_file(msshift: Command, work: Path) -> None:
 
 def test_the_doctor_shows_each_setting_and_what_says_it(msshift: Command, work: Path) -> None:
     say(work, '# mine\ndata = "kept/data"\ncache = "cache"\nshifts = ["length", "topics"]\n')
-    shown = msshift("doctor", "--offline", "--json", MSSHIFT_CACHE="/tmp/other").stdout
+    shown = msshift("doctor", "--offline", "--format", "json", MSSHIFT_CACHE="/tmp/other").stdout
     assert settings(shown) == [
         f"data = {work}/kept/data (msshift.toml:2)",
         "collection = mini to build, else what the data set was built from (default)",

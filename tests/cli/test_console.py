@@ -4,11 +4,10 @@ import io
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.console import Console
 
-from msshift_bench.cli import console
+from msshift_bench.cli import output
 from msshift_bench.output import Table, TableCell, to_rich, to_text
 
 # Marks that change the character before them have no width of their own.
@@ -17,9 +16,9 @@ WORDS = st.text(st.characters(exclude_categories=["C", "Z", "M", "Sk"]), max_siz
 
 def test_a_narrow_screen_cuts_no_figure_off(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
-    monkeypatch.setattr(console, "stdout", lambda: Console(width=20, file=out))
+    monkeypatch.setattr(output, "stdout", lambda: Console(width=20, file=out))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    console.print_table(Table.plain("A title", ("name", "figure"), [("x" * 15, "1" * 15)]))
+    output.print_table(Table.plain("A title", ("name", "figure"), [("x" * 15, "1" * 15)]))
     assert [line.split() for line in out.getvalue().splitlines() if line.strip()][-1] == [
         "x" * 15,
         "1" * 15,
@@ -32,7 +31,7 @@ def test_the_rule_is_drawn_with_what_the_encoding_has(
 ) -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding)
     monkeypatch.setattr(sys, "stdout", out)
-    console.print_table(Table.plain("A title", ("name", "figure"), [("x", "1")]))
+    output.print_table(Table.plain("A title", ("name", "figure"), [("x", "1")]))
     out.seek(0)
     assert out.read().splitlines()[3] == f" {rule * 15} "
 
@@ -63,10 +62,10 @@ def test_styles_are_for_terminals(
 ) -> None:
     table = Table("Of :smile: [b]", ("name",), ((TableCell("best", best=True),),))
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-    console.print_table(table)
-    console.print_notes(["a note"])
+    output.print_table(table)
+    output.print_notes(["a note"])
     plain = capsys.readouterr().out
     assert plain == f"Of :smile: [b]\n{to_text(table)}  a note\n"
     monkeypatch.setenv("FORCE_COLOR", "1")
-    console.print_table(table)
+    output.print_table(table)
     assert "\x1b[1mbest" in capsys.readouterr().out

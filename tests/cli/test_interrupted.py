@@ -6,10 +6,10 @@ from types import ModuleType
 import pytest
 
 from msshift_bench import cli
-from msshift_bench.cli import list_, main
+from msshift_bench.cli import begin, main
 
 
-@pytest.mark.parametrize(("module", "name"), [(list_, "_print_shift"), (cli, "with_called")])
+@pytest.mark.parametrize(("module", "name"), [(begin, "_shift_table"), (cli, "make_app")])
 def test_an_interrupted_command_says_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

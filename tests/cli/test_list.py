@@ -60,7 +60,7 @@ def test_a_shift_that_was_not_built_is_marked(msshift: Command, build_copy: Buil
     assert "(rules: split-space; built by split-space)" in shown
     built = {
         name: shift["built"]
-        for name, shift in json.loads(msshift("list", "--json").stdout)["shifts"].items()
+        for name, shift in json.loads(msshift("list", "--format", "json").stdout)["shifts"].items()
     }
     assert built.pop("length")["groups"]["long"]["queries"] == "from the median on"
     assert set(built.values()) == {None}
@@ -71,7 +71,7 @@ def test_without_a_data_set_the_release_is_listed(msshift: Command, tmp_path: Pa
     assert (done.returncode, done.stderr) == (0, "")
     assert "names and public figures" in done.stdout
     assert "no built data set here" in done.stdout
-    assert json.loads(msshift("list", "--json").stdout)["data"] is None
+    assert json.loads(msshift("list", "--format", "json").stdout)["data"] is None
     (tmp_path / "msshift").mkdir()
     (tmp_path / "msshift" / "manifest.json").write_text("{}")
     assert "warning: msshift/manifest.json has schema None" in msshift("list").stderr

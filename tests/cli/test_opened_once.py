@@ -10,8 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from msshift_bench.cli import app
-from msshift_bench.data import dataset as data_module
-from msshift_bench.data import manifest as manifest_module
+from msshift_bench.data import dataset as data_module, manifest as manifest_module
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.dataset_builders import write
 from tests.conftest import Build

@@ -35,7 +35,7 @@ def test_files_of_one_rule_do_not_differ_and_those_of_two_do(
     )
     done = msshift(*check, "cut.tsv")
     assert "they differ beyond chance in: kind" in done.stdout
-    told = json.loads(msshift(*check, "cut.tsv", "--json").stdout)
+    told = json.loads(msshift(*check, "cut.tsv", "--format", "json").stdout)
     kind = next(test for test in told["tests"] if test["statistic"] == "kind")
     assert kind["p"] <= kind["corrected_p"] < 0.001
     assert told["queries"] == 106

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import ir_datasets
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from msshift_bench.data import Collection, is_double_encoded, open_collection
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
 from msshift_bench.records import Passage
+from msshift_bench.runs import read_qrels
 from tests.conftest import WriteFolder
 
 READ: dict[str, Callable[[Collection], object]] = {
@@ -163,6 +163,18 @@ def test_bad_rows_name_file_and_line(
 ) -> None:
     collection = open_collection(tsv_folder(**{part: content}))
     assert findings(collection, part) == expected
+
+
+def test_a_judgement_that_is_repeated_counts_once(
+    tsv_folder: WriteFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tsv_folder(qrels="q1 0 d1 1\nq1 0 d2 0\nq1 0 d1 1\nq1 0 d2 0\n")
+    assert open_collection(folder).qrels == {"q1": {"d1": 1, "d2": 0}}
+    assert "qrels.tsv: 2 lines repeat a judgement; each counts once" in caplog.text
+    assert [tuple(qrel) for qrel in read_qrels(folder / "qrels.tsv")] == [
+        ("q1", "d1", 1),
+        ("q1", "d2", 0),
+    ]
 
 
 def test_all_bad_rows_are_reported_at_once(tsv_folder: WriteFolder) -> None:

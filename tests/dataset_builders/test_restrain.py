@@ -9,8 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from msshift_bench.arrays import Vectors
 from msshift_bench.data.collection import open_collection
@@ -19,7 +18,7 @@ from msshift_bench.data.manifest import read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import zhan
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import NANO_SIZES
+from msshift_bench.dataset_builders.cut import NANO_SIZES, Samples
 from msshift_bench.dataset_builders.kmeans import squared_distances
 from msshift_bench.dataset_builders.topics import replay_topics
 from msshift_bench.dataset_builders.zhan import order_by_nearness
@@ -99,7 +98,9 @@ def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> Non
 def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None:
     options = {"restrain": {"test_sets": [test_set], "sizes": [30]}}
     with mock.patch.dict(NANO_SIZES, {"train": 10, "validation": 3, "test": 4}):
-        build_dataset(MINI, ["restrain"], tmp_path / "x", options=options, nano=True)
+        build_dataset(
+            MINI, ["restrain"], tmp_path / "x", options=options, samples=Samples(nano=True)
+        )
     for group in ("interpolation", "extrapolation"):
         rows = load_dataset(tmp_path / "x", f"restrain-30-{group}")
         assert {split: len(rows[split]) for split in rows} == {
@@ -221,7 +222,7 @@ def test_bad_requests(
     asked = {"restrain": {"sizes": [20], "test_sets": test_sets, **options}}
     with pytest.raises(error, match=message):
         build_dataset(MINI, ["restrain"], tmp_path / "x", options=asked)
-    for wrong in ({"texts": False}, {"train_size": 5}):
+    for wrong in ({"texts": False}, {"samples": Samples(train_size=5)}):
         with pytest.raises(UsageError):
             build_dataset(MINI, ["restrain"], tmp_path / "x", options=asked, **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "x").exists()

@@ -16,8 +16,8 @@ from msshift_bench.data.manifest import read_manifest, write_manifest
 from msshift_bench.dataset_builders import topics
 from msshift_bench.dataset_builders.build import build_dataset, default_shifts
 from msshift_bench.dataset_builders.clusters import Clustering
-from msshift_bench.dataset_builders.cut import ids_and_texts, queries_table
-from msshift_bench.dataset_builders.topics import Buckets, group_by_bucket, replay_topics
+from msshift_bench.dataset_builders.cut import Samples, ids_and_texts, queries_table
+from msshift_bench.dataset_builders.topics import group_by_bucket, read_buckets, replay_topics
 from msshift_bench.encoders.embeddings import Embeddings
 from msshift_bench.errors import (
     DataError,
@@ -30,6 +30,7 @@ from msshift_bench.mini import generator as mini
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
+from tests.support.mini_rows import domains
 from tests.support.tsv_files import qrel_lines
 
 MINI = open_collection("mini")
@@ -44,12 +45,13 @@ def built(build_once: Build) -> Path:
 @pytest.mark.slow
 def test_the_five_topics_of_mini_are_its_five_domains() -> None:
     grouping = topics.group_by_topic(ids_and_texts(queries_table(MINI)), collection=MINI)
-    domains = {
-        group: Counter(mini.domain_of(q) for q, label in grouping.labels.items() if label == group)
+    domain_of = domains()
+    by_group = {
+        group: Counter(domain_of[q] for q, label in grouping.labels.items() if label == group)
         for group in ("C0", "C1", "C2", "C3", "C4")
     }
-    assert {counts.most_common(1)[0][0] for counts in domains.values()} == set(mini.DOMAINS)
-    for counts in domains.values():
+    assert {counts.most_common(1)[0][0] for counts in by_group.values()} == set(mini.DOMAINS)
+    for counts in by_group.values():
         assert counts.most_common(1)[0][1] > 0.95 * counts.total()
         assert counts.total() >= 3000 // 8
     assert OTHERS in grouping.labels.values()
@@ -111,9 +113,9 @@ def test_a_replay_names_what_differs(built: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_changed_clusters_are_not_read(build_copy: Build) -> None:
     copy = build_copy("mini", "topics")
-    known = topics.PublishedTopics.read(open_dataset(copy))
-    assert isinstance(known.clustering, Clustering)
-    assert known.clustering.query_ids == tuple(sorted(MINI.queries))
+    known, _ = topics.read_topics(open_dataset(copy))
+    assert isinstance(known, Clustering)
+    assert known.query_ids == tuple(sorted(MINI.queries))
     path = copy / topics.CENTROIDS
     table = pq.read_table(path)
     path.unlink()
@@ -188,12 +190,17 @@ TESTS = frozenset(list(QUERIES)[::3])
 @pytest.fixture(scope="module")
 def bucketed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bucketed") / "msshift"
-    build_dataset(SMALL, ["topics", "resttest"], folder, test_queries=TESTS, validation_size=0)
+    build_dataset(
+        SMALL,
+        ["topics", "resttest"],
+        folder,
+        samples=Samples(test_queries=TESTS, validation_size=0),
+    )
     return folder
 
 
 def test_five_buckets_hold_every_query_once(bucketed: Path) -> None:
-    rows = load_dataset(bucketed, "resttest", split="queries").table.to_pylist()
+    rows = open_dataset(bucketed).table("resttest", "queries").to_pylist()
     assert [row["query_id"] for row in rows] == sorted(QUERIES)
     assert {row["query_id"] for row in rows if row["split"] == "test"} == TESTS
     assert {row["split"] for row in rows} == {"train", "test"}
@@ -227,9 +234,8 @@ def test_buckets_depend_on_nothing_but_the_queries(bucketed: Path, tmp_path: Pat
     order = np.random.default_rng(1).permutation(list(QUERIES)).tolist()
     shuffled = {query_id: QUERIES[query_id] for query_id in order}
     again = group_by_bucket(shuffled, collection=SMALL)
-    published = Buckets.read(open_dataset(bucketed))
-    labels = [str(label + 1) for label in published.labels.tolist()]
-    assert again.labels == dict(zip(published.query_ids, labels, strict=True))
+    published = read_buckets(open_dataset(bucketed))
+    assert again.labels == published[0].labels_by_query()
     assert replay_topics(bucketed, SMALL, tmp_path / "again")[1] == []
     assert read_manifest(tmp_path / "again") == read_manifest(bucketed)
     with pytest.raises(DataError, match="hold 750 queries, and mini:500 749 others"):
@@ -254,4 +260,4 @@ def test_the_command_builds_buckets(msshift: Command, tmp_path: Path) -> None:
     path = tmp_path / "msshift/resttest-buckets/centroids.parquet"
     path.write_bytes(b"")
     with pytest.raises(IntegrityError, match="has changed since it was built"):
-        Buckets.read(open_dataset(tmp_path / "msshift"))
+        read_buckets(open_dataset(tmp_path / "msshift"))

@@ -18,7 +18,7 @@ from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import cut
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clusters import TARGET
-from msshift_bench.dataset_builders.cut import NANO_SIZES, ids_and_texts, queries_table
+from msshift_bench.dataset_builders.cut import NANO_SIZES, Samples, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.groups import word_count
 from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics
 from msshift_bench.dataset_builders.triples import add_triples
@@ -52,7 +52,7 @@ def equal(build_once: Build) -> Path:
 
 @pytest.fixture(scope="session")
 def everything(build_once: Build) -> Path:
-    return build_once("mini:500", *NAMES, train_size="all")
+    return build_once("mini:500", *NAMES, samples=Samples(train_size="all"))
 
 
 # ---- what cannot be asked for ---------------------------------------------------------------
@@ -118,7 +118,10 @@ def test_what_cannot_be_built(
     message: str,
 ) -> None:
     with pytest.raises(error, match=message):
-        build_dataset(MINI, shifts, tmp_path / "msshift", **options)
+        chosen = {
+            name: options.pop(name) for name in [*options] if name not in ("licence", "options")
+        }
+        build_dataset(MINI, shifts, tmp_path / "msshift", samples=Samples(**chosen), **options)
     assert not list(tmp_path.iterdir())
 
 
@@ -126,7 +129,9 @@ def test_the_largest_seed(tmp_path: Path, tsv_folder: WriteFolder) -> None:
     texts = [f"q{i}\tplain words {'and more ' * (i % 4)}{i}\n" for i in range(60)]
     judged = "".join(f"q{i} 0 d1 1\n" for i in range(60))
     folder = tsv_folder(queries="".join(texts), qrels=judged)
-    build_dataset(folder, ["length", "rare-terms"], tmp_path / "x", seed=2**64 - 1, nano=True)
+    build_dataset(
+        folder, ["length", "rare-terms"], tmp_path / "x", samples=Samples(seed=2**64 - 1, nano=True)
+    )
     add_triples(tmp_path / "x", folder, shifts=["length"], count=1, depth=2, seed=-(2**63))
     with pytest.raises(UsageError, match="beyond 64 bits"):
         add_triples(tmp_path / "x", folder, count=1, depth=2, seed=10**60)
@@ -170,7 +175,7 @@ def test_the_page_of_the_data_names_the_papers_numbers() -> None:
 
 @pytest.mark.slow
 def test_a_number_can_be_chosen(tmp_path: Path, equal: Path) -> None:
-    manifest = build_dataset(MINI, NAMES, tmp_path / "ten", train_size=10)
+    manifest = build_dataset(MINI, NAMES, tmp_path / "ten", samples=Samples(train_size=10))
     for name in NAMES:
         assert {group["train"] for group in manifest.shifts[name]["rows"].values()} == {10}
         assert manifest.shifts[name]["parameters"]["train_size"] == 10
@@ -249,7 +254,7 @@ def test_the_command_line(msshift: Command, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [None, 12, "all"])
 def test_a_replay_gives_the_same(tmp_path: Path, size: int | None) -> None:
-    build_dataset(MINI, ["length", "topics"], tmp_path / "first", train_size=size)
+    build_dataset(MINI, ["length", "topics"], tmp_path / "first", samples=Samples(train_size=size))
     manifest, differing = replay_topics(tmp_path / "first", MINI, tmp_path / "again")
     assert differing == []
     assert read_manifest(tmp_path / "again") == read_manifest(tmp_path / "first")
@@ -301,7 +306,7 @@ def full(build_once: Build) -> Path:
 
 @pytest.fixture(scope="session")
 def nano(build_once: Build) -> Path:
-    return build_once(LARGE, *TWO, nano=True)
+    return build_once(LARGE, *TWO, samples=Samples(nano=True))
 
 
 @pytest.mark.slow
@@ -323,9 +328,9 @@ def test_a_small_part_is_the_same_everywhere_and_says_so(
     full: Path, nano: Path, tmp_path: Path
 ) -> None:
     collection = open_collection(LARGE)
-    build_dataset(collection, TWO, tmp_path / "again", nano=True, workers=2)
-    build_dataset(collection, ["length"], tmp_path / "other", nano=True, seed=1)
-    build_dataset(collection, ["length"], tmp_path / "alone", nano=True)
+    build_dataset(collection, TWO, tmp_path / "again", samples=Samples(nano=True), workers=2)
+    build_dataset(collection, ["length"], tmp_path / "other", samples=Samples(nano=True, seed=1))
+    build_dataset(collection, ["length"], tmp_path / "alone", samples=Samples(nano=True))
     whole, part, again, other, alone = (
         read_manifest(folder)
         for folder in (full, nano, *(tmp_path / n for n in ("again", "other", "alone")))
@@ -346,14 +351,16 @@ def test_a_small_part_is_as_balanced_and_leaves_out_what_is_unused(
     tmp_path: Path, equal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cut, "NANO_SIZES", {"train": 9, "validation": 5, "test": 4})
-    manifest = build_dataset(MINI, NAMES, tmp_path / "nano", nano=True)
+    manifest = build_dataset(MINI, NAMES, tmp_path / "nano", samples=Samples(nano=True))
     for name in NAMES:
         assert manifest.shifts[name]["balanced"] is True
         for counts in manifest.shifts[name]["rows"].values():
             assert (counts["train"], counts["test"], counts["unused"]) == (9, 4, 0)
         assert placed(tmp_path / "nano", name)["train"] < placed(equal, name)["train"]
     monkeypatch.undo()
-    build_dataset(MINI, ["length"], tmp_path / "small", nano=True)  # small already: it stays whole
+    build_dataset(
+        MINI, ["length"], tmp_path / "small", samples=Samples(nano=True)
+    )  # small already: it stays whole
     for split in SPLITS:
         assert ids_of(tmp_path / "small", "length-long", split) == ids_of(
             equal, "length-long", split
@@ -373,7 +380,7 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def given(listed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "msshift"
-    build_dataset(MINI, NAMES, folder, test_queries=listed)
+    build_dataset(MINI, NAMES, folder, samples=Samples(test_queries=listed))
     return folder
 
 
@@ -419,7 +426,7 @@ def test_the_manifest_names_them(given: Path, tmp_path: Path) -> None:
     path = tmp_path / "queries.tsv.gz"
     path.write_bytes(gzip.compress(lines.encode()))
     for name, source in (("set", GIVEN), ("file", path)):
-        build_dataset(MINI, NAMES, tmp_path / name, test_queries=source)
+        build_dataset(MINI, NAMES, tmp_path / name, samples=Samples(test_queries=source))
         assert read_manifest(tmp_path / name) == manifest
 
 
@@ -427,7 +434,7 @@ def test_the_manifest_names_them(given: Path, tmp_path: Path) -> None:
 def test_a_replay_tests_with_them_too(given: Path, listed: Path, tmp_path: Path) -> None:
     assert replay_topics(given, MINI, tmp_path / "again")[1] == []
     assert read_manifest(tmp_path / "again") == read_manifest(given)
-    build_dataset(MINI, NAMES, tmp_path / "nano", test_queries=listed, nano=True)
+    build_dataset(MINI, NAMES, tmp_path / "nano", samples=Samples(test_queries=listed, nano=True))
     with pytest.raises(
         UsageError, match=r"a small part of the test queries .* cannot be made again"
     ):
@@ -436,7 +443,7 @@ def test_a_replay_tests_with_them_too(given: Path, listed: Path, tmp_path: Path)
 
 def test_topics_grow_to_their_size_without_them(given: Path) -> None:
     target = read_manifest(given).shifts["topics"]["parameters"]["clustering"]["target"]
-    table = load_dataset(given, "topics", split="queries").table.to_pylist()
+    table = open_dataset(given).table("topics", "queries").to_pylist()
     for group in SHIFTS["topics"].groups:
         rows = (row for row in table if row["group"] == group and row["split"] != "validation")
         assert len({row["query_id"] for row in rows} - GIVEN) >= target
@@ -449,7 +456,7 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, tsv_folder: WriteFolder) -> 
     path = tmp_path / "ids.txt"
     path.write_text("q1\nq2\nq9\tsome text\nq1\n\nq1 \n")
     with pytest.raises(CollectionError) as caught:
-        build_dataset(collection, ["length"], tmp_path / "x", test_queries=path)
+        build_dataset(collection, ["length"], tmp_path / "x", samples=Samples(test_queries=path))
     for finding in (
         "2: query 'q2' has no relevant passage in toy [unjudged-query]",
         "3: toy has no query 'q9' [unknown-query]",
@@ -460,5 +467,5 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, tsv_folder: WriteFolder) -> 
         assert f"{path}:{finding}" in str(caught.value)
     path.write_text("")
     with pytest.raises(CollectionError, match=r"ids.txt: the file names no query \[no-queries\]"):
-        build_dataset(collection, ["length"], tmp_path / "x", test_queries=path)
+        build_dataset(collection, ["length"], tmp_path / "x", samples=Samples(test_queries=path))
     assert not (tmp_path / "x").exists()

@@ -12,18 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from msshift_bench.cli import triples as command
-from msshift_bench.data import Triple, TripleStream
-from msshift_bench.data import triples as data_triples
+from msshift_bench.cli import app
+from msshift_bench.data import Triple, TripleStream, triples as data_triples
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, load_triples
 from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import (
@@ -277,7 +276,7 @@ def test_a_data_set_that_is_replaced_meanwhile_is_left_alone(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build_another(*arguments: object) -> Manifest:
-        build_dataset(MINI, ["length", "wh-words"], copy, seed=9)
+        build_dataset(MINI, ["length", "wh-words"], copy, samples=Samples(seed=9))
         return add(*arguments)  # type: ignore[arg-type]
 
     add = builder._add
@@ -383,17 +382,10 @@ def test_texts_that_are_missing(
 # ---- the command ----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def app() -> typer.Typer:
-    app = typer.Typer()
-    command.register(app)
-    return app
-
-
 @pytest.mark.slow
-def test_the_command(app: typer.Typer, built: Path, copy: Path, tmp_path: Path) -> None:
+def test_the_command(built: Path, copy: Path, tmp_path: Path) -> None:
     arguments = ["--negatives", "5", "--depth", "20", "--seed", "1"]
-    done = CliRunner().invoke(app, ["triples", str(copy), *arguments, "--json"])
+    done = CliRunner().invoke(app, ["triples", str(copy), *arguments, "--format", "json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["length-short-triples"]["rows"] == len(
         load_triples(built, "length-short-triples")
@@ -418,7 +410,6 @@ def test_the_command(app: typer.Typer, built: Path, copy: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("named", ["~/toy", "toy"])
 def test_no_file_of_the_collection_is_overwritten(
-    app: typer.Typer,
     built: Path,
     tsv_folder: WriteFolder,
     monkeypatch: pytest.MonkeyPatch,

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,12 @@ from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.dataset import Dataset, load_dataset
 from msshift_bench.data.manifest import Manifest, read_manifest
 from msshift_bench.data.verification import verify_dataset
-from msshift_bench.dataset_builders import triples as builder
-from msshift_bench.dataset_builders import write
+from msshift_bench.dataset_builders import triples as builder, write
 from msshift_bench.dataset_builders.audit import add_split_leakage
 from msshift_bench.dataset_builders.build import build_dataset, import_official
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
-from msshift_bench.dataset_builders.write import Amendment, hydrate_dataset
+from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError, UsageError
 from msshift_bench.plumbing import reporting
 from tests.conftest import Build
@@ -92,10 +91,10 @@ def test_another_process_may_put_the_texts_back_first(
 ) -> None:
     amend = write.amend_dataset
 
-    def late(dataset: Dataset) -> AbstractContextManager[Amendment]:
+    def late(dataset: Dataset, change: Callable[[Path, Manifest], Manifest]) -> Manifest:
         monkeypatch.setattr(write, "amend_dataset", amend)
         hydrate_dataset(copy, MINI)
-        return amend(dataset)
+        return amend(dataset, change)
 
     monkeypatch.setattr(write, "amend_dataset", late)
     whole = build_once(NAME, *SHIFTS)
@@ -247,7 +246,7 @@ def test_counts_of_an_earlier_build_are_not_put_into_a_later_one(build_copy: Bui
     def rebuild(stage: str, done: int, total: int) -> None:
         if "length-long" in stage and read_manifest(folder).parameters["seed"] == 0:
             with reporting(None):
-                build_dataset(SMALLER, ["length"], folder, seed=1)
+                build_dataset(SMALLER, ["length"], folder, samples=Samples(seed=1))
 
     changed = "was built anew while its test queries were compared"
     with reporting(rebuild), pytest.raises(UsageError, match=changed):

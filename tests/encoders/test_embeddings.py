@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msshift_bench.encoders import embeddings
-from msshift_bench.encoders import models as encoders
+from msshift_bench.encoders import embeddings, models as encoders
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries, embedding_digest
 from msshift_bench.encoders.models import EncoderSpec, find_encoder
 from msshift_bench.encoders.term_vectors import term_vectors
@@ -26,8 +25,7 @@ from msshift_bench.errors import (
     UsageError,
 )
 from msshift_bench.mini import generator as mini
-from msshift_bench.plumbing import reporting
-from msshift_bench.plumbing.files import lock
+from msshift_bench.plumbing import hold_folder, reporting
 from tests.support.forking import NEURAL, run_forked
 from tests.support.tiny_encoder import make_tiny_encoder
 
@@ -204,13 +202,11 @@ def test_two_processes_do_not_embed_the_same_queries(spec: EncoderSpec, tmp_path
     embed_queries(MINI, spec, cache=tmp_path)
     (folder,) = tmp_path.iterdir()
     (folder / "digest.json").unlink()
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        lock(descriptor, folder)
-        with pytest.raises(UsageError, match="another process is writing"):
-            embed_queries(MINI, spec, cache=tmp_path)
-    finally:
-        os.close(descriptor)
+    with (
+        hold_folder(folder),
+        pytest.raises(UsageError, match="another process is writing"),
+    ):
+        embed_queries(MINI, spec, cache=tmp_path)
 
 
 @pytest.mark.neural

@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 
 from msshift_bench.encoders.term_vectors import DIMENSIONS, term_vectors
 from msshift_bench.mini import generator as mini
+from tests.support.mini_rows import domains
 
 MINI = tuple(query.text for query in mini.queries())
 
@@ -81,11 +82,11 @@ def test_texts_without_a_telling_term_get_vectors(texts: list[str]) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_clusters_of_mini_keep_to_its_domains(seed: int) -> None:
     """Its five domains are what topics of it must find; none of its words is told which."""
-    domains = np.array([mini.domain_of(query.query_id) for query in mini.queries()])
+    domain_of = np.array(list(domains().values()))
     centroids, labels = kmeans2(term_vectors(MINI).astype(float), 100, minit="++", rng=seed)
     pure, main = 0, []
     for cluster in range(100):
-        domain, count = Counter(domains[labels == cluster].tolist()).most_common(1)[0]
+        domain, count = Counter(domain_of[labels == cluster].tolist()).most_common(1)[0]
         main.append(domain)
         pure += count
     assert pure / len(MINI) > 0.98

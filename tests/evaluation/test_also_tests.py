@@ -153,15 +153,3 @@ def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path, golden: 
         collections = "its runs are of 2 different collections of passages (--allow other-data)"
         assert f"{name}: {collections}" in result.doubts
         (runs / other).unlink()
-
-
-def test_one_query_has_no_interval_and_measures_say_whether_they_are_scaled(runs: Path) -> None:
-    for name in ("queries.tsv", "qrels.tsv"):
-        file = runs.with_name("dl") / name
-        file.write_text(file.read_text().partition("\n")[0] + "\n")
-    result = evaluate(runs, measures="RR@10 ASL@1000")
-    (table,) = result.tables()
-    assert table.title.startswith("dl (1 queries), models of Query length (length), means x 100")
-    assert table.title.endswith("(not ASL@1000)")
-    assert {row.interval for row in result.figures} == {None}
-    assert table.rows[0][2].text == "100.0"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,12 +25,12 @@ from msshift_bench.evaluation import (
 from msshift_bench.output import to_markdown
 from msshift_bench.runs import read_run, write_run
 from msshift_bench.shifts import SHIFTS
-from msshift_bench.stats import Figures, average
-from tests.conftest import REPOSITORY, Build
+from msshift_bench.stats import Figures
+from tests.conftest import Build
 from tests.evaluation.conftest import DENSE
 from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
-from tests.support.made_scores import losses, made_scores, sides
+from tests.support.made_scores import made_scores
 from tests.support.synthetic_entries import scored_report
 from tests.support.tiny_run_sets import evaluate, score, write_ranks
 
@@ -83,21 +81,6 @@ def test_missing_queries_score_zero_are_counted_skipped_or_refused(tiny_runs: Pa
         evaluate(tiny_runs, missing="skip")
 
 
-def test_an_incomplete_run_set_gets_no_aggregate_unless_asked(tiny_runs: Path) -> None:
-    (tiny_runs / "dense/length/long.run").unlink()
-    with pytest.raises(RunError, match="trained without 'long'"):
-        evaluate(tiny_runs)
-    result = evaluate(tiny_runs, ["partial"])
-    figures = result.figures.where(system="dense")
-    assert not figures.where(figure=("avg_in", "out", "loss", "rel_loss"))
-    assert values(figures, "model_score", "short") == [0.375]
-    (table,) = result.tables()
-    assert [cell.text for cell in table.rows[1]] == ["dense", "too few runs", "", "", ""]
-    texts = "\n".join(note.text for note in result.notes)
-    assert "dense: 1 run file, 1 seed, no run of the model trained without long; " in texts
-    assert "bm25: 1 run file, not trained per group; " in texts
-
-
 def test_models_that_not_every_seed_has_do_not_count(tiny_runs: Path) -> None:
     for group, ranks in DENSE.items():
         (tiny_runs / f"dense/length/{group}.run").unlink()
@@ -114,58 +97,12 @@ def test_models_that_not_every_seed_has_do_not_count(tiny_runs: Path) -> None:
     }  # fmt: skip
 
 
-def test_replicates_are_averaged(tiny_runs: Path) -> None:
-    for seed, rank in ((1, 1), (2, 2)):
-        folder = tiny_runs / f"seeded/length/seed-{seed}"
-        write_ranks(folder / "short.run", {"s1": 4, "s2": 4, "l1": rank, "l2": 1})
-        write_ranks(folder / "long.run", {"s1": rank, "s2": 1, "l1": 4, "l2": 4})
-    figures = evaluate(tiny_runs).figures.where(system="seeded", group="short")
-    assert values(figures, "avg_in", "short") == [pytest.approx((1 + 0.75) / 2)]
-    assert values(figures, "out", "short") == [0.25]
-    (row,) = figures.where(figure="rel_loss")
-    assert (row.seeds, row.counts) == (2, "queries and seeds")
-    assert row.seed_sd is not None
-
-
-def test_lower_is_better_for_search_lengths(tiny_runs: Path) -> None:
-    figures = evaluate(tiny_runs, measures="ASL@100").figures
-    ((avg_in,), (out,), (loss,)) = (
-        values(figures, name, "short") for name in ("avg_in", "out", "loss")
-    )
-    # s1 at rank 2 has one passage above it; s2 has 3 above one and misses the other, 100.
-    assert out == pytest.approx((1 + (3 + 100) / 2) / 2)
-    assert loss == pytest.approx(out - avg_in)
-    assert loss > 0
-
-
 def test_scores_can_be_restricted_afterwards(tiny_runs: Path) -> None:
     (dense,) = score(tiny_runs / "dense")
     for queries, groups in (({"s1", "l1"}, ["short", "long", "mean"]), ({"s1"}, ["short", "mean"])):
         figures = losses_of([dense.restricted_to(queries)], DataInfo(), Settings()).figures
         outs = figures.where(figure="out")
         assert (outs.names("group"), {row.value for row in outs}) == (groups, {0.5})
-
-
-@pytest.mark.parametrize("averaged", ["macro", "pooled"])
-def test_a_shift_is_averaged_by_group_or_by_query(averaged: str) -> None:
-    drawn = {"short": sides(1, 3, 50, loss=0.2), "long": sides(2, 3, 110, loss=0.1)}
-    cubes = {group: np.stack(pair[:: 1 if group == "long" else -1], axis=1)
-             for group, pair in drawn.items()}  # fmt: skip
-    figures = losses_of(
-        [made_scores("a", cubes)], DataInfo(), Settings(average=averaged)
-    ).figures.where(group=("mean", "all queries"))
-    assert figures.names("group") == ["mean" if averaged == "macro" else "all queries"]
-    if averaged == "macro":
-        of_groups = [losses(*pair, sample=group) for group, pair in drawn.items()]
-        expected = {name: average(part[name] for part in of_groups) for name in of_groups[0]}
-    else:
-        together = [np.concatenate(side, axis=1) for side in zip(*drawn.values(), strict=True)]
-        expected = losses(*together)
-    for name, estimate in expected.items():
-        (row,) = figures.where(figure=name)
-        uncertainty = estimate.uncertainty()
-        assert (row.value, row.queries) == (pytest.approx(estimate.value), 160)
-        assert row.interval == pytest.approx(uncertainty.interval(estimate.value, 0.95))
 
 
 def test_a_group_without_rel_loss_leaves_the_shift_without_one() -> None:
@@ -363,51 +300,6 @@ def test_slices_show_their_queries_and_no_figures_of_few(seeds: int, golden: Gol
 
 
 # ---- Deltas ------------------------------------------------------------------------------
-
-PUBLISHED: dict[str, Any] = json.loads(
-    (REPOSITORY / "msshift_bench/analysis/published/interpolation_extrapolation.json").read_text(
-        "utf-8"
-    )
-)
-
-DELTAS = {
-    "6 14k": {"BM25": (1, 1), "Reranker": (-5, -1), "ColBERT": (-2, 7), "SPLADE": (-18, -7),
-              "DR": (-14, -7)},
-    "6 45k": {"Reranker": (-2, -1), "ColBERT": (-2, 3), "SPLADE": (-17, -8), "DR": (-14, -8)},
-    "6 200k": {"Reranker": (-1, 1), "ColBERT": (-2, 3), "SPLADE": (-5, -5), "DR": (-11, -9)},
-    "7": {"BM25": (-1, 0), "Reranker": (-6, -1), "ColBERT": (-9, -3), "SPLADE": (-13, -6),
-          "DR": (-12, -7)},
-}  # fmt: skip
-"""Table -> system -> its columns Delta of both measures, in percent."""
-
-
-def printed() -> Iterator[tuple[str, float, float, int]]:
-    """Yield every cell of Tables 6 to 9 that has a Delta: where, Inter., Extra., Delta."""
-    cells = {f"6 {size}": rows for size, rows in PUBLISHED["restrain_trec_dl_19_20"].items()}
-    cells["7"] = PUBLISHED["resttest_msmarco_dev"]
-    for table, deltas in DELTAS.items():
-        for system, pair in deltas.items():
-            for place, delta in enumerate(pair):
-                row = cells[table][system]
-                yield f"{table} {system}", *row[2 * place : 2 * place + 2], delta
-    for model, parts in PUBLISHED["table_8_training_methods"].items():
-        if model != "columns":
-            for measures in parts.values():
-                for inter, extra, delta in measures.values():
-                    yield f"8 {model}", inter, extra, int(delta.rstrip("%"))
-    for model, row in PUBLISHED["table_9_pretraining"].items():
-        if model != "columns":
-            for part in ("restrain_45k_R@100", "resttest_R@100"):
-                inter, extra, delta = row[part]
-                yield f"9 {model}", inter, extra, int(delta.rstrip("%"))
-
-
-def test_all_published_deltas_follow_from_their_printed_cells() -> None:
-    cells = list(printed())
-    wrong = [
-        where for where, inter, extra, delta in cells if round(100 * extra / inter - 100) != delta
-    ]
-    assert (len(cells), wrong) == (66, [])
 
 
 @pytest.mark.parametrize(

@@ -55,19 +55,6 @@ def test_runs_and_qrels_may_be_anything_that_holds_them(run: Path, qrels: Path) 
     assert (figures.names("measure"), figures.names("group")) == (["RR@10"], [str(qrels)])
 
 
-@pytest.mark.parametrize(
-    ("measures", "title"),
-    [
-        (("RR@10", "AP"), "<qrels>, means x 100"),
-        (("RR@10", "ASL@10"), "<qrels>, means x 100 (not ASL@10)"),
-        (("ASL@10",), "<qrels>"),
-    ],
-)
-def test_a_title_says_which_means_are_times_100(measures: tuple[str, ...], title: str) -> None:
-    result = score_runs([{"q1": {"a": 1.0}}], {"q1": {"a": 1}}, Settings(measures))
-    assert [table.title for table in result.tables()] == [title]
-
-
 def test_what_is_wrong_is_named(run: Path, qrels: Path, golden: Golden) -> None:
     same = run.parent / "." / "my.run"
     refusals = {
@@ -75,6 +62,7 @@ def test_what_is_wrong_is_named(run: Path, qrels: Path, golden: Golden) -> None:
         "a whole shift": lambda: open_test_set("length"),
         "an unknown test set": lambda: open_test_set("lenght-short"),
         "no run": lambda: means("x", {"q": {"d": 1}}),
+        "no run is named": lambda: score_runs([], qrels),
         "a run twice": lambda: score_runs([run, same], qrels),
         "half a relevance": lambda: means({"q": {"d": 1}}, [Qrel("q", "d", 0.5)]),  # type: ignore[arg-type]
         "no measure": lambda: means(run, qrels, "MRR!"),

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from naive_evaluator import evaluate
 
-from msshift_bench.evaluation.named_measures import parse_measure
+from msshift_bench.evaluation.settings import parse_measure
 from msshift_bench.runs import Judgements, judge_run, validate_run
 
 QRELS = {

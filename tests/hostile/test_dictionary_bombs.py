@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import resource
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,10 +15,18 @@ from typer.testing import CliRunner
 
 from msshift_bench.annotation import SIMILARITY
 from msshift_bench.cli import app
-from msshift_bench.errors import CollectionError, RunError
+from msshift_bench.data import (
+    install_dataset,
+    load_dataset,
+    read_manifest,
+    sha256_of,
+    write_manifest,
+)
+from msshift_bench.errors import CollectionError, IntegrityError, RunError
 from msshift_bench.evaluation import score_runs
 from msshift_bench.leakage import LeakedPair, pairs_to_judge, read_left_out
 from msshift_bench.runs import read_run, validate_run
+from tests.conftest import Build
 
 ROWS, LONG = 100_000, 1 << 20
 """Rows that name one text, and its length: a hundred gigabytes if each row has its own copy."""
@@ -102,3 +112,32 @@ def test_the_console_script_refuses_them(tmp_path: Path) -> None:
         assert done.exit_code == 1
         assert "unpacks to more than" in str(done.exception)
     assert SIMILARITY
+
+
+@pytest.mark.parametrize("name", ["text", "relevant_doc_ids"])
+def test_a_data_set_of_somebody_else(
+    build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = Path(shutil.copytree(build_once("mini:300", "length"), tmp_path / "foreign"))
+    path, manifest = folder / "length-short" / "train.parquet", read_manifest(folder)
+    table = pq.read_table(path)
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * ROWS, pa.int32()), pa.array(["x" * LONG]))
+    if name == "relevant_doc_ids":
+        texts = pa.ListArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), texts)
+    wide = table.take(pa.array([0] * ROWS, pa.int64()))
+    pq.write_table(
+        wide.set_column(wide.column_names.index(name), name, texts), path, compression="zstd"
+    )
+    entry = manifest.configs["length-short"]["train"]
+    file = replace(entry.files[0], rows=ROWS, bytes=path.stat().st_size, sha256=sha256_of(path))
+    splits = {
+        **manifest.configs["length-short"],
+        "train": replace(entry, rows=ROWS, files=(file,)),
+    }
+    write_manifest(folder, replace(manifest, configs={**manifest.configs, "length-short": splits}))
+    with pytest.raises(IntegrityError, match="unpacks to more than 1,073,741,824 bytes"):
+        load_dataset(folder, "length-short", split="train")
+    with pytest.raises(IntegrityError, match="parquet-too-large"):
+        install_dataset(folder)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < MOST

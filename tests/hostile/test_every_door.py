@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 import msshift_bench as ms
 from msshift_bench.cli import app
 from msshift_bench.cli.failures import explain
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.plumbing import with_checksum
 from msshift_bench.runs import read_run
@@ -353,7 +354,7 @@ def world(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, run in enumerate(sorted((folder / kind).rglob("*.run"))):
             spoil(kind, run, number)
     own_queries(folder, data)
-    empty = build_once("mini", "wh-words", validation_size=0)
+    empty = build_once("mini", "wh-words", samples=Samples(validation_size=0))
     (folder / "empty").mkdir()
     (folder / "empty/msshift").symlink_to(empty)
     streams(folder)

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from msshift_bench.annotation import read_annotations
 from msshift_bench.checked import Checked, read_rows
 from msshift_bench.cli import app
-from msshift_bench.cli.layout import Command, _is_number
 from msshift_bench.cli.options import whole_numbers
 from msshift_bench.data import open_collection
 from msshift_bench.errors import (
@@ -42,7 +41,7 @@ NUMERIC = [
     (words, option.opts[0])
     for words, command in leaves(get_command(app))
     for option in command.params  # type: ignore[attr-defined]
-    if isinstance(command, Command) and _is_number(command, option.name)
+    if option.metavar in ("N", "X", "DAYS")
 ]
 
 

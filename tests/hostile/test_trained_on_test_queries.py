@@ -154,6 +154,23 @@ def sidecar(run: Path, data: Path, held_out: str | None = "short") -> None:
     run.with_name(f"{run.stem}.run.json").write_text(json.dumps(with_checksum(facts)))
 
 
+def test_a_model_of_another_data_set_is_not_taken_for_the_one_of_its_name(
+    tmp_path: Path, data: Path
+) -> None:
+    write(tmp_path, [(f"new{number}", f"unheard {number}", ["elsewhere"]) for number in range(30)])
+    shutil.copytree(tmp_path / "runs/dense", tmp_path / "runs/other")
+    counts = {"test": "own", "shift": "length", "model": "short", "queries": 30, "ids": 3}
+    counts |= {"words": 0, "trained": 3, "passages": 0}
+    for group, more in (("short", {"trained_on": counts}), ("long", {})):
+        facts = {"shift": "length", "held_out": group, "data_digest": "0" * 64, **more}
+        run = tmp_path / f"runs/other/also/own/length/{group}.run"
+        run.with_name(f"{group}.run.json").write_text(json.dumps(with_checksum(facts)))
+    with pytest.raises(RunError, match="the model without short trained on 3 of the 30"):
+        evaluate(tmp_path, data)
+    said = notes(evaluate(tmp_path, data, "leaked"))
+    assert "own (length): not compared with what the models without long were trained on" in said
+
+
 def test_a_single_run_whose_sidecar_names_its_model_is_refused_too(
     tmp_path: Path, data: Path, trained: list[Row]
 ) -> None:

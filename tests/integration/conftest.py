@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Build
 from tests.support.fabricated import write_runs, write_system
@@ -23,7 +24,7 @@ def first(build_once: Build) -> Path:
 @pytest.fixture(scope="session")
 def second(build_once: Build) -> Path:
     """Another build of the same data version: one shift less, other rows."""
-    return build_once("mini:500", "length", seed=1)
+    return build_once("mini:500", "length", samples=Samples(seed=1))
 
 
 @pytest.fixture

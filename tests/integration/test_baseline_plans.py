@@ -135,7 +135,7 @@ def test_a_dry_run_says_what_is_left(data: Path, tmp_path: Path, msshift: Comman
     request = ("run", "bi-encoder", "--data", data, "--recipe", "tiny.toml")
     plan = [*request, "--seeds", "1,2", "--dry-run"]
 
-    done = msshift(*plan, "--json")
+    done = msshift(*plan, "--format", "json")
     assert done.returncode == 0, done.stderr
     assert [(one["run"], one["state"]) for one in json.loads(done.stdout)] == [
         (f"runs/bi-encoder/length/seed-{seed}/{group}.run.gz", "new")
@@ -187,7 +187,7 @@ def test_two_recipes_of_a_system_stand_side_by_side(
         assert done.returncode == 0, done.stderr
     assert done.stdout == "runs/bm25-k1.2/length.run.gz\n"
     assert "bm25-k1.2 on length: made in " in done.stderr
-    found = {run_set.system: run_set.single for run_set in find_run_sets([tmp_path / "runs"])}
+    found = {run_set.system: run_set.files[0] for run_set in find_run_sets([tmp_path / "runs"])}
     assert list(found) == ["bm25", "bm25-k1.2"]
     for name, run in found.items():
         assert run is not None

@@ -74,7 +74,7 @@ def test_bm25_gives_one_run_per_shift(data: Path, tmp_path: Path) -> None:
             assert keys == sorted(keys, reverse=True)
             assert {tag for _, _, _, tag in ranking} == {"bm25"}
     found = find_run_sets([tmp_path / "runs"])
-    assert [(run_set.shift.name, run_set.single) for run_set in found] == [
+    assert [(run_set.shift.name, *run_set.files) for run_set in found] == [
         ("wh-words", runs[0]),
         ("length", runs[1]),
     ]

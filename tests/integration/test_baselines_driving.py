@@ -54,7 +54,7 @@ def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: C
     (tmp_path / "tiny.toml").write_text(RECIPE)
     done = msshift(
         "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
-        "tiny.toml", "--seeds", "1,2", "--keep-model", "--json",
+        "tiny.toml", "--seeds", "1,2", "--keep-model", "--format", "json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     runs = [tmp_path / path for path in json.loads(done.stdout)]
@@ -249,7 +249,7 @@ def test_epochs_and_random_negatives(data: Path, tmp_path: Path, msshift: Comman
     changes = {"negatives": "random", "negatives_depth": None, "steps": None, "epochs": 2}
     (tmp_path / "paper.toml").write_text(tiny_recipe("splade", **changes))
     request = ("run", "splade", "--data", data, "--recipe", "paper.toml")
-    plan = msshift(*request, "--held-out", "short", "--dry-run", "--json")
+    plan = msshift(*request, "--held-out", "short", "--dry-run", "--format", "json")
     assert plan.returncode == 0, plan.stderr
     done = msshift(*request, "--held-out", "short")
     assert done.returncode == 0, done.stderr

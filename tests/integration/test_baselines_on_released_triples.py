@@ -150,7 +150,7 @@ def test_the_command_says_what_a_model_is_trained_on(
             recipes / "bi-encoder.toml", *more,
         )  # fmt: skip
 
-    done = train("--json")
+    done = train("--format", "json")
     assert done.returncode == 0, done.stderr
     (entry,) = read_manifest(data).configs[CONFIG].values()
     assert (

@@ -8,6 +8,7 @@ import pytest
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset, import_official
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.shifts import SIZED, get_shift
 from tests.support.board_digests import data_digest
@@ -52,5 +53,7 @@ def test_a_rebuild_that_is_given_dev_small_tests_length_as_the_release_does(
         b"".join((queries / f"queries_{g}.tsv").read_bytes() for g in ("short", "long"))
     )
     pool = open_collection(real_data / "msmarco-pool")
-    build_dataset(pool, ["length"], tmp_path / "msshift", test_queries=dev_small, texts=False)
+    build_dataset(
+        pool, ["length"], tmp_path / "msshift", samples=Samples(test_queries=dev_small), texts=False
+    )
     assert data_digest("length", tmp_path / "msshift") in BOARDS["ms-marco"].shifts["length"]

@@ -11,7 +11,7 @@ import pytest
 from msshift_bench.baselines import opening
 from msshift_bench.baselines.systems.finding import our_systems
 from msshift_bench.baselines.systems.recipe import parse_recipe
-from msshift_bench.cli import demo
+from msshift_bench.cli import begin
 from msshift_bench.errors import MissingExtraError
 from msshift_bench.report import writing
 from tests.support.figures import read_figures
@@ -34,9 +34,9 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
         return recipe.changed(steps=2, checkpoint_every=2, random=random)
 
     monkeypatch.setattr(opening, "parse_recipe", load_short)
-    assert {*demo.SYSTEMS, *demo.OTHER_SYSTEMS} < set(our_systems())
-    monkeypatch.setattr(demo, "OTHER_SYSTEMS", SYSTEMS[2:])
-    monkeypatch.setattr(demo, "SHIFT_NAMES", SHIFTS)
+    assert {*begin.SYSTEMS, *begin.OTHER_SYSTEMS} < set(our_systems())
+    monkeypatch.setattr(begin, "OTHER_SYSTEMS", SYSTEMS[2:])
+    monkeypatch.setattr(begin, "SHIFT_NAMES", SHIFTS)
     monkeypatch.setattr(writing, "PICTURE_FORMATS", ["svg"])
 
 
@@ -49,7 +49,7 @@ def test_the_demo_of_all_systems_goes_on_from_the_short_one(
 ) -> None:
     with pytest.MonkeyPatch.context() as without_plots:
         without_plots.setattr(writing, "check_installed", _lacks_plots)
-        demo.demo(tmp_path, COLLECTION)
+        begin.demo(tmp_path, COLLECTION)
     told = capsys.readouterr().err
     assert "a report needs the 'plots' extra" in told
     assert not (tmp_path / "report").exists()
@@ -61,7 +61,7 @@ def test_the_demo_of_all_systems_goes_on_from_the_short_one(
     written = [path.stat().st_mtime_ns for path in made]
     assert len(made) == 5
 
-    demo.demo(tmp_path, COLLECTION, everything=True)
+    begin.demo(tmp_path, COLLECTION, everything=True)
     printed = capsys.readouterr().out
     assert [path.stat().st_mtime_ns for path in made] == written
     titles = ("Question words (wh-words), MRR@10 x 100", "Query length (length), MRR@10 x 100")

@@ -189,7 +189,7 @@ def test_test_sets_that_cannot_be(
     (empty / "qrels.tsv").write_text("# none\n")
     refused(CollectionError, "it judges none of the 1 queries", "dl19", empty)
     (empty / "qrels.tsv").write_text("1 0 d1 1\n2 0 d1 1\n1 0 d1 2\n")
-    refused(CollectionError, r"(?s)'2' is not among the queries.*judged again", "dl19", empty)
+    refused(CollectionError, r"(?s)'2' is not among the queries.*is judged already", "dl19", empty)
     row = next(queries_of("length", data))
     write_test_set(tmp_path / "other", {row.query_id: "another text"}, {row.query_id: "1"})
     refused(DataError, f"'{row.query_id}' is 'another text' there and", "dl19", tmp_path / "other")

@@ -94,7 +94,7 @@ LONG = "x" * 300
         (f"{ONE.format('-')} <&-", 3, "stdin is closed, and a run was to be read from it"),
         (f"ulimit -f 1; {EVALUATE} --per-query x.parquet", 3, "x.parquet: File too large; raise "),
         ("MSSHIFT list >/dev/full", 3, "stdout: No space left on device; make room"),
-        ("MSSHIFT list --json >/dev/full", 3, "stdout: No space left on device; make room"),
+        ("MSSHIFT list --format json >/dev/full", 3, "stdout: No space left on device; make room"),
         ("MSSHIFT --help >/dev/full", 3, "stdout: No space left on device; make room"),
         ("MSSHIFT list >&-", 3, "stdout is closed, and results go there; to drop them: >/dev/nul"),
         (r"MSSHIFT build --out $'d\xe9'", 2, r"'d\udce9': the name is not UTF-8, and reports "),
@@ -137,7 +137,7 @@ def test_a_full_stdout_without_a_buffer_is_refused_likewise() -> None:
     program = "import sys; from msshift_bench.cli import main; sys.argv[0] = 'msshift'; main()"
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-u", "-c", program, "list", "--json"],
+            [sys.executable, "-u", "-c", program, "list", "--format", "json"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -202,7 +202,8 @@ def test_refusals_that_do_not_bind_root(
 
 
 @pytest.mark.parametrize(
-    "line", ["MSSHIFT list", "MSSHIFT list --json", "MSSHIFT --help", "MSSHIFT verify no 2>&1"]
+    "line",
+    ["MSSHIFT list", "MSSHIFT list --format json", "MSSHIFT --help", "MSSHIFT verify no 2>&1"],
 )
 def test_a_pipe_that_nobody_reads_is_no_news(shell: Shell, line: str) -> None:
     done = shell(f"{{ sleep 2; {line}; }} | true; exit ${{PIPESTATUS[0]}}")
@@ -236,7 +237,7 @@ def test_an_analysis_is_written_though_nobody_reads_it(
 
 
 def test_what_goes_to_a_closed_stderr_does_not_get_into_the_results(shell: Shell) -> None:
-    done = shell(f"{BUILD} --json 2>&-")
+    done = shell(f"{BUILD} --format json 2>&-")
     assert (done.returncode, done.stdout[:1], done.stdout[-2:]) == (0, "{", "}\n")
 
 

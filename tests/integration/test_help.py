@@ -46,7 +46,7 @@ def test_no_word_of_a_help_text_is_swallowed(words: tuple[str, ...]) -> None:
     texts = [command.callback.__doc__, *(getattr(one, "help", "") or "" for one in command.params)]
     shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "500"}).output
     for text in texts:
-        for word in re.sub(r"[`*]|\[default.*", "", text).split():
+        for word in re.sub(r"[`*]|Example:|\[default.*", "", text).split():
             assert word in shown, f"{word!r} of {text!r}"
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msshift_bench.data.dataset import load_dataset
-from msshift_bench.data.manifest import read_manifest
 from tests.conftest import REPOSITORY
 from tests.support.forking import run_msshift
 from tests.support.hub_server import TOKEN, LoopbackHub, Repository
-from tests.support.hub_server.client import client_environment, load_rows, python
+from tests.support.hub_server.client import client_environment, load_rows, python, rows_of
 from tests.support.hub_server.repository import Blob, Commit
 
 pytestmark = pytest.mark.slow
@@ -45,7 +41,7 @@ class Client:
         return done
 
     def push(self, folder: Path, *arguments: str) -> dict[str, Any]:
-        done = self("push", folder, "--repo", REPO, "--json", *arguments)
+        done = self("push", folder, "--repo", REPO, "--format", "json", *arguments)
         assert done.returncode == 0, done.stderr
         pushed: dict[str, Any] = json.loads(done.stdout)
         return pushed
@@ -64,15 +60,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 def held(repository: Repository, revision: str = "main") -> dict[str, bytes]:
     files = repository.resolve(revision).files
     return {path: blob.content for path, blob in files.items() if path != ".gitattributes"}
-
-
-def rows_of(folder: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    return {
-        config: {
-            split: rows.table.to_pylist() for split, rows in load_dataset(folder, config).items()
-        }
-        for config in read_manifest(folder).configs
-    }
 
 
 def test_one_commit_one_tag_and_the_second_push_changes_nothing(
@@ -270,115 +257,6 @@ def test_the_plain_library_loads_and_streams_the_same_rows(
     assert old["wh-words-how"] == rows_of(first)["wh-words-how"]
     newest = load_rows(REPO, ["length-long"], tmp_path, environment)
     assert newest["length-long"] == expected["length-long"]
-
-
-_UPLOAD = """
-import huggingface_hub as hub
-api = hub.HfApi()
-assert api.whoami()["name"] == "somebody"
-api.create_repo("org/other", repo_type="dataset", private=True)
-api.upload_folder(repo_id="org/other", folder_path={folder!r}, repo_type="dataset")
-api.create_tag("org/other", tag="v1", repo_type="dataset")
-info, = api.get_paths_info("org/other", ["README.md"], repo_type="dataset", revision="v1")
-print(info.size)
-print(api.hf_hub_download("org/other", "length-short/test.parquet", repo_type="dataset"))
-fs = hub.HfFileSystem()
-with fs.open("datasets/org/other@v1/length-short/test.parquet", block_size=512) as file:
-    file.seek(-4, 2)
-    print(file.read().decode())
-"""
-
-
-def test_the_server_serves_what_the_clients_own_commands_send(
-    hub: LoopbackHub, first: Path, tmp_path: Path
-) -> None:
-    done = python(_UPLOAD.format(folder=str(first)), tmp_path, client_environment(tmp_path, hub))
-    assert done.returncode == 0, done.stderr
-    size, path, magic = done.stdout.split()
-    assert int(size) == (first / "README.md").stat().st_size
-    assert Path(path).read_bytes() == (first / "length-short" / "test.parquet").read_bytes()
-    assert magic == "PAR1"
-    assert held(hub.repositories["org/other"], "v1") == contents(first)
-    assert hub.count("GET", "^/storage/") > 1
-
-
-_BAD_COMMITS: dict[str, Callable[[str], list[object]]] = {
-    "nothing": lambda head: [],
-    "no header": lambda head: [{"key": "deletedFile", "value": {"path": ".gitattributes"}}],
-    "empty": lambda head: [header(head)],
-    "no base64": lambda head: [header(head), file("a.txt", "a b!")],
-    "a large file sent inline": lambda head: [header(head), file("a.parquet", "aaaa")],
-    "outside": lambda head: [header(head), file("../a.txt", "aaaa")],
-    "twice": lambda head: [header(head), file("a.txt", "aaaa"), file("a.txt", "aaaa")],
-    "never uploaded": lambda head: [
-        header(head),
-        {
-            "key": "lfsFile",
-            "value": {"path": "a.parquet", "algo": "sha256", "oid": "0" * 64, "size": 1},
-        },
-    ],
-    "deletes nothing": lambda head: [header(head), {"key": "deletedFile", "value": {"path": "a"}}],
-    "a bad card": lambda head: [header(head), file("README.md", "aaaa")],
-    "an old parent": lambda head: [header("0" * 40), file("a.txt", "aaaa")],
-}
-
-
-def header(parent: str) -> dict[str, object]:
-    return {"key": "header", "value": {"summary": "x", "description": "", "parentCommit": parent}}
-
-
-def file(path: str, content: str) -> dict[str, object]:
-    return {"key": "file", "value": {"path": path, "content": content, "encoding": "base64"}}
-
-
-def request(
-    method: str, url: str, body: bytes, token: str = TOKEN, **headers: str
-) -> tuple[int, bytes]:
-    import http.client
-    from urllib.parse import urlsplit
-
-    address = urlsplit(url)
-    connection = http.client.HTTPConnection(address.netloc, timeout=30)
-    try:
-        sent = {**headers, **({"Authorization": f"Bearer {token}"} if token else {})}
-        connection.request(method, f"{address.path}?{address.query}", body, sent)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
-
-
-@pytest.mark.parametrize("what", _BAD_COMMITS)
-def test_the_server_refuses_malformed_commits(hub: LoopbackHub, what: str) -> None:
-    hub.repositories[REPO] = Repository()
-    lines = _BAD_COMMITS[what](hub.repositories[REPO].head.oid)
-    body = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    status, _ = request("POST", f"{hub.url}/api/datasets/{REPO}/commit/main", body)
-    assert 400 <= status < 500
-    assert len(hub.repositories[REPO].commits) == 1
-    fine = json.dumps(header(hub.repositories[REPO].head.oid)).encode() + b"\n"
-    fine += json.dumps(file("a.txt", "aaaa")).encode()
-    assert request("POST", f"{hub.url}/api/datasets/{REPO}/commit/main", fine, token="")[0] == 401
-    assert request("POST", f"{hub.url}/api/datasets/{REPO}/commit/main", fine)[0] == 200
-
-
-def test_the_server_refuses_content_that_was_not_announced(hub: LoopbackHub) -> None:
-    hub.repositories[REPO] = Repository()
-    oid = hashlib.sha256(b"abc").hexdigest()
-    batch = {
-        "operation": "upload",
-        "hash_algo": "sha256",
-        "objects": [{"oid": oid, "size": 3}],
-    }
-    url = f"{hub.url}/datasets/{REPO}.git/info/lfs/objects/batch"
-    status, answer = request("POST", url, json.dumps(batch).encode())
-    assert status == 200
-    address = json.loads(answer)["objects"][0]["actions"]["upload"]["href"]
-    assert request("PUT", address, b"abd", token="")[0] == 400
-    assert request("PUT", address, b"abcd", token="")[0] == 400
-    assert request("PUT", address.partition("?")[0], b"abc", token="")[0] == 403
-    assert request("PUT", address, b"abc", token="")[0] == 200
-    assert hub.uploaded == {oid: b"abc"}
 
 
 def test_what_the_page_shows_works(client: Client, hub: LoopbackHub, tmp_path: Path) -> None:

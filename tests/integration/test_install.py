@@ -7,17 +7,14 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.dataset import load_dataset
-from msshift_bench.data.manifest import read_manifest
 from msshift_bench.dataset_builders.triples import add_triples
 from tests.support.forking import run_msshift
 from tests.support.hub_server import LoopbackHub, Repository
-from tests.support.hub_server.client import client_environment, load_rows, python
+from tests.support.hub_server.client import client_environment, load_rows, python, rows_of
 
 pytestmark = pytest.mark.slow
 
@@ -44,15 +41,6 @@ def install(tmp_path: Path, elsewhere: Path, hub: LoopbackHub) -> Install:
     return run
 
 
-def rows_of(folder: Path, *configs: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    return {
-        config: {
-            split: rows.table.to_pylist() for split, rows in load_dataset(folder, config).items()
-        }
-        for config in configs or read_manifest(folder).configs
-    }
-
-
 def state(*folders: Path) -> dict[str, tuple[int, int, int]]:
     """Return what shows whether anything below some folders was written."""
     files = {str(path): path.stat() for folder in folders for path in folder.rglob("*")}
@@ -66,7 +54,7 @@ def state(*folders: Path) -> dict[str, tuple[int, int, int]]:
 def test_every_config_loads_offline_from_another_folder(
     install: Install, hub: LoopbackHub, first: Path, tmp_path: Path, elsewhere: Path
 ) -> None:
-    done = install(first, "--json")
+    done = install(first, "--format", "json")
     assert done.returncode == 0, done.stderr
     expected = rows_of(first)
     assert json.loads(done.stdout)["configs"] == list(expected)
@@ -188,7 +176,7 @@ def test_triples_are_prepared_when_they_are_asked_for(
     add_triples(folder, open_collection("mini:500"), shifts=["length"], count=2, depth=20)
     offline = client_environment(tmp_path, None, token="")
     config = "length-short-triples"
-    assert config not in json.loads(install(folder, "--json").stdout)["configs"]
+    assert config not in json.loads(install(folder, "--format", "json").stdout)["configs"]
     script = (
         f"import datasets; print(datasets.load_dataset('msshift', '{config}', split='train')[0])"
     )

@@ -12,7 +12,7 @@ import pytest
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.training.backbones import load_config
 from msshift_bench.baselines.training.trainer import check_precision
-from msshift_bench.cli.demo import demo
+from msshift_bench.cli.begin import demo
 from msshift_bench.errors import HubError, MissingError, NotFoundError
 from tests.conftest import Build
 from tests.support.forking import run_forked, run_msshift

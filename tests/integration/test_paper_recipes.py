@@ -19,7 +19,7 @@ from msshift_bench.data.collection import Collection
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.dataset_builders.write import write_dataset
 from msshift_bench.mini.generator import passages
-from msshift_bench.records import Grouping, Passage, Row
+from msshift_bench.records import Grouping, Passage, Qrel, Row
 from msshift_bench.search.ranking import Ranking
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
@@ -88,9 +88,11 @@ class Vast(Collection):
     def passages(self) -> Iterator[Passage]:
         return repeat(Passage("1", "text"), PASSAGES)
 
-    def _read(self, part: str, findings: object) -> Iterator[tuple[str, int, Any, Any]]:
-        count = ALL_QUERIES if part == "queries" else 0
-        return ((self.name, n, str(n), "text") for n in range(count))
+    def _query_rows(self, _: object) -> Iterator[tuple[str, int, str, str]]:
+        return ((self.name, n, str(n), "text") for n in range(ALL_QUERIES))
+
+    def _qrel_rows(self, _: object) -> Iterator[tuple[str, int, Qrel]]:
+        return iter(())
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +125,7 @@ def test_the_plan_at_the_size_of_ms_marco(
     command += ["--set", "precision=fp32"]
     command += ["--shift", "topics", "--data", str(topics), "--collection", "vast"]
     command += ["--out", str(tmp_path / "runs"), "--dry-run"]
-    done = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(app, [*command, "--format", "json"], catch_exceptions=False)
     folder = tmp_path / "runs" / system / "topics"
     assert json.loads(done.stdout) == [
         {"run": str(folder / f"{group}.run.gz"), "state": "new"} for group in TEST_QUERIES

@@ -17,7 +17,7 @@ def test_every_recipe_is_listed_with_its_system(msshift: Command) -> None:
     names = {entry.name.removesuffix(".toml") for entry in RECIPES.iterdir()}
     listed = set()
     for system in (*find_systems(), "pretrain"):
-        facts = json.loads(msshift("list", system, "--json").stdout)
+        facts = json.loads(msshift("list", system, "--format", "json").stdout)
         table = msshift("list", system).stdout
         for name, said in facts["recipes"].items():
             content = (RECIPES / f"{name}.toml").read_bytes()

@@ -13,6 +13,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.errors import RunError, SubmissionError, UsageError
 from msshift_bench.evaluation import figure_text
 from msshift_bench.leaderboard.description import BOARDS
@@ -21,7 +22,6 @@ from msshift_bench.leaderboard.entries import (
     key_of,
     load_entries,
     open_entry,
-    read_head,
 )
 from msshift_bench.leaderboard.gate import check_entries, check_entry, write_rescored
 from msshift_bench.leaderboard.submit import submit_system
@@ -120,7 +120,7 @@ def test_checks_write_nothing_into_the_package(here: Path, msshift: Command) -> 
 
 def test_an_entry_says_where_its_scores_come_from(good: Path) -> None:
     entry = open_entry(good / "entries" / PLACE)
-    head = read_head(entry.folder / "scores.parquet")
+    head = entry.head
     assert sorted(head["runs"]) == [f"made-up/length/{group}.run.gz" for group in ("long", "short")]
     assert head["data"]["edition"] == "rebuilt"
     assert {path.name for path in entry.folder.iterdir()} == {
@@ -195,7 +195,7 @@ def test_the_class_of_training_queries(here: Path, declared: str, one: bool, exp
 
 
 def test_unbalanced_training_sets_are_told(build_once: Build, tmp_path: Path) -> None:
-    data = build_once("mini", "length", train_size="all")
+    data = build_once("mini", "length", samples=Samples(train_size="all"))
     runs = write_runs(tmp_path / "made-up", data)
     system = write_system(tmp_path / "system.toml", length="msshift")
     assert submit_system(runs, system, tmp_path / "submission", data).unbalanced == {"length"}
@@ -224,9 +224,29 @@ def test_results_for_the_hub(here: Path, msshift: Command) -> None:
 # What does not fit together.
 
 
-def test_shifts_without_runs_and_runs_without_a_word(here: Path) -> None:
-    write_system(here / "system.toml", topics="msshift")
-    with pytest.raises(SubmissionError, match=r"has topics, and there are runs of length"):
+def beside(**facts: str) -> Callable[[Path], object]:
+    """Return what writes a sidecar of the run of short queries."""
+    text = json.dumps({"shift": "length", "held_out": "short", **facts})
+    return lambda here: (here / "runs/made-up/length/short.run.json").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (
+            lambda here: write_system(here / "system.toml", topics="msshift"),
+            SubmissionError,
+            "has topics, and there are runs of length",
+        ),
+        (beside(data_digest="f" * 64), RunError, "other-data"),
+        (beside(held_out="long"), RunError, "sidecar-differs"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(
+    here: Path, change: Callable[[Path], object], error: type[Exception], words: str
+) -> None:
+    change(here)
+    with pytest.raises(error, match=words):
         submit(here)
     assert not (here / "submission").exists()
 
@@ -248,12 +268,7 @@ def test_nothing_is_lost_by_a_submission(here: Path) -> None:
     assert (submission / "runs/made-up/length/short.run.gz").is_file()
 
 
-def test_runs_of_other_data_are_refused(here: Path, first: Path) -> None:
-    sidecar = {"shift": "length", "held_out": "short", "data_digest": "f" * 64}
-    (here / "runs/made-up/length/short.run.json").write_text(json.dumps(sidecar))
-    with pytest.raises(RunError, match=r"other-data"):
-        submit(here)
-    (here / "runs/made-up/length/short.run.json").unlink()
+def test_scores_on_other_queries_than_the_board_s_are_refused(here: Path, first: Path) -> None:
     with pytest.raises(SubmissionError, match=r"test-set-not-accepted"):
         submit_system(
             write_runs(here / "runs" / "small", first),
@@ -261,13 +276,6 @@ def test_runs_of_other_data_are_refused(here: Path, first: Path) -> None:
             here / "small",
             first,
         )
-
-
-def test_runs_that_changed_places_are_refused(here: Path) -> None:
-    sidecar = {"shift": "length", "held_out": "long"}
-    (here / "runs/made-up/length/short.run.json").write_text(json.dumps(sidecar))
-    with pytest.raises(RunError, match=r"sidecar-differs"):
-        submit(here)
 
 
 def test_a_run_that_holds_the_qrels(here: Path) -> None:

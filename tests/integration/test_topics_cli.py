@@ -24,7 +24,7 @@ def test_the_three_levels_of_an_unchanged_data_set(msshift: Command, built: Path
     done = msshift("verify", "--topics", "embed")
     assert done.returncode == 0, done.stderr
     assert "encoder: the same; embeddings: the same\n750 of 750 queries fall" in done.stdout
-    done = msshift("verify", "--topics", "retrain", "--json")
+    done = msshift("verify", "--topics", "retrain", "--format", "json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["identical"], found["same_bytes"], found["regrouped"]) == (True, True, 0.0)

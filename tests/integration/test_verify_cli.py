@@ -79,7 +79,7 @@ def test_every_file_is_watched(msshift: Command, built: Path) -> None:
     for path in files:
         if path.name != "manifest.json":
             path.unlink()
-    done = msshift("verify", built, "--json")
+    done = msshift("verify", built, "--format", "json")
     assert done.returncode == 1
     found = {(f["source"], f["code"]) for f in json.loads(done.stdout)["findings"]}
     assert found == {(str(path), "missing-file") for path in files if path.name != "manifest.json"}

@@ -16,13 +16,14 @@ import pytest
 from msshift_bench import irds
 from msshift_bench.data import (
     Dataset,
-    SplitRows,
     load_dataset,
     load_triples,
     open_collection,
+    open_dataset,
     read_manifest,
 )
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
@@ -131,7 +132,7 @@ def test_a_whole_shift_names_group_and_split(built: Path, monkeypatch: pytest.Mo
     irds.register(built)
     dataset = load("length")
     rows = load_dataset(built, "length", split="queries")
-    splits = rows.table["split"].to_pylist()
+    splits = open_dataset(built).table("length", "queries")["split"].to_pylist()
     queries, qrels = list(dataset.queries_iter()), list(dataset.qrels_iter())
     assert [tuple(query) for query in queries] == [
         (*row[:3], split) for row, split in zip(rows, splits, strict=True)
@@ -141,14 +142,14 @@ def test_a_whole_shift_names_group_and_split(built: Path, monkeypatch: pytest.Mo
     assert len(dataset.queries) == len(rows)
 
     # A query of two groups stands in it once.
-    read = Dataset.rows
+    read = Dataset.table
 
-    def twice(of: Dataset, config: str, split: str) -> SplitRows:
-        table = read(of, config, split).table
+    def twice(of: Dataset, config: str, split: str) -> pa.Table:
+        table = read(of, config, split)
         again = table.set_column(2, "group", pa.array(["short"] * len(table)))
-        return SplitRows(pa.concat_tables([table, again]).sort_by("query_id"))
+        return pa.concat_tables([table, again]).sort_by("query_id")
 
-    monkeypatch.setattr(Dataset, "rows", twice)
+    monkeypatch.setattr(Dataset, "table", twice)
     assert [q.query_id for q in dataset.queries_iter()] == [q.query_id for q in queries]
     assert sorted(dataset.qrels_iter()) == sorted(qrels)
     assert dataset.queries_count() == len(queries)
@@ -287,7 +288,9 @@ def test_training_triples_are_docpairs(tmp_path: Path) -> None:
 
 
 def test_ids_alone_have_no_queries(toy: Path, tmp_path: Path) -> None:
-    build_dataset(toy, ["length"], tmp_path / "ids", validation_size=0, texts=False)
+    build_dataset(
+        toy, ["length"], tmp_path / "ids", samples=Samples(validation_size=0), texts=False
+    )
     irds.register(tmp_path / "ids", toy)
     dataset = load("length/short/test")
     assert len(dataset.queries) == len({qrel.query_id for qrel in dataset.qrels_iter()})

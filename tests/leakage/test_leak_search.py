@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from benchmarks.leakage_tiers import tables
 from benchmarks.support.planted_leaks import KINDS
@@ -22,7 +21,6 @@ from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.errors import DataError
 from msshift_bench.leakage import (
     TIERS,
-    FoundLeakage,
     NearDuplicates,
     WordSpace,
     read_topics,
@@ -108,28 +106,20 @@ def test_neighbours_are_those_of_brute_force_for_any_block(
             assert cosines[train_id] == pytest.approx(value, abs=1e-12)
 
 
-def leaks_of(train: dict[str, str], test: dict[str, str]) -> FoundLeakage:
-    return find_leakage(train, test, threshold=0.5, nearest=3)
-
-
 @pytest.mark.slow
 def test_blocks_threads_and_the_order_of_lines_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tests = {f"t{query_id}": f"{text} now" for query_id, text in list(TEXTS.items())[::5]}
-    before = leaks_of(TEXTS, tests)
+    before = find_leakage(TEXTS, tests, threshold=0.5, nearest=3)
     assert before.count("near-duplicate").pairs > 50
-    backwards = (dict(reversed(one.items())) for one in (TEXTS, tests))
-    assert leaks_of(*backwards).pairs == before.pairs
-    for module, name, size in (
-        (search, "_TESTS", 11),
-        (search, "_TRAINING", 5),
-        (vectors, "_PART", 3),
-        (vectors, "_PAIRS", 2),
-    ):
-        monkeypatch.setattr(module, name, size)
+    sizes = {search: ("_TESTS", "_TRAINING"), vectors: ("_PART", "_PAIRS")}
+    for module, names in sizes.items():
+        for size, name in enumerate(names, 2):
+            monkeypatch.setattr(module, name, 4 * size)
     monkeypatch.setattr(plumbing.threads, "thread_count", lambda: 1)
-    again = leaks_of(TEXTS, tests)
+    backwards = (dict(reversed(queries.items())) for queries in (TEXTS, tests))
+    again = find_leakage(*backwards, threshold=0.5, nearest=3)
     assert again.pairs == before.pairs
     assert again.to_json() == before.to_json()
 
@@ -145,20 +135,18 @@ def test_words_are_counted_in_the_same_sample_whatever_the_order(
     assert np.array_equal(one.vectors(texts[:9]), other.vectors(texts[:9]))
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
+def test_what_spelling_takes_away() -> None:
+    for one, other, same in (
         ("What's  NEW?", "whats new", True),
         ("Café-au-lait", "cafe au lait", True),
         ("price of 1.5", "price of 15", False),
         ("c++", "c", False),
         ("हिन्दी", "हिन्द", False),
         ("\uff21\uff22 stra\u00dfe", "ab strasse", True),
-    ],
-)
-def test_what_spelling_takes_away(one: str, other: str, same: bool) -> None:
-    assert (normalise(one) == normalise(other)) is same
-    assert normalise(normalise(one)) == normalise(one)
+    ):
+        found = find_leakage({"1": one}, {"2": other})
+        assert found.count("same-normalised").pairs == same, one
+        assert normalise(normalise(one)) == normalise(one)
 
 
 @settings(max_examples=50)
@@ -185,20 +173,15 @@ def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
             find_leakage(trained, topics, separate_ids=True, qrels=(others[0], others[1]))
     found = find_leakage(trained, topics, separate_ids=True, qrels=qrels)
     assert [one[1:4] for one in found.pairs] == [
-        ("301", "same-passage", None),
-        ("7", "same-normalised", None),
-        ("9", "same-words", None),
-    ]
-    assert found.fields["title"] == (2, 1, 2)
-    assert found.fields["description"] == (0, 0, 0)
+        ("301", "same-passage", None), ("7", "same-normalised", None), ("9", "same-words", None)
+    ]  # fmt: skip
     shown = [[cell.text for cell in row] for row in found.tables()[1].rows]
     assert shown == [["description", "0", "0"], ["title", "1", "2"], ["union", "1", "2"]]
-    (tmp_path / "fields.tsv").write_text("301\tLyme disease\ttitle\n301\tticks\tvariant\n")
+    assert found.fields["title"] == (2, 1, 2)
     found.write(tmp_path / "found")
-    table = pq.read_table(tmp_path / "found" / "candidates.parquet")
-    assert table.column_names == [
-        *("test_id", "train_id", "tier", "cosine", "test_text", "train_text")
-    ]
+    columns = pq.read_table(tmp_path / "found" / "candidates.parquet").column_names
+    assert columns == ["test_id", "train_id", "tier", "cosine", "test_text", "train_text"]
+    (tmp_path / "fields.tsv").write_text("301\tLyme disease\ttitle\n301\tticks\tvariant\n")
     again = find_leakage(trained, tmp_path / "fields.tsv", separate_ids=True)
     assert set(again.fields) == {"title", "variant"}
 
@@ -235,40 +218,30 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path, golden: Golden) -> N
 
 
 @pytest.mark.slow
-def test_the_command_writes_prints_and_fails_where_it_is_asked_to(
-    msshift: Command, tmp_path: Path
+def test_what_the_command_prints_writes_and_refuses(
+    msshift: Command, tmp_path: Path, golden: Golden
 ) -> None:
     (tmp_path / "train.tsv").write_text("1\tcheap flights to rome\n2\tred shoes\n")
     (tmp_path / "test.tsv").write_text("a\tCheap flights to Rome?\nb\tblue sky\n")
-    find = ("leakage", "find", "--train", "train.tsv", "--test", "test.tsv")
-    done = msshift(*find, "--fail-on", "same-text")
-    assert done.returncode == 0, done.stderr
-    assert "same-normalised" in done.stdout
-    assert {path.name for path in (tmp_path / "found").iterdir()} == {
-        "candidates.parquet",
-        "found.json",
-    }
-    printed = json.loads(msshift(*find, "--format", "json").stdout)
+    find = "leakage find --train train.tsv --test test.tsv"
+    printed = json.loads(msshift(*find.split(), "--format", "json").stdout)
     written = json.loads((tmp_path / "found" / "found.json").read_text())
-    assert "same-normalised" in str(printed)
     assert printed == {name: written[name] for name in printed}
-    (tmp_path / "found" / "review.csv").write_text("mine")
-    data, splits = "--data and --train and --test do not go", "and the splits of a data set do not"
-    for arguments, code, message in (
-        ((*find, "--out", "x", "--fail-on", "same-words"), 1, "1 training queries leak 1 test top"),
-        (find, 2, "found holds review.csv"),
-        ((*find, "--fail-on", "same-passage"), 2, "needs --train-qrels and --test-qrels"),
-        ((*find, "--fail-on", "same-word"), 2, "did you mean 'same-words'"),
-        ((*find, "--train-qrels", "train.tsv"), 2, "the qrels of both"),
-        (find[:-2], 2, "give both --train and --test"),
-        ((*find, "--data", "x"), 2, data),
-        ((*find[:2], "--fail-on", "same-words"), 2, f"--fail-on {splits}"),
-        ((*find[:2], "--out", "x"), 2, f"--out {splits}"),
-        ((*find[:2], "--nearest", "1"), 2, f"--nearest {splits}"),
-        ((*find, "--out", "o", "--encoder", "no-such/model"), 3, "no encoder 'no-such/model'"),
-    ):
-        refused = msshift(*arguments, HF_HUB_OFFLINE="1")
-        assert (refused.returncode, message in refused.stderr) == (code, True), refused.stderr
+    assert {path.name for path in (tmp_path / "found").iterdir()} == {
+        *("candidates.parquet", "found.json")
+    }
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "review.csv").write_text("mine")
+    commands = (
+        *(f"{find} --fail-on same-text", f"{find} --out x --fail-on same-words"),
+        *(f"{find} --out mine", f"{find} --fail-on same-passage", f"{find} --fail-on same-word"),
+        *(f"{find} --train-qrels train.tsv", f"{find} --data x", "leakage find --train train.tsv"),
+        *("leakage find --fail-on same-words", "leakage find --out x", "leakage find --nearest 1"),
+    )
+    golden.check_commands("find.txt", msshift, commands)
+    encoder = ("--out", "o", "--encoder", "no-such/model")
+    refused = msshift(*find.split(), *encoder, HF_HUB_OFFLINE="1")
+    assert (refused.returncode, "no encoder 'no-such/model'" in refused.stderr) == (3, True)
     assert not (tmp_path / "o").exists()
 
 

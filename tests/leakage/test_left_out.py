@@ -76,33 +76,31 @@ def test_run_sets_without_leaked_queries(data: Path, runs: Path, found: Path) ->
     assert set(result.figures.names("slice")) == {"", KEPT, DIFFERENCE}
 
 
-def test_single_runs_without_leaked_queries(data: Path, found: Path, tmp_path: Path) -> None:
-    run = write_runs(tmp_path / "runs" / "bm25", data, one=True) / "length.run.gz"
-    without = read_left_out(found, data)
-    result = score_runs([run], "length-short", data=data, without=without)
-    (scored,) = result.scores[0].runs.values()
-    kept = [query_id not in without.query_ids for query_id in result.scores[0].query_ids]
-    values = {row.slice: row.value for row in result.figures.where(figure="score")}
-    assert values == {
-        "": pytest.approx(scored.scores["RR@10"].mean()),
-        KEPT: pytest.approx(scored.scores["RR@10"][kept].mean()),
-        DIFFERENCE: pytest.approx(values[""] - values[KEPT]),
-    }
-
-
-def test_runs_scored_on_qrels_without_leaked_queries(tmp_path: Path) -> None:
+def test_runs_without_leaked_queries(data: Path, found: Path, tmp_path: Path) -> None:
     qrels, ranked = tmp_path / "qrels.tsv", ("d1", "d2", "d3")
     # The relevant passage is the 1st, 2nd, 1st, and none of those found.
     relevant = {"q1": "d1", "q2": "d2", "q3": "d1", "q4": "d9"}
     qrels.write_text("".join(f"{one} 0 {doc_id} 1\n" for one, doc_id in relevant.items()))
     run = write_run(tmp_path / "mine.run", [(one, ranked) for one in relevant])
-    settings, test_set = Settings("RR@10 ASL@10", confidence=0.975), open_test_set(qrels)
-    without = read_left_out(write_found(tmp_path / "found", {"q1": "a text"}), test_set)
-    result = score_runs([run], qrels, settings, without=without)
+    of_group = write_runs(tmp_path / "runs" / "bm25", data, one=True) / "length.run.gz"
+    leaked = write_found(tmp_path / "leaked", {"q1": "a text"})
+    settings = Settings("RR@10 ASL@10", confidence=0.975)
+    test_set = open_test_set(qrels)
+    for path, test, without in (
+        (of_group, "length-short", read_left_out(found, data)),
+        (run, qrels, read_left_out(leaked, test_set)),
+    ):
+        result = score_runs([path], test, settings, data=data, without=without)
+        (scored,) = result.scores[0].runs.values()
+        kept = [query_id not in without.query_ids for query_id in result.scores[0].query_ids]
+        for measure, scores in scored.scores.items():
+            rows = result.figures.where(figure="score", measure=measure)
+            whole, rest = scores.mean(), scores[kept].mean()
+            expected = {"": whole, KEPT: rest, DIFFERENCE: whole - rest}
+            assert {row.slice: row.value for row in rows} == pytest.approx(expected)
     # Passages above the relevant one are 0, 1, 0, and 10 where it is not found.
     values = {(row.measure, row.slice): row.value for row in result.figures.where(figure="score")}
-    assert (values["RR@10", ""], values["RR@10", KEPT]) == pytest.approx((2.5 / 4, 1.5 / 3))
-    assert (values["ASL@10", ""], values["ASL@10", KEPT]) == pytest.approx((11 / 4, 11 / 3))
+    assert values["RR@10", KEPT] == pytest.approx(1.5 / 3)
     tables = result.tables()[1:]
     assert [table.title.endswith("x 100") for table in tables] == [True, False]
     shown = {row[1].text: row[2].text for row in tables[1].rows}
@@ -114,7 +112,7 @@ def test_runs_scored_on_qrels_without_leaked_queries(tmp_path: Path) -> None:
 
 
 def test_a_group_without_a_score_has_no_loss_to_compare(
-    data: Path, runs: Path, found: Path
+    data: Path, runs: Path, found: Path, golden: Golden
 ) -> None:
     # The model that saw `short` finds nothing there, so that its Rel Loss would divide by 0.
     path = runs / "trained" / "length" / "long.run.gz"
@@ -122,20 +120,12 @@ def test_a_group_without_a_score_has_no_loss_to_compare(
     nothing = [(row.query_id, ["nothing"]) for row in rows["short"]]
     write_run(path, [*nothing, *((row.query_id, row.relevant_doc_ids) for row in rows["long"])])
     without = read_left_out(found, data)
-    result = evaluate_run_sets(runs, data, without=without)
-    assert result.figures.where(slice=KEPT, figure="rel_loss").names("group") == ["long"]
-    table = result.tables()[-1]
-    assert table.header[2:] == ("short", "long", "mean")
-    assert [row[2].text for row in table.rows[:3]] == ["0.0"] * 3
-    assert [(row[2].text, row[4].text) for row in table.rows[-4:]] == [("-", "-")] * 4
+    shown = {"no score on short": evaluate_run_sets(runs, data, without=without)}
     # With one of two held-out models, there is nothing to compare it with.
     path.unlink()
-    partly = evaluate_run_sets(runs, data, without=without, allow=["partial"])
-    assert not partly.figures.where(slice=(KEPT, DIFFERENCE))
-    assert [note.text for note in partly.notes if note.about.get("view") == "left out"] == [
-        "no figure without leaked test queries: no group has the scores of models that saw it and "
-        "of one that did not"
-    ]
+    shown["partial"] = evaluate_run_sets(runs, data, without=without, allow=["partial"])
+    golden.check_results("left-out.md", shown)
+    assert not shown["partial"].figures.where(slice=(KEPT, DIFFERENCE))
 
 
 def test_candidates_of_other_test_queries_are_refused(
@@ -196,13 +186,16 @@ def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     done = msshift(*command, "--qrels", "qrels.tsv", "--triples", "ids.tsv")
     assert done.returncode == 0, done.stderr
     clean = work / "clean"
-    assert (clean / "queries.tsv").read_text() == "1\tcheap flights\n4\thow old is the sun\n"
-    assert (clean / "qrels.tsv").read_text() == "1\t0\td1\t1\n4\t0\td4\t1\n"
-    assert (clean / "triples.tsv").read_text() == "1\td1\td2\n"
-    assert (clean / "removed.tsv").read_text() == "2\tsame-text\n3\tsame-words\n"
     manifest = json.loads((clean / "manifest.json").read_text())
     counts = [(file["lines"], file["leaking"], file["unknown"]) for file in manifest["files"]]
     assert counts == [(4, 2, 0), (5, 2, 1), (3, 1, 1)]
+    written = {path.name: path.read_text() for path in clean.iterdir() if path.suffix == ".tsv"}
+    assert written == {
+        "queries.tsv": "1\tcheap flights\n4\thow old is the sun\n",
+        "qrels.tsv": "1\t0\td1\t1\n4\t0\td4\t1\n",
+        "triples.tsv": "1\td1\td2\n",
+        "removed.tsv": "2\tsame-text\n3\tsame-words\n",
+    }
     cleaned = clean_training(
         work / "found", work / "train.tsv", clean, triples=work / "texts.tsv", tier="same-text"
     )
@@ -211,8 +204,6 @@ def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     assert repr(cleaned) == "<CleanedTraining: 1 queries left out>"
     assert (clean / "triples.tsv").read_text() == "cheap flights\ta passage\tanother one\n"
     assert not (clean / "qrels.tsv").exists()
-    written = json.loads((clean / "manifest.json").read_text())
-    assert [one["kept"] for one in written["files"]] == [3, 1]
     # What is clean stays clean.
     assert find_leakage(clean / "queries.tsv", {"t": "red shoes"}).count("same-text").pairs == 0
 
@@ -247,17 +238,18 @@ def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path, golden: Golden
 
 
 def test_no_training_set_but_a_cleaned_one_is_replaced(work: Path) -> None:
+    clean = partial(clean_training, work / "found", work / "train.tsv")
     for files in (["mine.txt"], ["queries.tsv", "qrels.tsv"], ["qrels.tsv", "removed.tsv"]):
-        own = work / files[0].partition(".")[0]
-        own.mkdir()
+        folder = work / files[0].partition(".")[0]
+        folder.mkdir()
         for name in files:
-            (own / name).write_text(TRAIN)
-        with pytest.raises(UsageError, match=rf"{own.name} holds {min(files)}, which is no part"):
-            clean_training(work / "found", work / "train.tsv", own)
-        assert {path.read_text() for path in own.iterdir()} == {TRAIN}
-    clean = work / "clean"
-    clean_training(work / "found", work / "train.tsv", clean)
-    find_leakage(clean / "queries.tsv", {"t": "how old is the sun"}).write(work / "again")
+            (folder / name).write_text(TRAIN)
+        with pytest.raises(UsageError, match=rf"{folder.name} holds {min(files)}, which is no"):
+            clean(folder)
+        assert {path.read_text() for path in folder.iterdir()} == {TRAIN}
+    clean(work / "clean")
+    queries = work / "clean" / "queries.tsv"
+    find_leakage(queries, {"t": "how old is the sun"}).write(work / "again")
     with pytest.raises(UsageError, match=r"queries\.tsv is read, and would be overwritten"):
-        clean_training(work / "again", clean / "queries.tsv", clean)
-    assert clean_training(work / "again", clean / "queries.tsv", work / "next").files[0].kept == 1
+        clean_training(work / "again", queries, work / "clean")
+    assert clean_training(work / "again", queries, work / "next").files[0].kept == 1

@@ -12,8 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from ir_measures.bin import msmarco_eval
 
 from msshift_bench.runs import Judgements, read_qrels, validate_run

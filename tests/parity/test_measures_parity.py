@@ -14,8 +14,7 @@ import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from ir_measures.bin import msmarco_eval
 
 from msshift_bench.evaluation import parse_measure

@@ -20,8 +20,7 @@ import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from msshift_bench.evaluation import Result, Settings, parse_measure, score_runs
 from msshift_bench.stats import Figures

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.plumbing.folders import cache_folder
+from msshift_bench.plumbing.folders import cache_root
 
 
 @pytest.mark.parametrize(
     ("own", "shared", "expected"),
     [
-        ("own", "shared", "own/embeddings"),
-        (None, "shared", "shared/msshift/embeddings"),
-        ("", "", "home/.cache/msshift/embeddings"),
-        (None, None, "home/.cache/msshift/embeddings"),
+        ("own", "shared", "own"),
+        (None, "shared", "shared/msshift"),
+        ("", "", "home/.cache/msshift"),
+        (None, None, "home/.cache/msshift"),
     ],
 )
 def test_the_nearest_variable_decides_and_nothing_is_created(
@@ -29,11 +29,11 @@ def test_the_nearest_variable_decides_and_nothing_is_created(
             monkeypatch.delenv(name, raising=False)
         else:
             monkeypatch.setenv(name, value and str(tmp_path / value))
-    assert cache_folder("embeddings") == tmp_path / expected
+    assert cache_root() == tmp_path / expected
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_home_may_be_abbreviated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MSSHIFT_CACHE", "~/kept")
-    assert cache_folder("data") == tmp_path / "kept" / "data"
+    assert cache_root() == tmp_path / "kept"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import resource
@@ -14,7 +15,6 @@ import pytest
 
 from msshift_bench.cli import main
 from msshift_bench.errors import MissingError, NotFoundError, UsageError
-from msshift_bench.plumbing import files
 from msshift_bench.plumbing.files import (
     check_target,
     write_array,
@@ -50,14 +50,6 @@ def test_an_array_that_does_not_fit_says_why_and_where(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_what_a_killed_writer_left_is_taken_over(tmp_path: Path) -> None:
-    (tmp_path / ".file.partial").write_bytes(b"a longer remainder")
-    with write_atomically(tmp_path / "file") as file:
-        file.write(b"new")
-    assert (tmp_path / "file").read_bytes() == b"new"
-    assert len(list(tmp_path.iterdir())) == 1
-
-
 @pytest.mark.slow
 def test_two_writers_of_one_target_are_told(tmp_path: Path) -> None:
     script = (
@@ -91,15 +83,15 @@ def test_a_writer_that_opened_before_another_renamed_keeps_the_file_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.json"
-    locking = files.lock
+    locking = fcntl.flock
 
-    def lock_late(descriptor: int, target: Path) -> None:
+    def lock_late(descriptor: int, kind: int) -> None:
         """Let another writer begin and end between our opening and our locking."""
-        monkeypatch.setattr(files, "lock", locking)
+        monkeypatch.setattr(fcntl, "flock", locking)
         write_json(path, {"by": "another"})
-        locking(descriptor, target)
+        locking(descriptor, kind)
 
-    monkeypatch.setattr(files, "lock", lock_late)
+    monkeypatch.setattr(fcntl, "flock", lock_late)
     with write_atomically(path) as file:
         assert json.loads(path.read_bytes()) == {"by": "another"}
         file.write(b"1")

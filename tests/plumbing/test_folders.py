@@ -14,6 +14,7 @@ from msshift_bench.data.dataset import locate
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import folders
 from msshift_bench.plumbing.folders import (
+    check_contents,
     check_folder,
     copy_files,
     hold_folder,
@@ -54,16 +55,6 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         (partial / "c").write_text("3")
     assert [path.name for path in folder.iterdir()] == ["c"]
     assert list(tmp_path.iterdir()) == [folder]
-
-
-def test_a_kill_between_the_two_renames_is_mended(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    for name, file in (("old", "old"), ("new", "half")):
-        (tmp_path / ".data.partial" / name).mkdir(parents=True)
-        (tmp_path / ".data.partial" / name / file).write_text("1")
-    with pytest.raises(UsageError), replace_folder(folder):
-        raise UsageError("stop here")
-    assert [path.name for path in folder.iterdir()] == ["old"]
 
 
 def test_missing_parents_are_made_first(tmp_path: Path) -> None:
@@ -148,15 +139,14 @@ def test_what_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
     assert names(tmp_path / "disk") == ["data"]
 
 
-def test_a_fresh_folder_replaces_nothing(tmp_path: Path) -> None:
-    folder = write(tmp_path / "data", "old")
-    with pytest.raises(UsageError, match="is there already"), replace_folder(folder, fresh=True):
-        pass
+def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="file is no folder"), replace_folder(tmp_path / "file"):
+    with pytest.raises(UsageError, match="is not a folder"), replace_folder(tmp_path / "file"):
         pass
-    assert names(tmp_path) == ["data", "file"]
-    assert names(folder) == ["old"]
+    assert names(tmp_path) == ["file"]
+    with pytest.raises(UsageError, match="is not a folder"), replace_folder(tmp_path / "new"):
+        (tmp_path / "new").touch()  # by others, meanwhile
+    assert names(tmp_path) == ["file", "new"]
 
 
 @pytest.mark.slow
@@ -217,13 +207,27 @@ def test_where_no_folder_can_be_made_is_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_a_fresh_folder_that_others_make_meanwhile_is_kept(tmp_path: Path) -> None:
-    with (
-        pytest.raises(UsageError, match="is there already"),
-        replace_folder(tmp_path / "v1", fresh=True),
-    ):
-        write(tmp_path / "v1", "of others")
-    assert names(tmp_path / "v1") == ["of others"]
+@pytest.mark.parametrize(
+    ("present", "foreign"),
+    [
+        ((), ""),
+        (("mark", "part"), ""),
+        (("mark",), ""),
+        (("part",), "part"),
+        (("thesis.tex",), "thesis.tex"),
+        (("mark", ".git"), ".git"),
+    ],
+)
+def test_only_what_was_written_there_is_replaced(
+    tmp_path: Path, present: tuple[str, ...], foreign: str
+) -> None:
+    folder = write(tmp_path / "site", *present)
+    if not foreign:
+        check_contents(folder, "mark", ("mark", "part"), "the page")
+        return
+    with pytest.raises(UsageError, match=f"holds {foreign}, which is no part of the page"):
+        check_contents(folder, "mark", ("mark", "part"), "the page")
+    assert names(folder) == sorted(present)
 
 
 def test_files_are_copied_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.errors import UsageError
-from msshift_bench.runs import Sidecar, find_run_sets, model_path, run_path, sidecar_path
+from msshift_bench.runs import (
+    FOR_ALL,
+    Sidecar,
+    find_run_sets,
+    model_path,
+    run_path,
+    sidecar_path,
+)
 from msshift_bench.shifts import SHIFTS
 from tests.support.golden import Golden
 
@@ -30,14 +37,12 @@ def test_systems_and_shifts_are_found(tmp_path: Path) -> None:
         touch(tmp_path, f"dense/length/{group}.run.gz")
     touch(tmp_path, "bm25/length.run.gz", "bm25/wh-words.run.zst", "notes/readme.txt")
     touch(tmp_path, "sized/restrain-14k/interpolation.run")
-    found = [
-        (s.shift.name, s.system, tuple(s.runs.get(None, ()))) for s in find_run_sets([tmp_path])
-    ]
+    found = [(s.shift.name, s.system, tuple(s.runs)) for s in find_run_sets([tmp_path])]
     assert found == [
-        ("wh-words", "bm25", ()),
-        ("length", "bm25", ()),
-        ("length", "dense", ("short", "long")),
-        ("restrain-14k", "sized", ("interpolation",)),
+        ("wh-words", "bm25", ((FOR_ALL, None),)),
+        ("length", "bm25", ((FOR_ALL, None),)),
+        ("length", "dense", (("short", None), ("long", None))),
+        ("restrain-14k", "sized", (("interpolation", None),)),
     ]
     assert [s.system for s in find_run_sets([tmp_path / "dense"])] == ["dense"]
     # A folder that is given twice counts once.
@@ -52,12 +57,12 @@ def test_names_of_runs_and_of_what_stands_beside_them(tmp_path: Path, end: str) 
     touch(tmp_path, f"length/short{end}", f"length/long{end}", f"wh-words/seed-1/how{end}")
     touch(tmp_path, "length/short.run.json", "length/short.model/weights.run", f"topics{end}")
     topics, words, length = find_run_sets(tmp_path)
-    assert topics.single == tmp_path / f"topics{end}"
-    assert words.runs == {1: {"how": tmp_path / f"wh-words/seed-1/how{end}"}}
+    assert topics.runs == {(FOR_ALL, None): tmp_path / f"topics{end}"}
+    assert words.runs == {("how", 1): tmp_path / f"wh-words/seed-1/how{end}"}
     assert length.files == [tmp_path / f"length/{group}{end}" for group in ("short", "long")]
     assert sidecar_path(length.files[0]) == tmp_path / "length/short.run.json"
     assert model_path(length.files[0]) == tmp_path / "length/short.model"
-    assert sidecar_path(topics.single) == tmp_path / "topics.run.json"
+    assert sidecar_path(*topics.files) == tmp_path / "topics.run.json"
 
 
 def test_what_is_no_whole_run_set_is_refused(
@@ -86,13 +91,14 @@ def test_what_is_no_whole_run_set_is_refused(
 
     refusals = {name: partial(find, name) for name in folders}
     refusals["no folder"] = partial(find_run_sets, tmp_path / "nowhere")
+    refusals["none is named"] = partial(find_run_sets, [])
     refusals["no group"] = partial(run_path, tmp_path, "a", LENGTH, "shrt")
     golden.check_refusals("no-run-sets.txt", refusals)
     touch(tmp_path / "whole/a/length/seed-1", "short.run", "long.run")
     find("whole")
     (seeds,) = find_run_sets(tmp_path / "seeds without runs")
     assert seeds.missing == ((2, "short"), (2, "long"), (10, "long"))
-    assert list(seeds.runs) == [2, 10]
+    assert seeds.seeds == (2, 10)
 
 
 def test_systems_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
@@ -202,26 +208,27 @@ def test_a_sidecar_is_read_once_for_all_that_it_says(tmp_path: Path) -> None:
     assert texts == ("a1", "b2", "c3", "d4", "BM25's")
     assert (sidecar.parameters, sidecar.tuned) == ({"lr": 1}, {"k1": 2})
     assert sidecar.hardware == {"gpu": "H100"}
-    places = (("length", "short"), ("length", "long"), ("topics", "short"))
-    assert [sidecar.is_of(*place) for place in places] == [True, False, False]
+    assert (sidecar.shift, sidecar.held_out) == ("length", "short")
 
 
 @pytest.mark.parametrize(
-    ("text", "sound", "fits"),
+    ("text", "sound", "of"),
     [
-        ('{"held_out": null}', True, False),
-        ('{"shift": "topics"}', True, False),
-        ('{"passages": 1, "hardware": "a laptop", "training": null}', True, True),
-        ('{"checksum": "0", "data_digest": "a1"}', False, True),
-        ("[1]", False, True),
-        ("[" * 100_000, False, True),
+        ('{"held_out": null}', True, ("", None)),
+        ('{"shift": "topics"}', True, ("topics", "")),
+        ('{"passages": 1, "hardware": "a laptop", "training": null}', True, ("", "")),
+        ('{"checksum": "0", "data_digest": "a1"}', False, ("", "")),
+        ("[1]", False, ("", "")),
+        ("[" * 100_000, False, ("", "")),
     ],
 )
-def test_what_a_sidecar_does_not_say(tmp_path: Path, text: str, sound: bool, fits: bool) -> None:
+def test_what_a_sidecar_does_not_say(
+    tmp_path: Path, text: str, sound: bool, of: tuple[str, str | None]
+) -> None:
     run = tmp_path / "short.run"
     sidecar_path(run).write_text(text)
     sidecar = Sidecar.of(run)
-    assert (sidecar.is_sound, sidecar.is_of("length", "short")) == (sound, fits)
+    assert (sidecar.is_sound, (sidecar.shift, sidecar.held_out)) == (sound, of)
     texts = (sidecar.data, sidecar.passages, sidecar.weights)
     assert (texts, dict(sidecar.hardware)) == (("", "", ""), {})
     assert sidecar.unsound().source == str(sidecar_path(run))

@@ -9,8 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from msshift_bench.errors import MsShiftError, RunError
 from msshift_bench.runs import write_run, writing

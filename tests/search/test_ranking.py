@@ -6,8 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from scipy import sparse
 
 from msshift_bench.errors import MissingError

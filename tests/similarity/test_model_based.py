@@ -6,6 +6,7 @@ import json
 import shutil
 from functools import partial
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -93,36 +94,31 @@ def test_a_model_that_is_not_there_or_not_fit_is_named(
     golden.check_refusals("no-models.txt", refusals)
 
 
-def test_models_that_were_trained_on_other_data_are_refused(
-    runs: Path, msshift: Command, build_copy: Build
+def test_what_the_command_says_of_a_run_set(
+    msshift: Command, runs: Path, build_copy: Build, golden: Golden
 ) -> None:
-    digest = open_dataset(build_copy("mini:300", "length")).manifest.content_digest
-    asked = ("similarity", "--indicator", "model-based", "--models", runs)
-    sidecar = runs / "length" / "seed-1" / "long.run.json"
-    sidecar.write_text(json.dumps({"data_digest": digest}))
-    assert msshift(*asked).returncode == 0
-    sidecar.write_text(json.dumps({"data_digest": "0123456789abcdef"}))
-    refused = msshift(*asked)
-    assert refused.returncode == 1
-    assert "long.run.json: the model was trained on the data set 0123456789ab, " in refused.stderr
-    sidecar.write_text(json.dumps({"data_digest": digest, "held_out": "short"}))
-    assert "the model was trained without short, and not without long" in msshift(*asked).stderr
-    sidecar.write_text("[")
-    assert "sidecar-unreadable" in msshift(*asked).stderr
-
-
-def test_the_command_takes_the_run_set(msshift: Command, runs: Path, build_copy: Build) -> None:
     data = build_copy("mini:300", "length")
-    done = msshift(
-        *("similarity", "--indicator", "model-based", "--models", runs, "--output", "r.parquet")
-    )
-    assert done.returncode == 0, done.stderr
+    digest = open_dataset(data).manifest.content_digest
+    command = "similarity --indicator model-based --models runs --output r.parquet"
+    sidecar = runs / "length" / "seed-1" / "long.run.json"
+
+    def run(*words: str) -> CompletedProcess[str]:
+        sidecar.write_text(next(sidecars))
+        done = msshift(*words)
+        done.stderr = done.stderr.replace(digest[:12], "DIGEST")
+        return done
+
+    wrong = [{"data_digest": "0123456789abcdef"}, {"data_digest": digest, "held_out": "short"}]
+    sidecars = iter([*map(json.dumps, wrong), "["])
+    golden.check_commands("run-sets.txt", run, [command] * 3)
+    sidecar.write_text(json.dumps({"data_digest": digest}))
+    done = msshift(*command.split())
     assert "model: short.model, long.model" in done.stdout
     rows = pq.ParquetFile(data.parent / "r.parquet").read().to_pylist()
+    sidecar.unlink()
     for one in group_similarity(data, "length", "model-based", models=runs):
-        assert f"{one.value:.6f}" in done.stdout
         values = [row["value"] for row in rows if row["group"] == one.group]
         assert values == one.per_query.values.tolist()
     shutil.rmtree(runs / "length" / "seed-1" / "long.model")
-    refused = msshift("similarity", "--indicator", "model-based", "--models", runs)
+    refused = msshift(*command.split())
     assert (refused.returncode, "--keep-model" in refused.stderr) == (3, True)

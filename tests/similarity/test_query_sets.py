@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from msshift_bench import mini
 from msshift_bench.data import open_dataset
 from msshift_bench.dataset_builders.build import import_official
-from msshift_bench.errors import CollectionError, DataError
+from msshift_bench.errors import CollectionError
 from msshift_bench.leakage import find_leakage
 from msshift_bench.records import Qrel, Query
 from msshift_bench.similarity import (
@@ -83,6 +84,21 @@ def test_what_cannot_be_compared_is_refused(
     }  # fmt: skip
     for unfit in (["a", "b"], [("q1", "a")], None):
         refusals[repr(unfit)] = partial(set_similarity, unfit, fine)
+    import_official([write_checkout(tmp_path / "release")], tmp_path / "msshift")
+    to_letters, vectors = re.compile("[a-z]").findall, {"encoder": "terms"}
+    queries, numbers = {"1": "a"}, {"2": "?"}
+    of_queries = partial(query_similarity, queries, fine)
+    refusals |= {
+        "no word to test": partial(set_similarity, queries, numbers, tokenizer=to_letters),
+        "no word to train on": partial(set_similarity, numbers, queries, tokenizer=to_letters),
+        "vectors of zeros": partial(of_queries, "mean-cosine", **vectors),
+        "an option of another": partial(of_queries, "overlap", seed=1),
+        "overlap without judgements": partial(of_queries, "overlap"),
+        "no pooling": partial(of_queries, "mean-cosine", pooling="meen", **vectors),
+        "tests alone": partial(group_similarity, tmp_path / "msshift", "length", "unseen-words"),
+        "no training passage": partial(count_overlap, {"a": TRAIN[-1:]}, {"t": TEST}),
+        "no test passage": partial(count_overlap, {"a": TRAIN}, {"t": [TEST[4]]}),
+    }
     golden.check_refusals("not-compared.txt", refusals)
 
 
@@ -90,9 +106,7 @@ def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
     fine = {"q2": "b"}
     for queries, message in (
         ({1: "a"}, "query 1: ids must be strings"),
-        ({"q1": " "}, "query 'q1' has no text"),
-        ({"q1": None}, "query 'q1' has no text"),
-        ({"q1": float("nan")}, "query 'q1' has no text"),
+        *(({"q1": text}, "query 'q1' has no text") for text in (" ", None, float("nan"))),
         ([Query("q1", "a"), Query("q1", "b")], "query 'q1' has another text, 'a', already"),
     ):
         for sets in ((queries, fine), (fine, queries)):
@@ -108,10 +122,8 @@ def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
             compare(*rows)
 
 
-def test_a_release_without_training_queries_says_what_to_compare_with(tmp_path: Path) -> None:
+def test_a_release_without_training_queries_is_compared_with_itself(tmp_path: Path) -> None:
     import_official([write_checkout(tmp_path / "release")], tmp_path / "msshift")
-    with pytest.raises(DataError, match=r"no training queries of length-short; .*test:test"):
-        group_similarity(tmp_path / "msshift", "length", "unseen-words")
     (short, _) = group_similarity(tmp_path / "msshift", "length", "unseen-words", against="test")
     # "test short" and "test long" share the word "test"; "long" is a stop word
     assert (short.value, short.queries, short.other_queries) == (0.5, 1, 1)
@@ -120,44 +132,43 @@ def test_a_release_without_training_queries_says_what_to_compare_with(tmp_path: 
 # ---- the command ---------------------------------------------------------------------------------
 
 
-def test_the_command_prints_what_the_functions_return(msshift: Command, build_copy: Build) -> None:
-    dataset = build_copy("mini:300", "wh-words", "length")
-    printed = json.loads(msshift("similarity", "--format", "json").stdout)
-    assert list(printed["shifts"]) == ["wh-words", "length"]
-    for shift, groups in printed["shifts"].items():
-        names = ("group", "value", "queries", "other_queries")
-        values = group_similarity(dataset, shift)
-        assert groups == [{name: getattr(row, name) for name in names} for row in values]
-    shown = msshift("similarity", "--shift", "length", "--split", "test:train").stdout
-    assert "test queries of a group and train queries of the others" in shown
-    for one in group_similarity(dataset, "length", against="train"):
-        assert f"{one.value:.6f}" in shown
-
-
-def test_the_command_compares_two_files(msshift: Command, tmp_path: Path) -> None:
-    (tmp_path / "train.tsv").write_text("1\tcheap flights\n2\tcheap rooms\n")
-    (tmp_path / "test.tsv").write_text("3\tCheap flights\n")
-    files = ("similarity", "--train", "train.tsv", "--test", "test.tsv")
-    printed = json.loads(msshift(*files, "--format", "json").stdout)
-    assert (printed["value"], printed["queries"], printed["other_queries"]) == (0.75 / 1.25, 1, 2)
-    assert "0.600000" in msshift(*files).stdout
-    alone = msshift("similarity", "--train", "train.tsv")
-    assert (alone.returncode, "give both" in alone.stderr) == (2, True)
+def test_what_the_command_prints_and_refuses(
+    msshift: Command, build_copy: Build, tmp_path: Path, golden: Golden
+) -> None:
+    build_copy("mini:300", "wh-words", "length")
+    rows = list(mini.queries(300))
+    for name, part in (("train", rows[:200]), ("test", [*rows[200:], rows[5]])):
+        lines = "".join(f"{row.query_id}\t{row.text}\n" for row in part)
+        (tmp_path / f"{name}.tsv").write_text(lines)
+    for name, qrels in (("a", TRAIN[:2]), ("b", TRAIN[2:]), ("t", TEST)):
+        lines = "".join(f"{one.query_id} 0 {one.doc_id} {one.relevance}\n" for one in qrels)
+        (tmp_path / name).write_text(lines)
+    files = "--train train.tsv --test test.tsv"
+    overlap = "--indicator overlap --train known=a --train known=b --test dl=t"
+    commands = (
+        *("", "--shift length --split test:train --indicator unseen-words", files),
+        f"{files} --indicator nearest-query --encoder terms --output n.parquet",
+        *(overlap, f"{overlap} --format json --output o.json", f"{overlap} --output o.parquet"),
+        *("--indicator overlap --train a --test dl=t", "--train train.tsv", f"{files} --split all"),
+        *(f"{files} --output x.parquet", f"{files} --output x.csv", f"{files} --train test.tsv"),
+        *(f"{files} --encoder terms", f"{files} --models runs", f"{files} --indicator model-based"),
+    )
+    golden.check_commands("commands.txt", msshift, [f"similarity {words}" for words in commands])
+    last = pq.ParquetFile(tmp_path / "n.parquet").read().to_pylist()[-1]
+    assert (last["nearest_text"], last["rank"]) == (rows[5].text, 1)
+    assert json.loads((tmp_path / "o.json").read_text())["counts"][0]["overlapping"] == 2
 
 
 def test_the_command_writes_every_querys_value(msshift: Command, build_copy: Build) -> None:
     data = build_copy("mini:300", "length")
-    (data.parent / "msshift.toml").write_text('shifts = ["length"]\n')
     done = msshift("similarity", "--indicator", "unseen-words", "--output", "u.parquet")
     assert done.returncode == 0, done.stderr
     table = pq.ParquetFile(data.parent / "u.parquet").read()
-    rows = table.to_pylist()
     assert json.loads(table.schema.metadata[b"msshift_bench"])["indicator"] == "unseen-words"
-    for one in group_similarity(data, "length", "unseen-words"):
-        of_group = [row for row in rows if row["group"] == one.group]
-        assert [row["query_id"] for row in of_group] == list(one.per_query.query_ids)
-        assert [row["value"] for row in of_group] == one.per_query.values.tolist()
-        assert [row["rank"] for row in of_group] == one.per_query.ranks.tolist()
+    values = [of_group.per_query for of_group in group_similarity(data, "length", "unseen-words")]
+    assert table["query_id"].to_pylist() == [name for part in values for name in part.query_ids]
+    assert table["value"].to_pylist() == [value for part in values for value in part.values]
+    assert table["rank"].to_pylist() == [rank for part in values for rank in part.ranks]
 
 
 def test_groups_overlap_where_a_query_shares_a_relevant_passage(build_once: Build) -> None:
@@ -172,32 +183,6 @@ def test_groups_overlap_where_a_query_shares_a_relevant_passage(build_once: Buil
         assert one.value == sum(expected) / len(expected)
 
 
-def test_the_command_finds_the_nearest_query_of_a_file(msshift: Command, tmp_path: Path) -> None:
-    rows = list(mini.queries(300))
-    for name, part in (("train", rows[:200]), ("test", [*rows[200:], rows[5]])):
-        lines = "".join(f"{row.query_id}\t{row.text}\n" for row in part)
-        (tmp_path / f"{name}.tsv").write_text(lines)
-    (tmp_path / "msshift.toml").write_text('shifts = ["length"]\n')
-    files = ("similarity", "--train", "train.tsv", "--test", "test.tsv")
-    asked = (*files, "--indicator", "nearest-query", "--encoder", "terms")
-    printed = json.loads(msshift(*asked, "--output", "n.parquet", "--format", "json").stdout)
-    assert printed["computed_with"]["encoder"] == "terms"
-    last = pq.ParquetFile(tmp_path / "n.parquet").read().to_pylist()[-1]
-    assert last["nearest_text"] == rows[5].text
-    assert last["rank"] == 1
-    for wrong, message in (
-        ((*files, "--split", "all"), "are for the groups of a data set"),
-        ((*files, "--output", "x.parquet"), "has no values per query"),
-        ((*files, "--output", "x.csv"), "valid are .parquet, .json"),
-        ((*files, "--train", "test.tsv"), "one file of training queries"),
-        ((*files, "--encoder", "terms"), "does not take encoder (--encoder), which is for mean-c"),
-        ((*files, "--models", "runs"), "not take models (--models), which is for model-based;"),
-        ((*files, "--indicator", "model-based"), "--models"),
-    ):
-        refused = msshift(*wrong)
-        assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
-
-
 # ---- relevant passages that test queries share with training queries ----------------------
 
 TRAIN = [Qrel("1", "a", 1), Qrel("1", "b", 1), Qrel("2", "b", 2), Qrel("3", "c", 0)]
@@ -210,46 +195,13 @@ TEST = [
 
 
 def test_a_query_counts_at_its_relevance_and_number_of_shared_passages() -> None:
-    # Query 1 shares its passage with itself alone, and c is relevant to no training query.
-    counts = count_overlap({"train": TRAIN}, {"test": TEST}).counts
-    assert [(row.relevance, row.shared, row.overlapping, row.queries) for row in counts] == [
-        (1, 1, 2, 4), (1, 2, 1, 4), (3, 1, 1, 4), (3, 2, 0, 4),
-    ]  # fmt: skip
-
-
-def test_training_sets_are_compared_with_each_other() -> None:
     other = [Qrel("2", "b", 1), Qrel("2", "b", 1), Qrel("4", "d", 1)]
     found = count_overlap({"ours": TRAIN, "theirs": other}, {"test": TEST})
+    # Query 1 shares its passage with itself alone, and c is relevant to no training query.
+    counts = [(row.relevance, row.shared, row.overlapping, row.queries) for row in found.counts]
+    assert counts[:4] == [(1, 1, 2, 4), (1, 2, 1, 4), (3, 1, 1, 4), (3, 2, 0, 4)]
     assert found.common == {("ours", "theirs"): (1, 1)}
     sizes = {name: tuple(counts.values()) for name, counts in found.training.items()}
     assert sizes == {"ours": (2, 3, 2), "theirs": (2, 2, 2)}
-    shown = {table.title: table for table in found.tables()}
-    (row,) = shown["What two training sets have in common"].rows
+    (row,) = found.tables()[-1].rows
     assert [cell.text for cell in row] == ["ours", "theirs", "1", "1"]
-
-
-def test_sets_without_a_relevant_passage_are_refused() -> None:
-    for kind, train, test in (("training", TRAIN[-1:], TEST), ("test", TRAIN, [TEST[4]])):
-        with pytest.raises(DataError, match=f"the {kind} set {kind} has no relevant passage"):
-            count_overlap({"training": train}, {"test": test})
-
-
-def test_the_command_counts_overlap(msshift: Command, tmp_path: Path) -> None:
-    for name, qrels in (("a", TRAIN[:2]), ("b", TRAIN[2:]), ("t", TEST)):
-        lines = [f"{one.query_id} 0 {one.doc_id} {one.relevance}\n" for one in qrels]
-        (tmp_path / name).write_text("".join(lines))
-    overlap = ("similarity", "--indicator", "overlap")
-    arguments = (*overlap, "--train", "known=a", "--train", "known=b", "--test", "dl=t")
-    done = msshift(*arguments)
-    assert done.returncode == 0, done.stderr
-    (row,) = [line.split() for line in done.stdout.splitlines() if ">= 1" in line]
-    assert row == ["known", "dl", ">=", "1", "2", "of", "4", "(50%)", "1", "of", "4", "(25%)"]
-    assert "counts from 2 on" in done.stdout
-    values = json.loads(msshift(*arguments, "--format", "json", "--output", "o.json").stdout)
-    assert values["training"] == [{"name": "known", "queries": 2, "pairs": 3, "passages": 2}]
-    assert json.loads((tmp_path / "o.json").read_text()) == values
-    refused = msshift(*overlap, "--train", "a", "--test", "dl=t")
-    assert refused.returncode == 2
-    assert "--train takes NAME=QRELS for overlap, e.g. dl19=qrels.dl19" in refused.stderr
-    no_values = msshift(*arguments, "--output", "o.parquet")
-    assert (no_values.returncode, "no values per query" in no_values.stderr) == (2, True)

@@ -22,7 +22,6 @@ from msshift_bench.stats import (
     queries_to_detect,
 )
 from tests.support.golden import Golden
-from tests.support.made_scores import losses
 
 
 def is_significant(estimate: Any) -> bool:
@@ -37,20 +36,6 @@ def test_statsmodels_finds_the_same(queries: int, deviation: float, correlation:
     spread = deviation * math.sqrt(2 * (1 - correlation))
     expected = TTestPower().solve_power(nobs=queries, alpha=0.05, power=0.8) * spread
     assert found == pytest.approx(expected, rel=0.02)
-
-
-@pytest.mark.slow
-def test_a_report_finds_such_a_loss_in_80_of_100_cases() -> None:
-    queries, trials = 300, 400
-    loss = detectable_rel_loss(queries)
-    random = np.random.default_rng(5)
-    covariance = [[1.0, 0.8], [0.8, 1.0]]
-    drawn = [
-        random.multivariate_normal([1.0, 1.0 - loss], covariance, queries).T for _ in range(trials)
-    ]
-    significant = [is_significant(losses(*sides[:, None])["rel_loss"]) for sides in drawn]
-    # Three standard errors of a share of 400 trials are 0.06.
-    assert np.mean(significant) == pytest.approx(0.8, abs=0.06)
 
 
 @pytest.mark.parametrize("rel_loss", [0.02, 0.083, 0.3, 1.0])

@@ -12,4 +12,4 @@ from msshift_bench.shifts import get_shift
 def data_digest(shift: str, folder: Path) -> str:
     """Return the digest of the test sets that a built data set has for a shift."""
     rows = open_dataset(folder).test_sets(get_shift(shift)).items()
-    return digest_of_test_sets({group: part.table["query_id"].to_pylist() for group, part in rows})
+    return digest_of_test_sets({group: [row.query_id for row in part] for group, part in rows})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from msshift_bench.data import SplitRows, load_dataset
+from msshift_bench.data import load_dataset, open_dataset, rows_of
 from msshift_bench.dataset_builders.cut import Cut, cut_table
 from msshift_bench.records import Row
 
@@ -17,7 +17,7 @@ __all__ = ["cut_rows", "ids_of", "placed", "table_of_queries"]
 
 def cut_rows(cut: Cut, split: str) -> list[Row]:
     """Return the rows of a split, sorted by query_id."""
-    return list(SplitRows(cut.table.filter(pc.field("split") == split)))
+    return list(rows_of(cut.table.filter(pc.field("split") == split)))
 
 
 def table_of_queries(texts: Mapping[str, str]) -> pa.Table:
@@ -33,7 +33,7 @@ def ids_of(folder: Path, config: str, split: str) -> set[str]:
 
 def placed(folder: Path, shift: str) -> dict[str, set[str]]:
     """Return split -> ids, as the config of a whole shift has them."""
-    table = load_dataset(folder, shift, split="queries").table
+    table = open_dataset(folder).table(shift, "queries")
     found: dict[str, set[str]] = {}
     for query_id, split in zip(*(table[c].to_pylist() for c in ("query_id", "split")), strict=True):
         found.setdefault(split, set()).add(query_id)

@@ -14,11 +14,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from msshift_bench import Figure, __version__
 from msshift_bench.errors import MsShiftError
+from msshift_bench.evaluation import Result
+from msshift_bench.output import to_markdown
 
 __all__ = ["WRITE", "Golden", "check_figures", "read_csv"]
 
@@ -64,6 +67,36 @@ class Golden:
             calls: what is wrong with a call -> the call.
         """
         self.check(name, "".join(f"# {wrong}\n{_refusal(call)}\n" for wrong, call in calls.items()))
+
+    def check_results(self, name: str, results: Mapping[str, Result]) -> None:
+        """Check the tables of results, as Markdown, and the notes below them.
+
+        Args:
+            name: the golden file.
+            results: what a result is of -> the result.
+        """
+        lines = []
+        for title, result in results.items():
+            lines.append(f"# {title}")
+            for tables, notes in result.sections():
+                lines += [*map(to_markdown, tables), *(f"- {note}" for note in notes), ""]
+        self.check(name, "\n".join(lines))
+
+    def check_commands(
+        self, name: str, run: Callable[..., CompletedProcess[str]], commands: Iterable[str]
+    ) -> None:
+        """Check what commands print, and how they end.
+
+        Args:
+            name: the golden file.
+            run: runs one, given its words.
+            commands: their words, with a space between every two.
+        """
+        lines = []
+        for command in commands:
+            done = run(*command.split())
+            lines += [f"$ {command}", done.stdout + done.stderr + f"[{done.returncode}]\n"]
+        self.check(name, "\n".join(lines))
 
 
 def _refusal(call: Callable[[], object]) -> str:

@@ -1,6 +1,6 @@
 """The queries of `mini` as rows of a data set."""
 
-from msshift_bench.mini.generator import qrels, queries
+from msshift_bench.mini.generator import DEFAULT_SIZE, DOMAINS, qrels, queries
 from msshift_bench.records import Row
 
 
@@ -13,3 +13,8 @@ def mini_rows(size: int) -> list[Row]:
         Row.judged(q.query_id, q.text, "g", dict.fromkeys(relevant[q.query_id], 1))
         for q in queries(size)
     )
+
+
+def domains(size: int = DEFAULT_SIZE) -> dict[str, str]:
+    """Return query_id -> domain, in the order of the queries: that of all relevant passages."""
+    return {row.query_id: DOMAINS[int(row.doc_id) % len(DOMAINS)] for row in qrels(size)}

@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.data.dataset import load_dataset
+from msshift_bench.data.manifest import read_manifest
 from tests.support.forking import run_forked
 from tests.support.hub_server.server import TOKEN, LoopbackHub
 
-__all__ = ["client_environment", "load_rows", "python"]
+__all__ = ["client_environment", "load_rows", "python", "rows_of"]
 
 _OURS = ("HF_", "HUGGING", "MSSHIFT_", "XDG_")
 
@@ -55,6 +57,16 @@ for config in configs:
     loaded[config] = {split: list(rows) for split, rows in splits.items()}
 print(json.dumps(loaded))
 """
+
+
+def rows_of(folder: Path, *configs: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Return config -> split -> rows as this package loads them; by default of all configs."""
+    return {
+        config: {
+            split: rows.table.to_pylist() for split, rows in load_dataset(folder, config).items()
+        }
+        for config in configs or read_manifest(folder).configs
+    }
 
 
 def load_rows(

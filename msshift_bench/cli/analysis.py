@@ -1,0 +1,558 @@
+"""The panel "Analysis": how queries differ, what that does to losses, and what people say of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import msshift_bench
+from msshift_bench.cli import options
+from msshift_bench.cli.command import is_typed, refuse_others
+from msshift_bench.cli.output import check_outputs, note, show_result
+from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.plumbing import (
+    in_line,
+    progress_bars,
+    write_atomically,
+    write_json,
+    write_parquet,
+)
+
+if TYPE_CHECKING:
+    from msshift_bench.records import Qrel
+    from msshift_bench.similarity import Comparison
+
+_ENDINGS = (".parquet", ".json")
+
+_PUBLISHED = ("losses", "alignment")
+_ALWAYS = ("runs", "published", "format", "output")
+_CHOICES = ("shift", "indicator", "measures", "train", "test", "extrapolate")
+"""The options that published losses take, beyond those that go with everything."""
+
+_PER_TEST, _LEAKS_PER_TEST = 10, 5
+
+
+def similarity(
+    indicator: Annotated[
+        str,
+        typer.Option(
+            help="What to compute; `msshift list` lists the indicators.",
+            autocompletion=options.completing("similarity:INDICATORS"),
+        ),
+    ] = "weighted-jaccard",
+    *,
+    where: Annotated[options.Questions, "Groups of a data set"],
+    split: Annotated[
+        str,
+        typer.Option(
+            metavar="OF[:AGAINST]",
+            help="The queries that count, of the group and after the colon of the other groups: "
+            "test, train, or all. By default, the indicator's definition says which of the others.",
+            rich_help_panel="Groups of a data set",
+        ),
+    ] = "test",
+    train: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Compare two files of queries (query_id, tab, text) instead of the groups of a "
+            "data set; this one holds the training queries. For overlap, `NAME=QRELS` (TREC's four "
+            "columns, or three): repeat it for several; files of one name are one set.",
+            rich_help_panel="Files of queries",
+        ),
+    ] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH",
+            help="The file of the test queries, likewise; qrels may be graded.",
+            rich_help_panel="Files of queries",
+        ),
+    ] = None,
+    encoding: Annotated[options.Encoding, "What the indicator computes with"],
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            help="The bi-encoders: a folder of run sets made with `msshift run "
+            "--keep-model`; with --train and --test, the folder of one model.",
+            rich_help_panel="What the indicator computes with",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="The seed whose models count. Default: the smallest of the run set.",
+            rich_help_panel="What the indicator computes with",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write to this file: `.parquet`, every query's value, or `.json`, what "
+            "--format json prints.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    table_format: Annotated[options.TableFormat, "Output"] = "text",
+) -> None:
+    """Say how near test queries lie to training queries, before any run is judged.
+
+    Each group of a shift is compared with the other groups together, or one file of queries with
+    another. `docs/analysis.md` says what the indicators mean. Of qrels files, overlap counts the
+    test queries that share a relevant passage with a training query, at every relevance that the
+    test set grades, from one and from two shared passages on.
+
+    Example: `msshift similarity --shift length`
+
+    Example: `msshift similarity --indicator nearest-query --output nearest.parquet`
+
+    Example: `msshift similarity --train train.tsv --test test.tsv --format json`
+
+    Example: `msshift similarity --indicator overlap --train ours=qrels.txt --test
+    dl19=qrels.dl19.txt`
+    """
+    from msshift_bench.similarity import (
+        LabelOverlap,
+        compare_files,
+        compare_groups,
+        count_overlap,
+        find_indicator,
+    )
+
+    chosen = find_indicator(indicator)
+    if (train is None) != (test is None):
+        raise UsageError("--train and --test name the two files to compare; give both")
+    if train is not None and (where.shift or split != "test"):
+        raise UsageError(
+            "--shift and --split are for the groups of a data set; leave them out, or leave out "
+            "--train and --test"
+        )
+    ending = "" if output is None else output.suffix.lower()
+    if output is not None and ending not in _ENDINGS:
+        raise UnknownNameError("ending of an output", output.suffix, _ENDINGS)
+    by_judgements = chosen.needs == "labels" and train is not None
+    if ending == ".parquet" and (by_judgements or not chosen.per_query):
+        raise UsageError(f"{chosen.name} has no values per query that {output} could hold")
+    paths = [*(train or ()), *(test or ())]
+    files = [text.partition("=")[2] if by_judgements else text for text in paths]
+    data = None if files else where.data
+    check_outputs(output, data=data, inputs=[*files, models])
+    others = {"models": models, "seed": seed}
+    settings: dict[str, Any] = {**encoding.chosen(), **options.chosen(others)}
+    result: Comparison | LabelOverlap
+    with progress_bars():
+        if by_judgements:
+            result = count_overlap(_judged("--train", train), _judged("--test", test))
+        elif train is None or test is None:
+            shifts = where.shift or ()
+            result = compare_groups(where.data, shifts, chosen.name, splits=split, **settings)
+        elif len(paths) > 2:
+            raise UsageError("give one file of training queries and one of test queries")
+        else:
+            result = compare_files(train[0], test[0], chosen.name, **settings)
+    # The file comes first: whoever reads the tables may stop before their end.
+    if output is not None:
+        if isinstance(result, LabelOverlap) or ending == ".json":
+            write_json(output, result.to_json())
+        else:
+            write_parquet(output, result.per_query())
+        note(f"wrote {output}")
+    show_result(result, table_format)
+
+
+def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:
+    judged: dict[str, list[Qrel]] = {}
+    for text in texts or ():
+        name, _, path = text.partition("=")
+        if not (name and path):
+            raise UsageError(
+                f"{option} takes NAME=QRELS for overlap, e.g. dl19=qrels.dl19.txt, not {text!r}"
+            )
+        judged.setdefault(name, []).extend(msshift_bench.read_qrels(path))
+    return judged
+
+
+def analyse(
+    context: typer.Context,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Folders of run sets (`<system>/<shift>/...`, or a folder of several systems). "
+            "Or one file of models' scores, CSV or with tabs, with the columns model, "
+            "interpolation, extrapolation, and one for each test set elsewhere."
+        ),
+    ] = None,
+    published: Annotated[
+        str | None,
+        typer.Option(
+            help="Analyse figures that papers print instead: losses (MS-Shift, 2023), or alignment "
+            "(Zhan et al., 2022)."
+        ),
+    ] = None,
+    *,
+    allow: options.Allow = None,
+    printing: options.Printing,
+    where: options.Questions,
+    measures: Annotated[
+        str,
+        typer.Option(
+            help="Measures by ir_measures' names, separated by spaces or commas.",
+            autocompletion=options.completing(options.MEASURES),
+        ),
+    ] = "RR@10 ASL@100",
+    indicator: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An indicator of similarity; repeat it for several. `msshift list` lists them. "
+            "Default: those that need nothing but the queries.",
+            autocompletion=options.completing("similarity:INDICATORS"),
+            rich_help_panel="Indicators",
+        ),
+    ] = None,
+    split: Annotated[
+        str,
+        typer.Option(
+            help="The groups' queries that are compared: test, train, or all.",
+            rich_help_panel="Indicators",
+        ),
+    ] = "test",
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder of mean-cosine and nearest-query; see similarity --help.",
+            rich_help_panel="Indicators",
+        ),
+    ] = None,
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            help="The bi-encoders of model-based: run sets made with `msshift run --keep-model`.",
+            rich_help_panel="Indicators",
+        ),
+    ] = None,
+    bins: Annotated[
+        int,
+        typer.Option(
+            help="Intervals in which losses of queries are shown.", rich_help_panel="Indicators"
+        ),
+    ] = 6,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            help="Foretell what is lost on new queries; this file holds the training queries "
+            "(query_id, tab, text).",
+            rich_help_panel="New queries",
+        ),
+    ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="The file of the new queries.", rich_help_panel="New queries"),
+    ] = None,
+    extrapolate: Annotated[
+        bool,
+        typer.Option(
+            "--extrapolate",
+            help="Continue the line where the new queries are less or more similar than any group "
+            "that it was fitted to. Without this, that is an error (exit code 1).",
+            rich_help_panel="New queries",
+        ),
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the points of an alignment (.svg, .png or .pdf)."),
+    ] = None,
+) -> None:
+    """Say whether losses depend on similarity to the training queries, and how sure that is.
+
+    For every shift: Rel Loss against the similarity of the groups, with a line, its test, and rank
+    correlations; the losses of queries in intervals of an indicator; and the loss that the test
+    sets can show. Below each table stands a plain verdict with its evidence. Groups are the
+    witnesses, not queries. With --train and --test, the line of the first indicator and measure
+    over most groups foretells what is lost on new queries.
+
+    For models' scores: whether extrapolation says how models do elsewhere, better than
+    interpolation does, by rank correlations over models. `docs/analysis.md` explains both.
+
+    Example: `msshift analyse --published losses`
+
+    Example: `msshift analyse runs/ --shift wh-words --output analysis.json`
+
+    Example: `msshift analyse scores.csv --plot points.svg`
+    """
+    if (published is None) == (not runs):
+        raise UsageError(
+            "give folders of run sets, a file of models' scores, or --published losses or alignment"
+        )
+    if published is not None and published not in _PUBLISHED:
+        raise UnknownNameError("published figures", published, _PUBLISHED)
+    if (train is None) != (test is None):
+        raise UsageError("--train and --test name the files of training and new queries; give both")
+    if extrapolate and train is None:
+        raise UsageError(
+            "--extrapolate is for predictions; add --train and --test, or leave it out"
+        )
+    if published == "alignment" or any(Path(run).is_file() for run in runs or ()):
+        if train is not None:
+            raise UsageError("--train and --test are for losses; an alignment foretells none")
+        refuse_others(context, (*_ALWAYS, "plot"), "an alignment of models' scores")
+        check_outputs(printing.output, plot, inputs=runs or ())
+        printing.show(_align(runs or [], plot))
+        return
+    if plot is not None:
+        raise UsageError("--plot draws an alignment; `msshift report` draws the links of losses")
+    from msshift_bench.analysis import analyse_published
+
+    by_encoder = options.chosen({"encoder": encoder})
+    shifts, indicators = where.shift or (), indicator or ()
+    if published is not None:
+        refuse_others(context, (*_ALWAYS, *_CHOICES), "--published losses")
+        check_outputs(printing.output, inputs=[train, test])
+        names = measures.replace(",", " ").split() if is_typed(context, "measures") else ()
+        analysis = analyse_published(shifts, indicators, names)
+    else:
+        inputs = [train, test, models]
+        check_outputs(printing.output, data=where.data, runs=runs or (), inputs=inputs)
+        with progress_bars(), in_line("analysing"):
+            analysis = msshift_bench.analyse_run_sets(
+                runs or (),
+                where.data,
+                shifts,
+                msshift_bench.Settings(measures=measures),
+                indicators=indicators,
+                split=split,
+                bins=bins,
+                allow=allow or (),
+                **by_encoder,
+                **options.chosen({"models": models}),
+            )
+    if train is not None and test is not None:
+        analysis = msshift_bench.predict_losses(
+            analysis, train, test, extrapolate=extrapolate, **by_encoder
+        )
+    printing.show(analysis)
+
+
+def _align(files: list[str], plot: Path | None) -> msshift_bench.Result:
+    """Return the alignment of a file's scores, or of those that a paper prints; draw it."""
+    from msshift_bench import analysis
+    from msshift_bench.output import check_plot
+
+    if plot is not None:
+        check_plot(plot)
+    if len(files) > 1:
+        raise UsageError(f"a file of models' scores is analysed alone; got {', '.join(files)}")
+    scores = analysis.read_model_scores(files[0]) if files else None
+    alignment = (
+        analysis.align_published() if scores is None else analysis.align_scores(scores, files[0])
+    )
+    if plot is not None:
+        note(f"wrote {analysis.plot_alignment(alignment.figures, plot)}")
+    return alignment
+
+
+def annotate(
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            help="The training queries (lines of query_id, tab, text): ask how like them the test "
+            "queries are."
+        ),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="The test queries, likewise.")] = None,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            help="Ask which of these pairs leak: what `msshift leakage find` wrote, its folder or "
+            "`candidates.parquet`; a sheet; or a `.jsonl` file of the SPIRE 2022 annotations."
+        ),
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoder that recalls training queries beside BM25: an id of the Hugging Face "
+            "Hub, a folder, or `terms` (the default)."
+        ),
+    ] = None,
+    per_test: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="How many training queries BM25 and the encoder each recall for a test query "
+            f"(default: {_PER_TEST}); with --candidates, how many of each test query, the most "
+            f"alike (default: {_LEAKS_PER_TEST}, 0 for all).",
+        ),
+    ] = None,
+    certain: Annotated[
+        bool,
+        typer.Option(
+            "--certain",
+            help="Keep the tiers same-text and same-normalised, too, which nobody needs to judge.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The file to write: `.csv`, a table, or `.json`, tasks to import into Label "
+            "Studio."
+        ),
+    ] = Path("sheet.csv"),
+) -> None:
+    """Write a sheet to annotate: test queries with the training queries nearest to them.
+
+    Of two files of queries it asks how alike the two are: `entity` and `intent`, each 0, 1 or 2.
+    Of candidates for leakage it asks whether the training query leaks the test query: `label` is
+    identical, generalization, specialization, reformulation or different. `docs/leakage.md` and
+    `docs/analysis.md` say when to say so. Give every annotator a copy, and read them with
+    `msshift agree`.
+
+    Example: `msshift annotate --train train.tsv --test test.tsv`
+
+    Example: `msshift annotate --candidates found/ --out review.csv`
+    """
+    from msshift_bench.annotation import (
+        LEAKAGE,
+        SIMILARITY,
+        check_sheet,
+        similar_pairs,
+        write_sheet,
+    )
+    from msshift_bench.encoders import EncoderSpec
+    from msshift_bench.leakage import pairs_to_judge
+
+    check_outputs(out, inputs=[train, test, candidates])
+    check_sheet(out)
+    if candidates is not None and train is None and test is None:
+        if encoder is not None:
+            raise UsageError("--encoder is for --train and --test; leave it out")
+        questions = LEAKAGE
+        count = _LEAKS_PER_TEST if per_test is None else per_test
+        pairs = pairs_to_judge(candidates, per_test=count or None, certain=certain)
+    elif train is not None and test is not None and candidates is None:
+        if certain:
+            raise UsageError("--certain is for --candidates; leave it out")
+        questions = SIMILARITY
+        count = _PER_TEST if per_test is None else per_test
+        spec = EncoderSpec(encoder or "terms")
+        with progress_bars():
+            pairs = similar_pairs(train, test, spec, per_test=count)
+    else:
+        raise UsageError("give --train and --test, or --candidates")
+    write_sheet(pairs, questions, out)
+    names = " and ".join(question.name for question in questions)
+    tests = len({pair.test_id for pair in pairs})
+    note(
+        f"wrote {out}: {len(pairs):,} pairs of {tests:,} test queries; fill in {names}, a copy per "
+        "annotator, then 'msshift agree COPY COPY ...'"
+    )
+
+
+def agree(
+    context: typer.Context,
+    sheets: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The sheets that annotators filled in: CSV, JSON that Label Studio exports, or "
+            "`.jsonl` of the SPIRE 2022 annotations."
+        ),
+    ],
+    subset: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="`NAME=FILE`: count the test queries whose ids the file lists, one per line, "
+            "apart. Repeat it for several."
+        ),
+    ] = None,
+    precision: Annotated[
+        float, typer.Option(help="The precision that the threshold must have.")
+    ] = 0.9,
+    both: Annotated[
+        str,
+        typer.Option(
+            help="Of an annotator who says that a pair is different and names a type, which "
+            "counts: `different` or `type`."
+        ),
+    ] = "different",
+    disputed: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the pairs on which annotators differ to this sheet, with what each "
+            "says. Its verdicts settle them; give it with the other sheets."
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also draw precision and recall by threshold to this file: .svg, .png or .pdf."
+        ),
+    ] = None,
+    table_format: options.TableFormat = "text",
+) -> None:
+    """Count what annotators say of pairs of queries, and how far they agree (Cohen's kappa).
+
+    Of how alike queries are, the median of a pair counts, and of a test query the highest point of
+    its candidates. Of leakage, what most annotators say counts; how many pairs leak, of which
+    types, precision and recall by threshold, and the lowest threshold with a precision of 0.9 are
+    printed. Intervals count other test queries.
+
+    Example: `msshift agree sheet-a.csv sheet-b.csv sheet-c.csv`
+
+    Example: `msshift agree review-ann.csv review-bob.csv --plot thresholds.svg`
+    """
+    from msshift_bench.annotation import LEAKAGE, check_sheet, similarity_labels
+
+    # All refusals come before the first file is written.
+    check_outputs(disputed, plot, inputs=sheets)
+    if disputed is not None:
+        check_sheet(disputed)
+    subsets = _subsets(subset or [])
+    annotations = msshift_bench.read_annotations(sheets, both=both)
+    if annotations.questions == LEAKAGE:
+        review = msshift_bench.review_leakage(annotations, subsets=subsets, precision=precision)
+        if plot is not None:
+            _draw(annotations, precision, plot)
+        if disputed is not None:
+            _write_disputed(annotations, disputed)
+        options.Printing(format=table_format).show(review)
+        return
+    taken = ("sheets", "disputed", "table_format")
+    refuse_others(context, taken, "sheets that ask for entity and intent")
+    if disputed is not None:
+        _write_disputed(annotations, disputed)
+    show_result(similarity_labels(annotations), table_format)
+
+
+def _draw(annotations: msshift_bench.Annotations, precision: float, plot: Path) -> None:
+    from msshift_bench.leakage import ThresholdCurve, draw_thresholds
+    from msshift_bench.output import check_plot
+
+    picture_format = check_plot(plot)
+    picture = draw_thresholds(ThresholdCurve.of(annotations), precision, picture_format)
+    with write_atomically(plot) as file:
+        file.write(picture)
+    note(f"wrote {plot}")
+
+
+def _write_disputed(annotations: msshift_bench.Annotations, disputed: Path) -> None:
+    from msshift_bench.annotation import AGREED, write_sheet
+
+    pairs = annotations.pairs_to_settle()
+    if not pairs:
+        note(f"annotators differ on no pair, so {disputed} is not written")
+        return
+    write_sheet(pairs, annotations.questions, disputed, annotator=AGREED)
+    note(f"wrote {disputed}, with pairs to judge together: {len(pairs)}; give it with the others")
+
+
+def _subsets(assignments: list[str]) -> dict[str, Path]:
+    subsets: dict[str, Path] = {}
+    for text in assignments:
+        name, _, path = text.partition("=")
+        if not name or not path or name in subsets or name == "all":
+            raise UsageError(
+                f"--subset {text!r}: write NAME=FILE, every name once, and not 'all', which "
+                "is every judged test query"
+            )
+        subsets[name] = Path(path)
+    return subsets

@@ -1,0 +1,404 @@
+"""The panel "Begin": the whole benchmark in two minutes, what there is, and what may be wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import msshift_bench
+from msshift_bench.cli import options
+from msshift_bench.cli.building import show_built
+from msshift_bench.cli.config_file import CONFIG_NAME, find_config, find_setting
+from msshift_bench.cli.output import (
+    note,
+    plain_table,
+    print_json,
+    print_notes,
+    print_table,
+    show,
+    stdout,
+    warn,
+)
+from msshift_bench.errors import MissingExtraError, MsShiftError, NotFoundError, UnknownNameError
+from msshift_bench.plumbing import cache_root, in_line, progress_bars, shown_log, write_json
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
+
+if TYPE_CHECKING:
+    from msshift_bench.doctor import Diagnosis
+    from msshift_bench.output import Table
+
+SHIFT_NAMES = ("topics", "wh-words", "length")
+SYSTEMS = ("bm25", "bi-encoder")
+OTHER_SYSTEMS = ("splade", "colbert", "monobert")
+
+_LEGEND = (
+    "Avg In: models that met the group in training; Out: the one that did not;",
+    "Rel Loss = (Avg In - Out) / Avg In",
+)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("msshift-demo"),
+    collection: Annotated[
+        str,
+        typer.Option(help="The collection. `mini` is generated here; nothing is downloaded."),
+    ] = "mini",
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Train SPLADE, ColBERT and monoBERT too; takes under 12 minutes."
+        ),
+    ] = False,
+) -> None:
+    """Build, train, search and evaluate on the generated collection, in under two minutes.
+
+    The demo cuts the queries into groups and trains a tiny bi-encoder once without each group.
+    BM25 and the bi-encoder rank the passages. One table per shift shows what each loses on the
+    groups that it was not trained on, and a report draws it (it needs the extra `plots`). A second
+    run reuses what the first one made.
+
+    Example: `msshift demo --out msshift-demo`
+    """
+    began = time.monotonic()
+    no_report = _why_no_report(out / "report")
+    names = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
+    systems = {name: msshift_bench.open_system(name) for name in names}
+    _check_installed(systems.values())
+    data, runs, figures = out / "msshift", out / "runs", out / "figures.json"
+    opened = msshift_bench.open_collection(collection)
+    note(f"1/3 cutting the queries of {opened.name} into groups")
+    with progress_bars():
+        manifest = msshift_bench.build_dataset(opened, SHIFT_NAMES, data)
+    show_built(manifest)
+    note("2/3 ranking the passages; every model but BM25 is trained without each group in turn")
+    for name, system in systems.items():
+        started = time.monotonic()
+        plan = msshift_bench.Plan(
+            system=system, shifts=SHIFT_NAMES, collection=opened, data=data, out=runs
+        )
+        with progress_bars(), shown_log("baselines.systems"):
+            made = msshift_bench.make(plan)
+        note(f"    {name}: {len(made)} runs in {time.monotonic() - started:.0f} s")
+    note("3/3 evaluating")
+    with progress_bars(), in_line("evaluating"):
+        result = msshift_bench.evaluate_run_sets([runs], data)
+    write_json(figures, result.to_json())
+    _show_losses(result)
+    if no_report is None:
+        with progress_bars():
+            drawn = msshift_bench.write_report([runs], out / "report", data, links=False)
+    print()
+    print(f'{data}  the data set: datasets.load_dataset("msshift", "topics-C2") in {out}')
+    print(f"{runs}  the run sets: msshift evaluate {runs} --data {data} shows intervals")
+    print(f"{figures}  every figure, as JSON")
+    if no_report is None:
+        print(f"{drawn.page}  the report: open it in a browser ({len(drawn.figures)} figures)")
+    else:
+        note(no_report)
+    note(f"done in {time.monotonic() - began:.0f} s")
+
+
+def _why_no_report(out: Path) -> str | None:
+    """Return what the report lacks, in one sentence; `None` if it can be drawn."""
+    from msshift_bench.report import check_report_folder
+
+    try:
+        check_report_folder(out)
+    except MissingExtraError as error:
+        return str(error)
+    return None
+
+
+def _check_installed(systems: Iterable[msshift_bench.System]) -> None:
+    """Check, before anything is made, that every system's libraries are installed.
+
+    Raises:
+        MissingExtraError: naming all extras that are missing.
+    """
+    extras = []
+    for system in systems:
+        try:
+            system.check_installed()
+        except MissingExtraError as error:
+            extras.append(error.extra)
+    if extras:
+        raise MissingExtraError(",".join(dict.fromkeys(extras)), "the demo")
+
+
+def _show_losses(result: msshift_bench.Result) -> None:
+    """Print one table per shift, then the notes that all of them share."""
+    from msshift_bench.evaluation import loss_table
+
+    settings = msshift_bench.Settings()
+    lines = []
+    for (shift,), of_shift in result.figures.each("shift"):
+        print_table(loss_table(of_shift, settings.measures[0], settings, brief=True))
+        of_it = [line.text for line in result.notes if line.about.get("shift") in (None, shift)]
+        lines.append(of_it)
+    shared = [line for line in lines[0] if all(line in others for others in lines)]
+    print_notes([*_LEGEND, *dict.fromkeys(shared)])
+
+
+def names_to_list() -> list[str]:
+    """Return what `msshift list` shows by its name: systems, and recipes."""
+    from msshift_bench.baselines import find_systems, recipe_files
+
+    return [*find_systems(), "pretrain", *recipe_files()]
+
+
+def list_(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A system, `pretrain`, or a recipe such as bi-encoder-mini. Default: everything.",
+            autocompletion=options.completing("cli.begin:names_to_list"),
+        ),
+    ] = None,
+    data: options.Data = DATASET_NAME,
+    table_format: options.TextOrJson = "text",
+) -> None:
+    """List shifts with their groups, systems, and indicators of similarity; or show one of them.
+
+    Of a system it shows the fields, which `msshift run --set` replaces, and the recipes that come
+    along; a recipe it prints as it is, with its comments, so that it can be changed in a file of
+    your own. Where there is a built data set, the list says what its groups hold: the topics of
+    another collection are others than those of the release.
+
+    Example: `msshift list bi-encoder-mini > mine.toml`
+    """
+    if name is None:
+        _list_all(data, table_format)
+    else:
+        _show_system(name, table_format)
+
+
+def _show_system(name: str, chosen: str) -> None:
+    """Print a recipe, or the fields and recipes of a system.
+
+    Raises:
+        UnknownNameError: if there is neither of that name.
+    """
+    from msshift_bench.baselines import find_systems, recipe_files
+
+    recipes, systems = recipe_files(), find_systems()
+    if name in recipes:
+        sys.stdout.write(recipes[name].text)
+        return
+    if name not in (*systems, "pretrain"):
+        raise UnknownNameError("system or recipe", name, names_to_list())
+    own = {key: recipe for key, recipe in recipes.items() if key.startswith(f"{name}-")}
+    rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
+    tables = [plain_table("recipes", ("recipe", "sha256", "what"), rows, names=3)] if rows else []
+    fields = {
+        field: None if default is ... else default
+        for field, default in (systems[name].defaults() if name in systems else ())
+    }
+    if fields:
+        title = f"{name}: {systems[name].about()}"
+        shown = [(field, "-" if value is None else value) for field, value in fields.items()]
+        tables.insert(0, plain_table(title, ("field", "default"), shown, names=2))
+    facts = {key: {"about": recipe.about, "sha256": recipe.sha256} for key, recipe in own.items()}
+    show({"fields": fields, "recipes": facts}, chosen, *tables)
+
+
+def _list_all(data: str, chosen: str) -> None:
+    """Print the shifts, what the data set at hand holds of them, the systems and indicators."""
+    from msshift_bench.baselines import find_systems
+    from msshift_bench.output import plain
+
+    systems = {name: system.about() for name, system in find_systems().items()}
+    changes = {name: shift.description for name, shift in TEST_ONLY.items()}
+    dataset = _find(data)
+    facts = None if dataset is None else _facts(dataset)
+    # Shifts that come in sizes follow, each with the sizes of the data set.
+    held = [] if dataset is None else in_order(dataset.manifest.shifts)
+    sizes = [SHIFTS[name] for name in held if name not in list(SHIFTS)]
+    shifts = [*SHIFTS.values(), *SIZED.values(), *sizes]
+    if chosen == "json":
+        indicators = {name: plain(row) for name, row in msshift_bench.INDICATORS.items()}
+        for row in indicators.values():
+            del row["function"]
+        listed = {shift.name: _shift_facts(shift, dataset) for shift in shifts}
+        head = {"data": facts, "shifts": listed, "test_only": changes}
+        print_json({**head, "systems": systems, "indicators": indicators})
+        return
+    for shift in shifts:
+        print_table(_shift_table(shift, dataset))
+    where = "no built data set here; 'msshift build' makes one"
+    if facts is not None:
+        where = "{folder}: {edition}, from {collection}, content {content}".format(**facts)
+    print_notes([where])
+    print_table(plain_table("test-only shifts", ("shift", "what"), changes.items(), names=2))
+    print_table(plain_table("systems", ("system", "what"), systems.items(), names=2))
+    rows = [
+        (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")
+        for name, row in msshift_bench.INDICATORS.items()
+    ]
+    header = ("indicator", "what", "defined per", "needs")
+    print_table(plain_table("indicators of similarity", header, rows, names=4))
+
+
+def _find(data: str) -> msshift_bench.Dataset | None:
+    """Open the data set; where none was named there need be none."""
+    from msshift_bench.data import HOME_VARIABLE
+
+    try:
+        return msshift_bench.open_dataset(data)
+    except MsShiftError as error:
+        if data != DATASET_NAME or os.environ.get(HOME_VARIABLE):
+            raise
+        if not isinstance(error, NotFoundError):
+            warn([str(error)])
+        return None
+
+
+def _facts(dataset: msshift_bench.Dataset) -> dict[str, str]:
+    info = dataset.info
+    return {
+        "folder": str(dataset.folder),
+        "collection": info.collection,
+        "edition": info.edition,
+        "content": info.content_digest[:12],
+    }
+
+
+def _shift_facts(shift: Shift, dataset: msshift_bench.Dataset | None) -> dict[str, Any]:
+    return {
+        "title": shift.title,
+        "groups": dict(shift.groups),
+        "configs": [shift.name, *shift.configs],
+        "rules": list(shift.rules),
+        "builder": bool(shift.builder),
+        "built": _built(dataset, shift),
+    }
+
+
+def _built(dataset: msshift_bench.Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
+    """Return the rule of a shift in a data set, and each group's contents; `None` if it is not."""
+    if dataset is None or shift.name not in dataset.manifest.shifts:
+        return None
+    facts = dataset.manifest.shifts[shift.name]
+    about = dataset.manifest.describe_groups(shift.name)
+    return {
+        "rule": facts["rule"],
+        "groups": {
+            group: {"queries": about[group], "train": rows["train"], "test": rows["test"]}
+            for group, rows in facts["rows"].items()
+        },
+    }
+
+
+def _shift_table(shift: Shift, dataset: msshift_bench.Dataset | None) -> Table:
+    """Return a row per group: its queries, here and in the release if these differ, and counts."""
+    rules = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
+    title = f"{shift.name}: {shift.description} ({rules}"
+    built = _built(dataset, shift)
+    if built is None:
+        where = "" if dataset is None else f"; not in {dataset.folder}"
+        return plain_table(f"{title}{where})", ("group", "queries"), shift.groups.items(), 2)
+    here, header = built["groups"], ["group", "queries", "train", "test"]
+    rows = [[group, *here[group].values()] for group in shift.groups]
+    if any(here[group]["queries"] != about for group, about in shift.groups.items()):
+        header[1:2] = ["queries here (top terms)", "queries of the release"]
+        for row in rows:
+            row.insert(2, shift.groups[row[0]])
+    title = f"{title}; built by {built['rule']})"
+    return plain_table(title, header, rows, names=len(header) - 2)
+
+
+def doctor(
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Data sets to verify. Default: ./msshift, MSSHIFT_HOME, the installed one.",
+            show_default=False,
+        ),
+    ] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option(help="A collection to count and name, e.g. a local copy of MS MARCO."),
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not ask the Hugging Face Hub.")
+    ] = False,
+    prune: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="DAYS",
+            help="First remove from the cache what was last changed so many days ago or earlier: "
+            "embeddings, indexes, passages; not the installed data set, nor what is being written.",
+        ),
+    ] = None,
+    table_format: options.TextOrJson = "text",
+) -> None:
+    """Look at what may stand in your way: settings, extras, threads, disk, GPU, cache, Hub, data.
+
+    Each line that is not "ok" says what to do. A setting is the data set, collection, cache or
+    shifts that commands use, and what says so: the environment variable, the file `msshift.toml`
+    or the default; an option wins. The command exits with 1 if data are damaged, and with 3 if
+    something that is needed is missing.
+
+    Example: `msshift doctor --offline`
+
+    Example: `msshift doctor --prune 30`
+    """
+    from msshift_bench.doctor import State, prune_cache
+
+    diagnoses: list[Diagnosis] = []
+    pruned = () if prune is None else prune_cache(prune)
+    for diagnosis in chain(
+        pruned, _settings(), msshift_bench.examine(data or (), collection, ask_hub=not offline)
+    ):
+        diagnoses.append(diagnosis)
+        if table_format == "text":
+            _print_diagnosis(diagnosis)
+    if table_format == "json":
+        print_json({"diagnoses": [asdict(diagnosis) for diagnosis in diagnoses]})
+    states = Counter(diagnosis.state for diagnosis in diagnoses)
+    rest = ", ".join(f"{count} {state}" for state, count in states.items() if state != State.OK)
+    note(f"{states[State.OK]} of {len(diagnoses)} ok" + (f"; {rest}" if rest else ""))
+    for state, code in ((State.DAMAGED, 1), (State.MISSING, 3)):
+        if states[state]:
+            raise typer.Exit(code)
+
+
+def _print_diagnosis(diagnosis: Diagnosis) -> None:
+    console = stdout()
+    style = {"ok": "green", "note": "dim", "warning": "yellow"}.get(diagnosis.state, "red")
+    console.print(f"{diagnosis.state:<8}", style=style, end="")
+    console.print(f" {diagnosis.code}: {diagnosis.text}", markup=False, soft_wrap=True)
+    if diagnosis.cure and diagnosis.state != "ok":
+        console.print(f"         cure: {diagnosis.cure}", markup=False, soft_wrap=True)
+
+
+def _settings() -> Iterator[Diagnosis]:
+    """Say which data set, collection, cache and shifts commands use, and what says so."""
+    from msshift_bench.data import locate
+    from msshift_bench.doctor import Diagnosis, State
+
+    folder = locate()
+    usual = "default" if folder == Path(DATASET_NAME) else "installed"
+    defaults = {
+        "data": (folder, usual if folder.exists() else f"{usual}; not there yet"),
+        "collection": ("mini to build, else what the data set was built from", "default"),
+        "cache": (cache_root(), "default"),
+        "shifts": ("all", "default"),
+    }
+    file = find_config()
+    for key, default in defaults.items():
+        value, origin = find_setting(key, file) or default
+        shown = ", ".join(value) if isinstance(value, list) else value
+        yield Diagnosis("setting", State.OK, f"{key} = {shown} ({origin})")
+    if file is None:
+        cure = f"see docs/configuration.md for a {CONFIG_NAME}"
+        yield Diagnosis("setting", State.NOTE, f"no {CONFIG_NAME} here or above", cure)

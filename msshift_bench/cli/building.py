@@ -1,0 +1,374 @@
+"""The panel "Data", its first half: data sets made of collections, and of files of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import msshift_bench
+from msshift_bench.cli import options
+from msshift_bench.cli.command import refuse_others
+from msshift_bench.cli.output import check_outputs, note, print_json, show, show_result
+from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import check_folder, progress_bars, settle
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
+
+if TYPE_CHECKING:
+    from msshift_bench.data import Manifest
+    from msshift_bench.dataset_builders.cut import TrainSize
+
+
+def build(
+    shifts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="The shifts to build. Default: the three of MS-Shift: topics, wh-words, length.",
+            autocompletion=options.completing([*SHIFTS, *SIZED]),
+        ),
+    ] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            help="What to build from: a folder with collection.tsv, queries.tsv and qrels.tsv, a "
+            "folder in BEIR's layout, an ir_datasets id, or `mini`, which is generated. Default: "
+            "the one that MSSHIFT_COLLECTION or `msshift.toml` names, else `mini`."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder to write. Default: msshift, or msshift-nano with --nano.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    qrels: options.CollectionQrels = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Label a shift's queries by this rule, as SHIFT=RULE, e.g. `wh-words=substring`; "
+            "`msshift list` shows the rules. Repeat it for several shifts.",
+            rich_help_panel="Groups",
+        ),
+    ] = None,
+    *,
+    encoding: Annotated[options.Encoding, "Groups"],
+    topic_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Queries at which a topic stops growing, without those for validation. Default: "
+            "31,200, or an eighth of all queries if that is less.",
+            rich_help_panel="Groups",
+        ),
+    ] = None,
+    train_size: Annotated[
+        str | None,
+        typer.Option(
+            help="Training queries per group, or `all` that each group has, so that groups differ "
+            "in size. Default: the paper's number, or what the smallest group has left; for "
+            "`resttest` `all`.",
+            rich_help_panel="Samples",
+        ),
+    ] = None,
+    test_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Test queries per group, at most a quarter of it. Default: the paper's number.",
+            rich_help_panel="Samples",
+        ),
+    ] = None,
+    test_queries: Annotated[
+        Path | None,
+        typer.Option(
+            help="Use the queries of this file as the test queries of `length` and `resttest`, "
+            "instead of a sample. It holds one id per line, or is a queries.tsv. No shift trains "
+            "or validates on them.",
+            rich_help_panel="Samples",
+        ),
+    ] = None,
+    test_set: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="The test queries of `restrain`: a folder of queries.tsv and qrels.tsv. Repeat it "
+            "for several that are one test set together.",
+            rich_help_panel="Samples",
+        ),
+    ] = None,
+    size: Annotated[
+        list[int] | None,
+        typer.Option(
+            help="Training queries of each set of `restrain`; repeat it for several sizes.",
+            rich_help_panel="Samples",
+        ),
+    ] = None,
+    validation_size: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Validation queries in all, at most a twentieth of all queries. Default: the "
+            "paper's number.",
+            rich_help_panel="Samples",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="The seed of every random choice; another seed, other samples.",
+            rich_help_panel="Samples",
+        ),
+    ] = 0,
+    nano: Annotated[options.Nano, "Samples"] = False,
+    ids_only: Annotated[options.IdsOnly, "Output"] = False,
+    licence: Annotated[
+        str | None,
+        typer.Option(
+            help="The licence of your own collection: an id such as `cc-by-4.0`, or its terms in "
+            "one line.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(min=1, help="Write files with this many threads.", rich_help_panel="Output"),
+    ] = 1,
+    cluster: options.Cluster,
+    overwrite: Annotated[options.Overwrite, "Output"] = False,
+    table_format: Annotated[options.TextOrJson, "Output"] = "text",
+) -> None:
+    """Build the data set: split files for every held-out group of every shift.
+
+    In the parent of the folder, `datasets.load_dataset("msshift", "length-short")` loads the
+    result. The same queries give the same bytes on every machine. The topics rest on embeddings,
+    which may differ between machines: see `msshift verify --topics`.
+
+    `restrain` takes test queries of its own, and makes training sets near them and far from them.
+
+    Example: `msshift build length wh-words --collection my-collection --licence cc-by-4.0`
+
+    Example: `msshift build restrain --test-set dl19 --size 100`
+    """
+    from msshift_bench.dataset_builders.build import default_shifts
+
+    folder = out or _default_folder(nano)
+    chosen = shifts or default_shifts()
+    restrain = {name: value for name, value in (("test_sets", test_set), ("sizes", size)) if value}
+    builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, restrain)
+    with cluster.used(), progress_bars():
+        manifest = msshift_bench.build_dataset(
+            msshift_bench.open_collection(
+                options.named_collection(collection) or "mini", qrels=qrels
+            ),
+            chosen,
+            folder,
+            options=builder_options,
+            samples=msshift_bench.Samples(
+                train_size=_train_size(train_size),
+                test_size=test_size,
+                test_queries=test_queries,
+                seed=seed,
+                nano=nano,
+                **options.chosen({"validation_size": validation_size}),
+            ),
+            texts=not ids_only,
+            licence=licence,
+            overwrite=overwrite,
+            workers=workers,
+        )
+    passages = manifest.collection.get("passages", {"relevant_absent": 0})
+    if passages["relevant_absent"]:
+        note(
+            f"{passages['relevant_absent']:,} of {passages['relevant']:,} relevant passages "
+            f"are not in {manifest.collection['name']}: no system can find them, which lowers "
+            "every figure (--qrels names another file of judgements)"
+        )
+    show_built(manifest, table_format)
+    note(f"wrote {folder} (content {manifest.content_digest[:12]})")
+
+
+def show_built(manifest: Manifest, chosen: str = "text") -> None:
+    """Print a manifest's shifts: rows by group and split, top terms of topics, what tests show."""
+    from msshift_bench.dataset_builders.describe import explain_detectable, shift_tables
+
+    notes = explain_detectable(manifest.shifts, "detects")
+    show(asdict(manifest), chosen, *shift_tables(manifest.shifts), notes=notes)
+
+
+def _default_folder(nano: bool) -> Path:
+    return Path(f"{DATASET_NAME}-nano" if nano else DATASET_NAME)
+
+
+def _train_size(text: str | None) -> TrainSize:
+    if text is None:
+        return None
+    if text == "all":
+        return "all"
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise UsageError(f"--train-size takes a number from 1 on, or all, not {text!r}")
+    return int(text)
+
+
+def _builder_options(
+    assignments: Sequence[str],
+    shifts: Sequence[str],
+    encoding: Mapping[str, object],
+    topic_size: int | None,
+    restrain: Mapping[str, object],
+) -> dict[str, dict[str, object]]:
+    """Return each shift's builder options: shift -> name -> value."""
+    chosen: dict[str, dict[str, object]] = {}
+    for assignment in assignments:
+        shift, equals, rule = assignment.partition("=")
+        if not equals:
+            raise UsageError(
+                f"--rule takes SHIFT=RULE, e.g. wh-words=substring, not {assignment!r}"
+            )
+        chosen[shift] = {"rule": rule}
+    known = {**SHIFTS, **SIZED}
+    building = {name if name in SIZED else get_shift(name).family for name in shifts}
+    takers = [name for name, shift in known.items() if shift.takes_encoder and name in building]
+    if encoding and not takers:
+        raise UsageError(
+            f"{' and '.join(f'--{name}' for name in encoding)} of no use: the groups of "
+            f"{', '.join(shifts)} rest on no embeddings"
+        )
+    for name in takers if encoding else ():
+        chosen.setdefault(name, {}).update(encoding)
+    if topic_size is not None:
+        chosen.setdefault("topics", {})["topic_size"] = topic_size
+    if restrain:
+        chosen.setdefault("restrain", {}).update(restrain)
+    return chosen
+
+
+def import_(
+    context: typer.Context,
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Checkouts of the MS-Shift release of 2022, of ReSTTest's files, or of both; or a "
+            "data set that holds ids only; or a checkout of CharacterBERT-DR."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder to write, or the file of variants. Default: msshift, or msshift-nano "
+            "with --nano; variants.tsv."
+        ),
+    ] = None,
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            help="The collection that the files are about: for texts that they lack, and the "
+            "training file of 2022. Default: the one that MSSHIFT_COLLECTION or `msshift.toml` "
+            "names."
+        ),
+    ] = None,
+    qrels: options.CollectionQrels = None,
+    shift: Annotated[options.Shifts, "Releases"] = None,
+    nano: Annotated[options.Nano, "Releases"] = False,
+    ids_only: Annotated[options.IdsOnly, "Releases"] = False,
+    overwrite: Annotated[options.Overwrite, "Releases"] = False,
+    queries: Annotated[
+        str,
+        typer.Option(
+            help="Of CharacterBERT-DR, the queries: dev.small, dl2019 or dl2020.",
+            rich_help_panel="Variants",
+        ),
+    ] = "dev.small",
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Only count what is odd in a checkout of the release: queries without text or in "
+            "two groups, labels that break the stated rules, overlaps of test and training sets.",
+            rich_help_panel="Releases",
+        ),
+    ] = False,
+    table_format: options.TableFormat = "text",
+) -> None:
+    """Bring in files of others: a release as a data set, texts for ids, variants of queries.
+
+    A release is taken as it is. A data set that was built with --ids-only gets its texts from the
+    collection, in its place, and then equals a build with texts byte for byte; if a text differs,
+    the command exits with 1 and changes nothing. CharacterBERT-DR holds the published variants of
+    MS MARCO's queries, ten typing errors each.
+
+    Example: `msshift import ms-marco-shift`
+
+    Example: `msshift import ./msshift --collection my-collection`
+
+    Example: `msshift import CharacterBERT-DR --out published.tsv`
+    """
+    from msshift_bench.data import holds_manifest
+    from msshift_bench.dataset_builders.typos import holds_variants
+
+    always = {"sources", "table_format", "out"}
+    (source, *others) = sources
+    settle(source)  # A killed process may have moved a data set aside.
+    if others and check:
+        raise UsageError("--check counts in one checkout; give it alone")
+    if check:
+        from msshift_bench.dataset_builders.audit import audit_release
+
+        refuse_others(context, {"sources", "table_format", "check"}, "--check")
+        show_result(audit_release(source), table_format)
+    elif not others and holds_variants(source):
+        refuse_others(context, {*always, "queries"}, "variants of queries")
+        _import_variants(source, queries, out or Path("variants.tsv"), table_format)
+    elif not others and holds_manifest(source):
+        taken = {"sources", "table_format", "collection", "qrels"}
+        refuse_others(context, taken, "a data set that is to get its texts")
+        _add_texts(source, options.Source(collection=collection, qrels=qrels), table_format)
+    else:
+        taken = {*always, "collection", "qrels", "shift", "nano", "ids_only", "overwrite"}
+        refuse_others(context, taken, "a release")
+        folder = out or _default_folder(nano)
+        check_folder(folder)
+        name = options.named_collection(collection)
+        if qrels and not name:
+            raise UsageError("--qrels is a file of a collection; name that, too: --collection")
+        manifest = msshift_bench.import_official(
+            sources,
+            folder,
+            collection=msshift_bench.open_collection(name, qrels=qrels) if name else None,
+            shifts=shift or (),
+            nano=nano,
+            texts=not ids_only,
+            overwrite=overwrite,
+        )
+        if why := manifest.parameters["validation"].get("why"):
+            note(f"no validation queries: {why}")
+        show_built(manifest, table_format)
+        note(f"wrote {folder} (content {manifest.content_digest[:12]})")
+
+
+def _add_texts(folder: Path, source: options.Source, chosen: str) -> None:
+    """Put texts back into a data set of ids, unless it holds them."""
+    dataset = msshift_bench.open_dataset(folder)
+    path, manifest = dataset.folder, dataset.manifest
+    if manifest.texts:
+        note(f"{path} holds its texts already; nothing was changed")
+    else:
+        check_folder(path)
+        with progress_bars():
+            manifest = msshift_bench.hydrate_dataset(dataset, source.open(dataset))
+        note(f"{path} holds its texts (content {manifest.content_digest[:12]})")
+    if chosen == "json":
+        print_json(asdict(manifest))
+
+
+def _import_variants(checkout: Path, queries: str, out: Path, chosen: str) -> None:
+    from msshift_bench.data import write_variants
+    from msshift_bench.dataset_builders.typos import describe_edits
+
+    check_outputs(out, inputs=[checkout])
+    texts, variants = msshift_bench.import_variants(checkout, queries)
+    write_variants(out, variants)
+    show_result(describe_edits(texts, variants), chosen)
+    note(f"wrote {out}")

@@ -1,0 +1,413 @@
+"""The panel "Data", its second half: what is done with a data set that was built."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import msshift_bench
+from msshift_bench.cli import options
+from msshift_bench.cli.command import refuse_others
+from msshift_bench.cli.output import check_outputs, note, plain_table, print_json, show, show_result
+from msshift_bench.errors import IntegrityError, MissingError, UnknownNameError, UsageError
+from msshift_bench.plumbing import check_folder, progress_bars
+from msshift_bench.shifts import (
+    DATASET_NAME,
+    TEST_ONLY,
+    TRIPLES,
+    get_shift,
+    get_test_only_shift,
+    holds_triples,
+)
+
+_WAYS = ("replay", "embed", "retrain")
+"""The ways to check published topics."""
+
+
+def verify(
+    context: typer.Context,
+    folder: options.BuiltFolder = DATASET_NAME,
+    topics: Annotated[
+        str | None,
+        typer.Option(
+            help="Check the published topics instead: replay builds the data set again from the "
+            "published clusters, embed looks whether the queries still fall into them, retrain "
+            "makes the clusters again.",
+            autocompletion=options.completing(_WAYS),
+        ),
+    ] = None,
+    *,
+    source: options.Source,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="The encoder's folder or Hub id. Default: where the build found it."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder that replay writes.")] = Path(
+        "replayed/msshift"
+    ),
+    table_format: options.TextOrJson = "text",
+) -> None:
+    """Recompute every digest and count of a built data set and name what differs.
+
+    The command exits with 1 if a file was changed, is missing, or does not belong.
+
+    `--topics replay` embeds nothing: the rows are the same on every machine, or the command exits
+    with 1. `--topics embed` lets at most 0.01% of the queries fall elsewhere, and those only
+    between two centroids (margin below 0.001), as rounding on another processor or library
+    explains. `--topics retrain` must give identical clusters if the embeddings are the same bytes;
+    if they differ, the topics may differ, too.
+
+    Example: `msshift verify ./msshift`
+
+    Example: `msshift verify ./msshift --topics replay`
+    """
+    dataset = msshift_bench.open_dataset(folder)
+    if topics is None:
+        refuse_others(context, {"folder", "table_format"}, "a check of files")
+        _verify_files(dataset, table_format)
+        return
+    from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics, verify_topics
+
+    if topics not in _WAYS:
+        raise UnknownNameError("check of topics", topics, _WAYS)
+    taken = {"folder", "topics", "collection", "qrels"}
+    taken |= {"out"} if topics == "replay" else {"encoder", "table_format"}
+    refuse_others(context, taken, f"--topics {topics}")
+    collection = source.open(dataset)
+    if topics == "replay":
+        with progress_bars():
+            manifest, differing = replay_topics(dataset, collection, out)
+        if differing:
+            raise IntegrityError(
+                f"{out} differs from {dataset.folder} in {', '.join(differing)}; the collection's "
+                "texts or qrels are not those it was built from"
+            )
+        print(f"{out}: the same rows as {dataset.folder} (content {manifest.content_digest[:12]})")
+        return
+    check = verify_topics if topics == "embed" else retrain_topics
+    with progress_bars():
+        checked = check(dataset, collection, encoder=encoder)
+    if table_format == "json":
+        print_json(checked.to_json())
+    else:
+        print("\n".join(checked.lines()))
+    if not checked.passed and topics == "embed":
+        raise IntegrityError(f"the topics of {dataset.folder} are not what this encoder gives")
+    if not checked.passed:
+        raise IntegrityError("the same embeddings gave other clusters, which must not happen")
+    if topics == "retrain" and not checked.same_bytes:
+        note("other embeddings may give other clusters; '--topics replay' gives the same")
+
+
+def _verify_files(dataset: msshift_bench.Dataset, chosen: str) -> None:
+    manifest, findings = msshift_bench.verify_dataset(dataset)
+    if chosen == "json":
+        print_json(
+            {"content_digest": manifest.content_digest, "findings": [asdict(f) for f in findings]}
+        )
+    if findings:
+        raise IntegrityError(f"{dataset.folder} is not what was built:", findings)
+    splits = [entry for splits in manifest.configs.values() for entry in splits.values()]
+    files = sum(len(entry.files) for entry in splits) + len(manifest.files)
+    note(f"{dataset.folder}: {len(splits)} splits in {files} files are what was built")
+
+
+def triples(
+    folder: options.BuiltFolder = DATASET_NAME,
+    *,
+    source: options.Source,
+    shift: options.Shifts = None,
+    negatives: Annotated[int, typer.Option(min=1, help="Negatives per training query.")] = 100,
+    depth: Annotated[
+        int, typer.Option(min=1, help="Draw negatives from this many first passages of BM25.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(help="The seed of the random choice.")] = 0,
+    every_pair: Annotated[
+        bool,
+        typer.Option(
+            "--every-pair",
+            help="Give a query with more relevant passages than negatives a triple for each of "
+            "them, its negatives in turn, instead of leaving some out.",
+        ),
+    ] = False,
+    cluster: options.Cluster,
+    table_format: options.TextOrJson = "text",
+) -> None:
+    """Add training triples to a data set: a config `<config>-triples` per held-out group.
+
+    The negatives of a training query are passages that BM25 ranks high and nobody judged relevant.
+    The command continues work that was interrupted.
+
+    Example: `msshift triples ./msshift --collection my-collection`
+    """
+    dataset = msshift_bench.open_dataset(folder)
+    collection = source.open(dataset)
+    check_folder(dataset.folder)
+    with cluster.used(), progress_bars():
+        manifest = msshift_bench.add_triples(
+            dataset,
+            collection,
+            shifts=shift or (),
+            count=negatives,
+            depth=depth,
+            seed=seed,
+            every_pair=every_pair,
+        )
+    entries = {c: splits["train"] for c, splits in manifest.configs.items() if holds_triples(c)}
+    facts = {config: asdict(entry) for config, entry in entries.items()}
+    rows = [(c, entry.rows, len(entry.files), entry.digest[:12]) for c, entry in entries.items()]
+    header = ("config", "triples", "files", "digest")
+    show(facts, table_format, plain_table("Training triples", header, rows))
+    for shift_facts in manifest.shifts.values():
+        for config, pairs in shift_facts.get("triples", {}).get("pairs", {}).items():
+            if pairs["left_out"]:
+                note(
+                    f"{config}{TRIPLES} leaves out {pairs['left_out']:,} of {pairs['all']:,} pairs "
+                    "of a query and a relevant passage, of queries with more of them than "
+                    "negatives; --every-pair keeps all"
+                )
+    note(f"wrote {dataset.folder}")
+
+
+def export(
+    config: Annotated[str, typer.Argument(help="The config, e.g. `length-short-triples`.")],
+    out: Annotated[Path, typer.Argument(help="The file to write; compressed if it ends in .gz.")],
+    data: options.Data = DATASET_NAME,
+    text: Annotated[
+        bool, typer.Option("--text", help="Write texts from the collection instead of ids.")
+    ] = False,
+    collection: options.SourceName = None,
+) -> None:
+    """Write triples as TSV with the columns query, relevant passage and negative.
+
+    Without --text, the file holds ids like MS MARCO's `qidpidtriples`; with it, texts like its
+    `triples.train.small`.
+
+    Example: `msshift export length-short-triples triples.tsv.gz`
+    """
+    from msshift_bench.data import export_triples, open_source
+
+    if collection is not None and not text:
+        raise UsageError("--collection is read for the texts only; add --text, or leave it out")
+    dataset = msshift_bench.open_dataset(data)
+    files = options.files_of_collection(collection) if text else []
+    check_outputs(out, inputs=[dataset.folder, *files])
+    with progress_bars():
+        texts = open_source(dataset, collection) if text else None
+        count = export_triples(dataset, config, out, texts=texts)
+    note(f"wrote {out}: {count} triples")
+
+
+def variants(
+    context: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"How queries are changed: {', '.join(TEST_ONLY)}.",
+            autocompletion=options.completing(TEST_ONLY),
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(help="The file to write: query_id, text, method.", rich_help_panel="Output"),
+    ] = Path("variants.tsv"),
+    *,
+    where: options.Questions,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            help="The queries as they are: a file of query_id, tab, text. Default: the test "
+            "queries of the data set."
+        ),
+    ] = None,
+    copies: Annotated[int, typer.Option(min=1, help="Variants of each query.")] = 1,
+    seed: Annotated[int, typer.Option(help="The seed of the random choice.")] = 0,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            help="Check this file of variants, and count what was changed in it.",
+            rich_help_panel="Checks",
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --check: test whether this file of variants has edits of other kinds or "
+            "places, by chi-squared tests.",
+            rich_help_panel="Checks",
+        ),
+    ] = None,
+    table_format: Annotated[options.TextOrJson, "Output"] = "text",
+) -> None:
+    """Make variants of test queries, e.g. with one typing error each, or check a file of them.
+
+    The same queries, seed and copies give the same file on every machine. `msshift import` brings
+    in published variants.
+
+    Example: `msshift variants typos --shift length --out typos.tsv`
+
+    Example: `msshift variants --check my-variants.tsv`
+    """
+    from msshift_bench.data import read_variants, write_variants
+    from msshift_bench.dataset_builders.typos import describe_edits
+
+    if check is not None:
+        taken = {"data", "shift", "queries", "check", "against", "table_format"}
+        refuse_others(context, taken, "--check")
+        texts = _texts(where, queries)
+        of_file, *others = (read_variants(file, texts) for file in (check, against) if file)
+        show_result(describe_edits(texts, of_file, *others), table_format)
+        return
+    if name is None or against is not None:
+        lacking = "NAME" if name is None else "--check"
+        raise UsageError(
+            f"{lacking} is missing: give how queries are changed ({', '.join(TEST_ONLY)}), or the "
+            "file to look at (--check FILE)"
+        )
+    get_test_only_shift(name)
+    data = None if queries is not None else where.data
+    check_outputs(out, data=data, inputs=[queries])
+    texts = _texts(where, queries)
+    made = msshift_bench.make_variants(name, texts.items(), copies=copies, seed=seed)
+    write_variants(out, made)
+    show_result(describe_edits(texts, made), table_format)
+    note(f"wrote {out}")
+
+
+def _texts(where: options.Questions, queries: Path | None) -> dict[str, str]:
+    """Return query_id -> text: of a file, or of the test queries of a data set."""
+    from msshift_bench.data import read_queries
+
+    if queries is not None:
+        if where.shift:
+            raise UsageError("--shift is for the queries of a data set, and --queries names a file")
+        return dict(read_queries(queries))
+    dataset = msshift_bench.open_dataset(where.data)
+    if not dataset.manifest.texts:
+        raise UsageError(
+            f"{dataset.folder} holds ids only; add the texts with 'msshift import', or give the "
+            "queries (--queries)"
+        )
+    names = where.shift or list(dataset.manifest.shifts)
+    test_sets = [dataset.test_sets(get_shift(name)).values() for name in names]
+    return {row.query_id: row.text for groups in test_sets for rows in groups for row in rows}
+
+
+def install(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A built data set, or ORG/NAME on the Hub. Default: the one that MSSHIFT_HOME "
+            "names, else that of `msshift.toml`, else ./msshift.",
+            show_default=False,
+        ),
+    ] = DATASET_NAME,
+    revision: Annotated[
+        str | None,
+        typer.Option(help="A data version, branch or commit on the Hub. Default: the newest."),
+    ] = None,
+    triples: Annotated[
+        bool, typer.Option("--triples", help="Prepare the configs of training triples, too.")
+    ] = False,
+    table_format: options.TextOrJson = "text",
+) -> None:
+    """Make a data set load by its bare name, from any folder and without a network.
+
+    The command verifies the data set, copies it into the user's cache, and prepares it in the cache
+    of the datasets library, where it replaces any other build.
+
+    Example: `msshift install ./msshift`
+    """
+    with progress_bars():
+        installed = msshift_bench.install_dataset(source, revision=revision, triples=triples)
+    if table_format == "json":
+        folders = {"folder": str(installed.folder), "cache": str(installed.cache)}
+        print_json({**asdict(installed), **folders})
+    what = "already installed" if installed.unchanged else "installed"
+    note(
+        f"{what}: version {installed.data_version} (content {installed.content_digest[:12]}) "
+        f"in {installed.folder}\n"
+        f'datasets.load_dataset("{DATASET_NAME}", "{installed.configs[0]}") now works in any '
+        f"folder without a {DATASET_NAME} of its own; {len(installed.configs)} configs are in "
+        f"{installed.cache}"
+    )
+
+
+def push(
+    repo: Annotated[str, typer.Option(help="The data set repository, ORG/NAME.")],
+    folder: options.BuiltFolder = DATASET_NAME,
+    private: Annotated[
+        bool,
+        typer.Option("--private", help="Create the repository as private; stop if it is public."),
+    ] = False,
+    move_tag: Annotated[
+        bool,
+        typer.Option(
+            "--move-tag", help="Move the data version's tag here, if another build holds it."
+        ),
+    ] = False,
+    table_format: options.TextOrJson = "text",
+) -> None:
+    """Put a built data set on the Hugging Face Hub, in one commit tagged with the data version.
+
+    The command deletes files of the repository that are not part of the build. Pushing the same
+    build twice changes nothing. It uses the token of `hf auth login`, or HF_TOKEN.
+
+    Example: `msshift push ./msshift --repo my-org/msshift`
+    """
+    pushed = msshift_bench.push_dataset(folder, repo, private=private, move_tag=move_tag)
+    if table_format == "json":
+        print_json(asdict(pushed))
+    what = f"pushed {len(pushed.files)} files to {repo}"
+    if pushed.unchanged:
+        what = f"{repo} holds this build already"
+    note(f"{what} (commit {pushed.commit[:12]}, tag {pushed.tag}): {pushed.url}")
+
+
+def irds(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND",
+            help="A command of ir_datasets and its arguments: `export`, `lookup`, `list`, "
+            "`doc_fifos` or `generate_metadata`.",
+        ),
+    ] = None,
+    data: options.Data = DATASET_NAME,
+    collection: Annotated[
+        str | None,
+        typer.Option(
+            help="The collection that holds the passages: a folder, an ir_datasets id or `mini`. "
+            "Default: the one that MSSHIFT_COLLECTION or `msshift.toml` names."
+        ),
+    ] = None,
+) -> None:
+    """Run a command of ir_datasets that knows the data set as msshift/SHIFT/GROUP/SPLIT.
+
+    Give this command's options first; ir_datasets gets everything from COMMAND on.
+
+    Example: `msshift irds export msshift/length/short/test queries`
+    """
+    from msshift_bench.data import IR_DATASETS_FAILURES, reason_of
+    from msshift_bench.irds import register as register_entries
+
+    register_entries(data, collection)
+    import ir_datasets
+
+    try:
+        ir_datasets.main(arguments or [])
+    except KeyError as error:
+        # Some of its commands say this themselves; others let the registry's error through.
+        if error.args[0] not in (arguments or []):
+            raise
+        note(f"Dataset {error.args[0]} not found.")
+        raise typer.Exit(1) from None
+    except BrokenPipeError:
+        raise
+    except IR_DATASETS_FAILURES as error:
+        # What it could not write is named with its place.
+        reason = reason_of(error) if isinstance(error, RuntimeError) else str(error)
+        raise MissingError(f"ir_datasets did not get what it needs: {reason}") from None

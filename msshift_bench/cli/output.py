@@ -1,0 +1,183 @@
+"""What commands print and write: results go to stdout or to files, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msshift_bench
+from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import check_target
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from msshift_bench.output import Table
+
+_WIDEST = 1000
+"""Columns of the screen; no table is wider."""
+
+
+def stdout() -> Console:
+    """Return a console for results; 160 columns wide where stdout is not a terminal."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+
+
+def _is_styled() -> bool:
+    """Return whether stdout shows styles; loading rich takes a tenth of a short command's time."""
+    return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+
+
+def plain_table(
+    title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
+) -> Table:
+    """Return a table of values without marks; the first columns hold as many names."""
+    from msshift_bench.output import Table
+
+    return Table.plain(title, header, rows, names)
+
+
+def print_table(table: Table) -> None:
+    """Print a table on stdout; a table wider than the screen is not folded."""
+    from msshift_bench.output import to_rich, to_text
+
+    if not _is_styled():
+        # The rule is ours to draw, with what the environment's encoding has; names are not.
+        rule = "─" if "─".encode(sys.stdout.encoding or "utf-8", "ignore") else "-"
+        print(f"{table.title}\n{to_text(table, rule)}", end="")
+        return
+    console = stdout()
+    console.print(table.title, style="bold", markup=False)
+    # Where the screen is too narrow, rich would cut figures off.
+    console.width = _WIDEST
+    console.print(to_rich(table))
+
+
+def print_notes(lines: Iterable[str]) -> None:
+    """Print the notes below a table: policies, versions and doubts, one line each."""
+    if not _is_styled():
+        print("".join(f"  {line}\n" for line in lines), end="")
+        return
+    for line in lines:
+        stdout().print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+
+
+def print_tables(tables: Sequence[Table], notes: Sequence[str], chosen: str) -> None:
+    """Print tables and the notes below them, as text, Markdown or LaTeX."""
+    from msshift_bench.output import RENDERERS, render_notes
+
+    if chosen == "text":
+        for table in tables:
+            print_table(table)
+        print_notes(notes)
+        return
+    for table in tables:
+        print(RENDERERS[chosen](table))
+    if any(cell.best for table in tables for row in table.rows for cell in row):
+        notes = [*notes, "bold: the best of the systems that were trained per group"]
+    print(render_notes(notes, chosen))
+
+
+def print_json(value: object) -> None:
+    """Print a result as JSON on stdout."""
+    print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def show(value: object, chosen: str, *tables: Table, notes: Sequence[str] = ()) -> None:
+    """Print a value as JSON, or the tables that show it, with the notes below them."""
+    if chosen == "json":
+        print_json(value)
+    else:
+        print_tables(tables, notes, chosen)
+
+
+class _Tables(Protocol):
+    def tables(self) -> Sequence[Table]: ...
+    def notes(self) -> Sequence[str]: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def show_result(result: _Tables, chosen: str) -> None:
+    """Print a result that has no figures: as JSON, or its tables with the notes below them."""
+    if chosen == "json":
+        print_json(result.to_json())
+    else:
+        print_tables(result.tables(), result.notes(), chosen)
+
+
+def note(message: str) -> None:
+    """Print a message on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def warn(remarks: Iterable[str]) -> None:
+    """Print each remark that makes figures doubtful on stderr, as a warning."""
+    for remark in remarks:
+        note(f"warning: {remark}")
+
+
+def check_outputs(
+    *outputs: Path | None,
+    data: str | None = None,
+    runs: Iterable[str | Path] = (),
+    inputs: Iterable[str | Path | None] = (),
+) -> None:
+    """Check that the command can write its outputs and reads none of them; see `check_target`.
+
+    Args:
+        outputs: the files to write; `None` for an output that was not requested.
+        data: the data set that the command reads.
+        runs: run files, and folders of run sets; the command reads their sidecars, too.
+        inputs: other files that the command reads, and folders that it must not write into; `None`
+            for one that was not given.
+
+    Raises:
+        NotFoundError: if an output's folder does not exist.
+        UsageError: if an output is no possible file, is an input, is given twice, or is a sheet
+            that was filled in or settings that somebody wrote.
+        RunError: if a folder of run sets holds a name that is not understood.
+        OSError: if a file cannot be written; its ``filename`` is the output.
+    """
+    wanted = [output for output in outputs if output is not None]
+    if not wanted:
+        return
+    if data is not None:
+        from msshift_bench.data import locate
+
+        inputs = [*inputs, locate(data)]
+    read = [*(Path(path) for path in inputs if path is not None), *_files_of(runs)]
+    for place, output in enumerate(wanted):
+        try:
+            check_target(output, inputs=read, others=wanted[:place])
+        except OSError as error:
+            error.filename, error.filename2 = str(output), None
+            raise
+        if not output.is_file():
+            continue
+        if output.suffix == ".toml":
+            raise UsageError(
+                f"{output} is a file that people write, and would be lost; give another name"
+            )
+        from msshift_bench.annotation import check_not_filled
+
+        check_not_filled(output)
+
+
+def _files_of(runs: Iterable[str | Path]) -> Iterator[Path]:
+    """Yield the run files, each with the path of its sidecar, which may not exist."""
+    from msshift_bench.runs import sidecar_path
+
+    for path in map(Path, runs):
+        files = [path]
+        if path.is_dir():
+            files = [
+                file for run_set in msshift_bench.find_run_sets([path]) for file in run_set.files
+            ]
+        for file in files:
+            yield from (file, sidecar_path(file))

@@ -1,0 +1,447 @@
+"""The panel "Evaluation": what runs score, what systems lose, and which is better."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import msshift_bench
+from msshift_bench.cli import options
+from msshift_bench.cli.output import check_outputs, note, print_json, warn
+from msshift_bench.errors import Finding, RunError, UsageError, spell_out
+from msshift_bench.plumbing import (
+    check_folder,
+    in_line,
+    keep_freed_memory,
+    progress_bars,
+    write_parquet,
+)
+from msshift_bench.shifts import DATASET_NAME, SHIFTS
+
+if TYPE_CHECKING:
+    from msshift_bench.data import TestSet
+    from msshift_bench.evaluation import LeftOut
+    from msshift_bench.report import WrittenReport
+    from msshift_bench.runs import RunValidation
+
+
+def score(
+    runs: Annotated[list[str], typer.Argument(help="Run files, or - for standard input.")],
+    *,
+    scoring: options.Scoring,
+    allow: options.Allow = None,
+    printing: options.Printing,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            help="Score run files on this config's test set, e.g. length-short.",
+            autocompletion=options.completing(
+                [name for s in SHIFTS.values() for name in s.configs]
+            ),
+        ),
+    ] = None,
+    qrels: Annotated[
+        Path | None,
+        typer.Option(help="Score run files on this qrels file (TREC's four columns)."),
+    ] = None,
+    data: options.Data = DATASET_NAME,
+    reference: Annotated[
+        str | None, typer.Option(help="Compare the other runs with this run file.")
+    ] = None,
+    without_leaked: options.WithoutLeaked = None,
+    per_query: options.PerQuery = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Only check the runs: every finding has a code, a line and a fix."
+        ),
+    ] = False,
+) -> None:
+    """Score run files on one test set, or on any qrels.
+
+    It prints the mean of every measure with its interval, which counts other queries, of this very
+    run. With --reference it also prints how far the runs are from that one, with an interval and a
+    corrected p-value; a † marks what is significant of these very runs, and says nothing of another
+    training.
+
+    With --check it only says whether the runs can be scored, with or without a test set; it exits
+    with 1 if one cannot.
+
+    Example: `msshift score my.run.gz --test length-short`
+
+    Example: `msshift score my.run.gz --qrels qrels.txt --measures "RR@10 R@1000"`
+
+    Example: `msshift score my.run.gz bm25.run.gz --test length-short --reference bm25.run.gz`
+
+    Example: `msshift score my.run.gz --check`
+    """
+    keep_freed_memory()
+    if check:
+        of_scores = {
+            "--reference": reference,
+            "--without-leaked": without_leaked,
+            "--per-query": per_query,
+            "--output": printing.output,
+        }
+        _refuse(of_scores, "--check")
+    settings = scoring.settings()
+    if scoring.average is not None:
+        raise UsageError("--average averages a shift's groups, and a run has none; leave it out")
+    if scoring.correction != "holm" and reference is None and without_leaked is None:
+        raise UsageError("--correction corrects p-values, which --reference gives; add it")
+    sources = [*runs, *([] if reference is None or reference in runs else [reference])]
+    read = data if qrels is None else None
+    inputs = [qrels, without_leaked]
+    check_outputs(printing.output, per_query, data=read, runs=sources, inputs=inputs)
+    for folder in (run for run in runs if Path(run).is_dir()):
+        raise UsageError(
+            f"{folder} is a folder, and run files are scored here; name files, or evaluate the "
+            f"folder's run sets: msshift evaluate {folder}"
+        )
+    if test is not None and qrels is not None:
+        raise UsageError("--test and --qrels both say what to score on; give one of them")
+    answered = test if qrels is None else qrels
+    test_set = None if answered is None else msshift_bench.open_test_set(answered, data)
+    if check:
+        _check(runs, test_set, scoring, printing.format)
+        return
+    if test_set is None:
+        raise UsageError(
+            "say what to score the runs on: --test CONFIG, e.g. length-short, or --qrels FILE; "
+            "folders of run sets are for 'msshift evaluate'"
+        )
+    result = msshift_bench.score_runs(
+        runs,
+        test_set,
+        settings,
+        data=data,
+        reference=reference,
+        without=_left_out(without_leaked, data if qrels is None else test_set),
+        allow=allow or (),
+    )
+    _write_per_query(result, per_query)
+    printing.show(result)
+
+
+def _refuse(values: Mapping[str, object], what: str) -> None:
+    """Check that options which do not go with another one have no value.
+
+    Raises:
+        UsageError: naming the first that has one.
+    """
+    for option in (name for name, value in values.items() if value not in (None, False)):
+        raise UsageError(f"{option} and {what} do not go together; leave one of them out")
+
+
+def _left_out(found: Path | None, known: msshift_bench.Dataset | TestSet | str) -> LeftOut | None:
+    """Return the test queries that leaked, if somebody looked for them."""
+    if found is None:
+        return None
+
+    return msshift_bench.read_left_out(found, known)
+
+
+def _write_per_query(result: msshift_bench.Result, path: Path | None) -> None:
+    if path is not None:
+        write_parquet(path, result.per_query())
+        note(f"wrote {path}")
+
+
+def _check(
+    runs: Sequence[str], test_set: TestSet | None, scoring: options.Scoring, chosen: str
+) -> None:
+    """Say what is wrong with runs.
+
+    Raises:
+        RunError: if a run cannot be scored.
+    """
+    from msshift_bench.evaluation import judgements_of
+
+    judgements = None if test_set is None else judgements_of(test_set)
+    checked = {}
+    for run in runs:
+        checked[run] = msshift_bench.validate_run(
+            run,
+            judgements,
+            tie_policy=scoring.ties,
+            format=scoring.run_format,
+            strict=scoring.strict,
+        )
+        if test_set is not None and checked[run].ok:
+            checked[run] = _with_misfits(checked[run], run, test_set)
+    if chosen == "json":
+        print_json({run: _facts(known) for run, known in checked.items()})
+    errors: list[Finding] = []
+    counts: Counter[str] = Counter()
+    for run, known in checked.items():
+        report, of_warnings = known.report, known.report.warning_counts
+        total = sum(of_warnings.values())
+        warned = f"{total} warning{'s' * (total != 1)}"
+        if known.warnings:
+            lines = spell_out(known.warnings, of_warnings)
+            note("\n".join([f"warning: {run}: {warned}", *lines]))
+        if known.ok:
+            note(
+                f"{run}: {report.lines} lines, {report.queries} queries, {warned}; it can be scored"
+            )
+        errors += known.errors
+        counts.update({code: n for code, n in known.counts.items() if code not in of_warnings})
+    if errors:
+        raise RunError("what cannot be scored:", errors, counts)
+
+
+def _facts(known: RunValidation) -> dict[str, object]:
+    return {
+        "ok": known.ok,
+        "lines": known.report.lines,
+        "queries": known.report.queries,
+        "counts": dict(known.counts),
+        "errors": [asdict(finding) for finding in known.errors],
+        "warnings": [asdict(finding) for finding in known.warnings],
+    }
+
+
+def _with_misfits(known: RunValidation, run: str, test_set: TestSet) -> RunValidation:
+    """Add what keeps a run from being scored on a test set though nothing is wrong with it."""
+    from msshift_bench.evaluation import Checks
+
+    errors = Checks(test_set.data).misfits(run, known.report, list(test_set.judged))
+    counts = {**known.counts, **Counter(error.code for error in errors)}
+    return replace(known, errors=tuple(errors), counts=counts, error_count=len(errors))
+
+
+def evaluate(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders of run sets (`<system>/<shift>/...`, or a folder of several systems)."
+        ),
+    ],
+    *,
+    scoring: options.Scoring,
+    allow: options.Allow = None,
+    printing: options.Printing,
+    where: options.Questions,
+    also_test: options.AlsoTest = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Break the results down by the labels in this file (lines of query_id, tab, "
+            "label), or by the groups of a shift of the data set, e.g. wh-words."
+        ),
+    ] = None,
+    without_leaked: options.WithoutLeaked = None,
+    delta: Annotated[
+        bool,
+        typer.Option(
+            "--delta",
+            help="Print Inter., Extra. and Delta = Extra. / Inter. - 1, one row per system, in "
+            "place of Avg In, Out and Rel Loss per group. They are the same figures: Delta is "
+            "minus Rel Loss.",
+        ),
+    ] = False,
+    per_query: options.PerQuery = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also draw the losses with their intervals, and the matrix of every system, to "
+            "this file: .svg, .png or .pdf."
+        ),
+    ] = None,
+) -> None:
+    """Evaluate run sets: Avg In, Out and Rel Loss with intervals, for every shift and system.
+
+    Avg In of a group is the mean score of the models that saw the group in training, Out is the
+    score of the model that did not, and Rel Loss = (Avg In - Out) / Avg In. Intervals and p-values
+    count other queries and other seeds (`seed-<n>` folders). With one seed they count queries
+    only, and say so. Run files alone are for `msshift score`.
+
+    With --also-test, run sets are scored on extra test sets in place of the shifts' own: every
+    model, and their mean. The runs are those of `msshift run --also-test`. For variants of
+    queries, e.g. with typing errors, it prints what every model loses on them.
+
+    With --without-leaked, every figure is also computed without the test queries that leaked into
+    the training queries, and the difference has an interval.
+
+    Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output figures.json`
+
+    Example: `msshift evaluate runs/ --plot losses.svg`
+
+    Example: `msshift evaluate runs/ --delta --measures "RR@10 R@100"`
+
+    Example: `msshift evaluate runs/ --without-leaked found/`
+
+    Example: `msshift evaluate runs/ --also-test dl19=./dl19 --measures "nDCG@10 R@1000"`
+    """
+    from msshift_bench.evaluation import read_labels
+
+    keep_freed_memory()
+    if plot is not None:
+        from msshift_bench.output import check_plot
+
+        check_plot(plot)
+    folders = options.extra_folders(also_test)
+    if folders:
+        of_shifts = {
+            "--by": by,
+            "--per-query": per_query,
+            "--plot": plot,
+            "--delta": delta,
+            "--without-leaked": without_leaked,
+        }
+        _refuse(of_shifts, "--also-test")
+    if delta and by is not None:
+        raise UsageError("--delta is for whole run sets, without --by")
+    inputs = [*folders.values(), by, without_leaked]
+    check_outputs(printing.output, per_query, plot, data=where.data, runs=runs, inputs=inputs)
+    settings, shifts = scoring.settings(), where.shift or ()
+    if folders:
+        printing.show(
+            msshift_bench.evaluate_also_tests(
+                runs, folders, where.data, shifts, settings, allow=allow or ()
+            )
+        )
+        return
+    whole = by is None and without_leaked is None
+    dataset: msshift_bench.Dataset | str = (
+        where.data if whole else msshift_bench.open_dataset(where.data)
+    )
+    labels = None if by is None else read_labels(by, dataset)
+    with progress_bars(), in_line("evaluating"):
+        result = msshift_bench.evaluate_run_sets(
+            runs,
+            dataset,
+            shifts,
+            settings,
+            labels=labels,
+            without=_left_out(without_leaked, dataset),
+            allow=allow or (),
+        )
+    # Files come first: the pipe that the tables go to may close, and end the command.
+    if plot is not None:
+        msshift_bench.draw_result(result, plot)
+        note(f"wrote {plot}")
+    _write_per_query(result, per_query)
+    printing.show(result, delta=delta, matrices=printing.format == "text")
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(help="Folders of systems, or a folder that holds several."),
+    ],
+    *,
+    scoring: options.Scoring,
+    allow: options.Allow = None,
+    printing: options.Printing,
+    where: options.Questions,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare the others with this system (its name or its folder) alone. Default: "
+            "every two are compared."
+        ),
+    ] = None,
+) -> None:
+    """Compare systems: what they score, and what they lose.
+
+    Every two systems are compared by Avg In, Out and Rel Loss, on each group and on a shift as a
+    whole: the difference with an interval and a corrected p-value, which count other queries and
+    other seeds. A system that was not trained per group, such as BM25, has no Rel Loss. Systems
+    are ranked by their average Rel Loss as far as the data tell them apart; one with a single seed
+    gets no star and no rank. Run files are compared by `msshift score --reference`.
+
+    Example: `msshift compare runs/bi-encoder runs/splade-max`
+
+    Example: `msshift compare runs/ --reference bm25 --format markdown`
+    """
+    keep_freed_memory()
+    read = list(runs)
+    if printing.output is not None:
+        folders = [run for run in runs if Path(run).is_dir()]
+        systems = (
+            {run_set.system for run_set in msshift_bench.find_run_sets(folders)}
+            if folders
+            else set()
+        )
+        if reference is not None and Path(reference).exists() and reference not in systems:
+            read.append(reference)
+    check_outputs(printing.output, runs=read, data=where.data)
+    with progress_bars(), in_line("evaluating"):
+        result = msshift_bench.compare_run_sets(
+            runs,
+            where.data,
+            where.shift or (),
+            scoring.settings(),
+            reference=reference,
+            allow=allow or (),
+        )
+    printing.show(result)
+
+
+def report(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders of run sets (`<system>/<shift>/...`, or a folder of several systems)."
+        ),
+    ],
+    *,
+    scoring: options.Scoring,
+    allow: options.Allow = None,
+    out: Annotated[
+        Path, typer.Option(help="The folder to write; a report there is replaced.")
+    ] = Path("report"),
+    where: options.Questions,
+    no_links: Annotated[
+        bool,
+        typer.Option(
+            "--no-links",
+            help="Leave out what is lost against the similarity to the training queries, which "
+            "takes longest.",
+        ),
+    ] = False,
+    table_format: options.TextOrJson = "text",
+) -> None:
+    """Draw what run sets lose: one page to read and print, and every picture as a file.
+
+    `report.html` holds everything that it needs, opens from a disk, and asks nothing of any server.
+    Beside it, `figures/` holds each picture as SVG, PNG and PDF, with its numbers as CSV, and
+    `tables/` the tables in the paper's layout as LaTeX and CSV. A picture whose data are not there
+    is left out; the command and the page say which, and what would bring it.
+
+    Example: `msshift report runs/ --out report`
+    """
+    from msshift_bench.output import plain
+
+    check_folder(out)
+    with progress_bars():
+        written = msshift_bench.write_report(
+            runs,
+            out,
+            where.data,
+            where.shift or (),
+            scoring.settings(),
+            allow=allow or (),
+            links=not no_links,
+        )
+    if table_format == "json":
+        print_json(plain({**plain(written), "page": str(written.page)}))
+    else:
+        _print_written(written)
+    warn(written.doubts)
+
+
+def _print_written(written: WrittenReport) -> None:
+    """Print where a report is, what it holds, and what is left out of it."""
+    pictures, tables = len(written.figures), len(written.tables)
+    print(f"open {written.page}")
+    print(f"  {pictures} figures in {written.page.parent / 'figures'}: .svg, .png, .pdf, .csv")
+    print(f"  {tables} table{'s' * (tables > 1)} in {written.page.parent / 'tables'}: .tex, .csv")
+    for title, why, remedy in written.left_out:
+        note(f"left out: {title}: {why}; what would bring it: {remedy}")

@@ -1,0 +1,188 @@
+"""The panel "Systems": what ranks, trained without each group in turn, and what it starts from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import msshift_bench
+from msshift_bench.cli import options
+from msshift_bench.cli.output import note, print_json
+from msshift_bench.errors import MissingError, UsageError
+from msshift_bench.plumbing import check_folder, is_first, progress_bars, shown_log
+from msshift_bench.shifts import SHIFTS
+
+
+def run(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="A system's name (`msshift list` shows all), `module:Class` of your own, or the "
+            "folder or Hub id of a model.",
+            autocompletion=options.completing("baselines:find_systems"),
+        ),
+    ],
+    *,
+    where: options.Questions,
+    source: options.Source,
+    out: Annotated[
+        Path, typer.Option(help="Write run sets below this folder.", rich_help_panel="Output")
+    ] = Path("runs"),
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="The name of the runs' folder and tag, so that two recipes of a system stand side "
+            "by side. Default: the system's, or the last part of the model's.",
+            rich_help_panel="Output",
+        ),
+    ] = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Train only the model without this group; repeat it for several. Default: all.",
+            autocompletion=options.completing(
+                dict.fromkeys(group for s in SHIFTS.values() for group in s.groups)
+            ),
+            rich_help_panel="Training",
+        ),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            help="Train by this recipe: `paper`, `pool`, `mini` or another of `msshift list "
+            "SYSTEM`, or a TOML file. Default: `mini`, which is made for the collection `mini`.",
+            rich_help_panel="Training",
+        ),
+    ] = None,
+    changes: Annotated[options.Changes, "Training"] = None,
+    seeds: Annotated[
+        str,
+        typer.Option(
+            help="Train once per seed, e.g. 1,2,3, each in a folder of its own.",
+            rich_help_panel="Training",
+        ),
+    ] = "",
+    keep_model: Annotated[
+        bool,
+        typer.Option(
+            "--keep-model",
+            help="Keep each trained model, in a folder beside its run: short.model.",
+            rich_help_panel="Training",
+        ),
+    ] = False,
+    also_test: options.AlsoTest = None,
+    cluster: options.Cluster,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Check everything, print the plan, and stop.",
+            rich_help_panel="Output",
+        ),
+    ] = False,
+    table_format: Annotated[options.TextOrJson, "Output"] = "text",
+) -> None:
+    """Rank with a system, trained once per held-out group, and write its run set.
+
+    What is not trained, such as BM25 or a published model, gives one run per shift. The command
+    skips runs that are complete and continues those that were interrupted. A JSON file beside every
+    run records what made it.
+
+    Example: `msshift run bi-encoder --shift length --recipe mini --set seed=3`
+    """
+    from msshift_bench.baselines.systems.recipe import read_changes
+
+    replaced, replicates = read_changes(changes or ()), options.whole_numbers("--seeds", seeds)
+    if replicates and "seed" in replaced:
+        raise UsageError("give either --set seed or the --seeds of replicates")
+    dataset = msshift_bench.open_dataset(where.data)
+    plan = msshift_bench.Plan(
+        system=msshift_bench.open_system(what, recipe, replaced),
+        shifts=where.shift or (),
+        collection=source.open(dataset),
+        out=out,
+        data=dataset,
+        held_out=held_out or (),
+        seeds=replicates,
+        name=name,
+        keep_model=keep_model,
+        also_test=options.extra_folders(also_test),
+    )
+    if dry_run:
+        _show_plan(plan, table_format)
+        return
+    if is_first():
+        check_folder(out.expanduser(), inside=True)
+    with (
+        cluster.used(),
+        progress_bars(),
+        shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
+    ):
+        runs = msshift_bench.make(plan)
+    if not is_first():
+        return
+    if table_format == "json":
+        print_json([str(path) for path in runs])
+    else:
+        print("".join(f"{path}\n" for path in runs), end="")
+    missing = " --allow partial" if held_out else ""
+    note(f"evaluate with: msshift evaluate {out} --data {dataset.folder}{missing}")
+    if also_test:
+        tests = " ".join(f"--also-test {test_set}" for test_set in also_test)
+        note(f"and with: msshift evaluate {out} {tests}")
+
+
+def _show_plan(plan: msshift_bench.Plan, chosen: str) -> None:
+    """Print the runs of a plan, and what this machine lacks to make them."""
+    plan.system.check_installed()
+    runs = plan.runs()
+    left = [run for run in runs if run.planned_state != "complete"]
+    if chosen == "json":
+        print_json([{"run": str(run.path), "state": run.planned_state} for run in runs])
+    else:
+        for run in runs:
+            print(f"{run.planned_state:8}  {run.path}")
+        note(f"{len(left)} of {len(runs)} runs to make")
+    for run in left:
+        try:
+            run.system.check(run)
+        except MissingError as error:
+            raise MissingError(f"this machine cannot make them: {error}") from error
+
+
+def pretrain(
+    collection: Annotated[
+        str,
+        typer.Option(
+            help="A folder, an ir_datasets id, or `mini`. Only its passages are read: no query and "
+            "no judgement."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Write the encoder to this folder.")],
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help="A recipe's name or a TOML file; `msshift list pretrain` shows those that come "
+            "along."
+        ),
+    ] = "mini",
+    changes: options.Changes = None,
+) -> None:
+    """Pre-train an encoder on a collection's passages alone, from random weights.
+
+    The vocabulary is learnt from the passages, too. So whatever starts from the encoder has seen no
+    query and no judgement of any test. The command continues where a killed one stopped; the file
+    pretraining.json in the folder records what the encoder has seen.
+
+    Example: `msshift pretrain --collection mini:300 --recipe mini --out encoder --set steps=10`
+    """
+    from msshift_bench.baselines import pretrain_encoder
+    from msshift_bench.baselines.systems.recipe import read_changes
+
+    replaced = read_changes(changes or ())
+    with progress_bars(), shown_log("baselines.pretraining", "baselines.training"):
+        folder = pretrain_encoder(collection, recipe, out=out, changes=replaced)
+    print(folder)
+    note(f"start from it with: msshift run bi-encoder --set encoder={folder}")
