@@ -142,7 +142,7 @@ def test_qrels_in_pool_are_preferred_and_another_file_can_be_chosen(
         ("queries", "\twhat\n", [("empty-id", 1)]),
         ("queries", "q1\twhat\n\nq2\thow\n", [("blank-line", 2)]),
         ("queries", b"q1\twhat\nq2\tcaf\xe9\n", [("not-utf8", 2)]),
-        ("queries", gzip.compress(b"q1\twhat\n" * 1000)[:40], [("truncated-input", 1)]),
+        ("queries", gzip.compress(b"q1\twhat\n" * 1000, mtime=0)[:40], [("truncated-input", 1)]),
         ("qrels", "q1 0 d1 1\nq9 0 d1 1\n", [("unknown-query", 2)]),
         ("qrels", "q1 0 d1 1\nq1 0 d1 0\n", [("duplicate-judgement", 2)]),
         ("qrels", "q1 0 d1 yes\n", [("relevance-not-integer", 1)]),
