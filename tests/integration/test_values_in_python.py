@@ -72,7 +72,8 @@ def test_differences_are_rows_too(data: Path, runs: Path) -> None:
     assert lead == pytest.approx(first - second)
     assert list(scores.against) == ["", "", str(files[1])]
     rows = open_dataset(data).rows("length-short", "test")
-    assert list(rows.to_pandas().query_id) == [row.query_id for row in rows]
+    table = open_dataset(data).table("length-short", "test")
+    assert list(table.to_pandas().query_id) == [row.query_id for row in rows]
 
 
 def test_numbers_are_written_as_numbers() -> None:
@@ -90,8 +91,6 @@ def test_without_pandas_an_error_says_how_to_get_it(
     with pytest.raises(MissingExtraError, match=wanted) as caught:
         result.to_pandas()
     assert caught.value.exit_code == 3
-    with pytest.raises(MissingExtraError, match=wanted):
-        open_dataset(data).rows("length-short", "test").to_pandas()
 
 
 def test_values_have_short_reprs(data: Path, runs: Path) -> None:
@@ -100,7 +99,6 @@ def test_values_have_short_reprs(data: Path, runs: Path) -> None:
     dense = result.scores[1]
     values = [
         dataset,
-        dataset.rows("length", "queries"),
         result,
         result.figures,
         dense,
