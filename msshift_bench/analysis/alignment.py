@@ -20,18 +20,22 @@ from pathlib import Path
 
 import numpy as np
 
-from msshift_bench.analysis.tables import alignment_sections
 from msshift_bench.arrays import Floats
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import DataError, FindingLog, NotFoundError
-from msshift_bench.evaluation import Note, Result
+from msshift_bench.evaluation import Note, Result, Section
 from msshift_bench.output import (
     COLOURS,
     LINE,
+    P_VALUE,
     PALE_INK,
+    Format,
+    Head,
     check_plot,
+    number,
     picture_bytes,
     picture_style,
+    pivot,
     say_p,
     shorten,
 )
@@ -61,7 +65,6 @@ _CLOSE = 1e-9
 
 _WIDTH, _HEIGHT = 6.25, 2.6
 """Inches of a page, and of the row of one test set."""
-_PIXELS_PER_INCH = 192
 _LETTERS = 16
 
 
@@ -123,7 +126,7 @@ def align_scores(
         {"source": source},
         DataInfo(),
         notes,
-        partial(alignment_sections, source=source),
+        partial(_sections, source=source),
     )
 
 
@@ -318,9 +321,46 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
                 axes.set_xlabel(regime)
                 value = figures.where(figure="spearman", test=test, group=regime)[0].value
                 axes.set_title("" if value is None else f"Spearman {value:.2f}", loc="left")
-        drawn = picture_bytes(
-            picture, picture_format, "Alignment with scores elsewhere", density=_PIXELS_PER_INCH
-        )
+        drawn = picture_bytes(picture, picture_format, "Alignment with scores elsewhere")
     with write_atomically(Path(path)) as file:
         file.write(drawn)
     return Path(path)
+
+
+def _sections(figures: Figures, source: str) -> Iterator[Section]:
+    """Yield the table of an alignment's correlations, then that of those that a paper prints.
+
+    Args:
+        figures: those of `align_scores`.
+        source: what was aligned, in words.
+    """
+    measured = f"{source}: correlation with scores elsewhere, over"
+    p_value = Head(("p",), {"against": "interpolation"}, P_VALUE)
+    for prefix, title, columns in (
+        ("", measured, [*_CORRELATED, p_value]),
+        ("printed_", "Correlations as printed, each over", _CORRELATED),
+    ):
+        spearman = figures.where(figure=f"{prefix}spearman")
+        if spearman:
+            title = f"{title} {spearman[0].slice}"
+            rows = [
+                Head((name, kind.capitalize()), {"test": test, "figure": f"{prefix}{kind}"})
+                for test in spearman.names("test")
+                for name, kind in zip((test, ""), RANK_CORRELATIONS, strict=True)
+            ]
+            table = pivot(figures, title, ("outside", ""), rows, columns)
+            yield Section([table], {"figure": f"{prefix}spearman"})
+
+
+def _correlation(figure: Figure) -> str:
+    text = number(2, 2).text(figure)
+    is_signed = text.startswith("-") or not figure.against
+    return text if is_signed else f"+{text}"
+
+
+_CORRELATION = Format(_correlation)
+_CORRELATED = [
+    Head(("interpolation",), {"group": "interpolation"}, _CORRELATION),
+    Head(("extrapolation",), {"group": "extrapolation", "against": ""}, _CORRELATION),
+    Head(("difference",), {"against": "interpolation"}, _CORRELATION),
+]

@@ -1,4 +1,4 @@
-"""The tables of an analysis, of what it foretells, and of an alignment."""
+"""The tables of an analysis, and of what it foretells."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from msshift_bench.output import (
 )
 from msshift_bench.stats import RANK_CORRELATIONS, Figure, Figures
 
-__all__ = ["NEW_QUERIES", "alignment_sections", "analysis_sections"]
+__all__ = ["NEW_QUERIES", "analysis_sections"]
 
 NEW_QUERIES = "new queries"
 """The test set of what an analysis foretells."""
@@ -41,17 +41,10 @@ def _loss_with_ends(figure: Figure) -> str:
     return f"{show_percent(figure.value)} {show_percent_interval(figure.interval)}"
 
 
-def _correlation(figure: Figure) -> str:
-    text = number(2, 2).text(figure)
-    is_signed = text.startswith("-") or not figure.against
-    return text if is_signed else f"+{text}"
-
-
 SLOPE = Format(_slope)
 NUMBER = Format(_number)
 SEEDS = Format("{0.seeds}".format)
 LOSS_WITH_ENDS = Format(_loss_with_ends)
-CORRELATION = Format(_correlation)
 
 
 def analysis_sections(figures: Figures) -> Iterator[Section]:
@@ -177,35 +170,3 @@ def _foretold_section(figures: Figures) -> Section:
         ],
     )
     return Section([table], {"figure": "foretold"})
-
-
-def alignment_sections(figures: Figures, source: str) -> Iterator[Section]:
-    """Yield the table of an alignment's correlations, then that of those that a paper prints.
-
-    Args:
-        figures: those of `align_scores`.
-        source: what was aligned, in words.
-    """
-    measured = f"{source}: correlation with scores elsewhere, over"
-    p_value = Head(("p",), {"against": "interpolation"}, P_VALUE)
-    for prefix, title, columns in (
-        ("", measured, [*_CORRELATED, p_value]),
-        ("printed_", "Correlations as printed, each over", _CORRELATED),
-    ):
-        spearman = figures.where(figure=f"{prefix}spearman")
-        if spearman:
-            title = f"{title} {spearman[0].slice}"
-            rows = [
-                Head((name, kind.capitalize()), {"test": test, "figure": f"{prefix}{kind}"})
-                for test in spearman.names("test")
-                for name, kind in zip((test, ""), RANK_CORRELATIONS, strict=True)
-            ]
-            table = pivot(figures, title, ("outside", ""), rows, columns)
-            yield Section([table], {"figure": f"{prefix}spearman"})
-
-
-_CORRELATED = [
-    Head(("interpolation",), {"group": "interpolation"}, CORRELATION),
-    Head(("extrapolation",), {"group": "extrapolation", "against": ""}, CORRELATION),
-    Head(("difference",), {"against": "interpolation"}, CORRELATION),
-]

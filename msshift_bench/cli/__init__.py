@@ -24,12 +24,12 @@ from msshift_bench.cli import (
     scoring,
     systems,
 )
-from msshift_bench.cli.command import Command, CommandGroup, text_and_examples, with_values
+from msshift_bench.cli.command import Command, CommandGroup, Unfolded, text_and_examples
 from msshift_bench.cli.failures import check_arguments, ready_streams, tell
 from msshift_bench.cli.output import note
 from msshift_bench.plumbing import check_locks
 
-__all__ = ["main", "make_app"]
+__all__ = ["app", "main", "make_app"]
 
 _PANELS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "Begin": {"demo": begin.demo, "list": begin.list_, "doctor": begin.doctor},
@@ -140,15 +140,11 @@ def make_app(word: str = "") -> typer.Typer:
                 epilog=examples,
                 rich_help_panel=None if above else panel,
                 context_settings=_PASSED_ON if words == "irds" else None,
-            )(with_values(function))
+            )(Unfolded(function))
     return app
 
 
-def __getattr__(name: str) -> typer.Typer:
-    """Return `app`, the command line with all commands, for whoever looks at it."""
-    if name != "app":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return make_app()
+app = make_app()
 
 
 def main() -> None:

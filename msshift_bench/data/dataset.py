@@ -168,11 +168,21 @@ class Dataset:
         return read_split(self._files(entries[split]))
 
     def rows(self, config: str, split: str) -> list[Row]:
-        """Read the rows of one split as `table` does; without texts, every text is ""."""
+        """Read the rows of one split; without texts, every text is "".
+
+        Args:
+            config: see `table`.
+            split: see `table`.
+
+        Raises:
+            UnknownNameError: if the data set has no such config or split.
+            UsageError: if the config holds triples; `triples` streams them.
+            IntegrityError: if a file is not what was built, or too large; see `table`.
+        """
         return list(rows_of(self.table(config, split)))
 
     def splits(self, config: str) -> dict[str, list[Row]]:
-        """Read all splits of a config: split -> rows; it raises what `table` raises."""
+        """Read all splits of a config: split -> rows; it raises what `rows` raises."""
         return {split: self.rows(config, split) for split in self._entries(config)}
 
     def test_sets(self, shift: Shift) -> dict[str, list[Row]]:

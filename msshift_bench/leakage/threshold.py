@@ -58,7 +58,6 @@ _SAMPLES = 1000
 _MOST_ROWS = 21
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
 _BAND_POINTS = 60
-_PIXELS_PER_INCH = 192
 _ROUNDING = 1e-6
 
 
@@ -541,6 +540,4 @@ def draw_thresholds(curve: ThresholdCurve, precision: float, picture_format: str
         axes.set_ylim(0, 1.02)
         axes.grid(axis="y", color=LINE, linewidth=0.5)
         axes.legend(loc="lower left", frameon=False)
-        return picture_bytes(
-            picture, picture_format, "Precision and recall by threshold", density=_PIXELS_PER_INCH
-        )
+        return picture_bytes(picture, picture_format, "Precision and recall by threshold")

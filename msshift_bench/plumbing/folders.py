@@ -68,11 +68,11 @@ def hold_folder(folder: Path, target: Path | None = None) -> Iterator[None]:
         UsageError: if another process has locked it.
     """
     check_locks()
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for left in reversed(range(_TRIES)):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                held.enter_context(_held_as_it_is(folder, target or folder))
+                stack.enter_context(_held_as_it_is(folder, target or folder))
                 break
             except (FileExistsError, FileNotFoundError):
                 # The last process that held it may have just removed it.

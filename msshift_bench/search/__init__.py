@@ -2,7 +2,7 @@
 
 `sorted_words` is what texts of the same words have in common.
 
-It may use `arrays`, `plumbing`, `records` and `errors`.
+It may use `arrays`, `libraries`, `plumbing`, `records` and `errors`.
 """
 
 from msshift_bench.search.bm25 import Bm25, Bm25Parameters, kept_index, stemmer_version

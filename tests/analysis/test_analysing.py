@@ -462,6 +462,8 @@ def test_what_stands_in_several_tables_of_the_paper_is_one_model() -> None:
 def test_a_file_of_scores_from_the_command_line(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text(SCORES)
     (tmp_path / "scores.tsv").write_text(SCORES.replace(",", "\t"))
+    table = msshift("analyse", "scores.csv", "--format", "csv").stdout.splitlines()
+    assert any(line.startswith("score,beir,,a,,,,,,0.3,") for line in table)
     done = msshift("analyse", "scores.csv", "--plot", "points.svg", "--format", "json")
     written = json.loads(done.stdout)
     tests = [row["test"] for row in written["figures"] if row["figure"] == "kendall"]

@@ -71,9 +71,9 @@ def test_differences_are_rows_too(data: Path, runs: Path) -> None:
     first, second, lead = scores.value
     assert lead == pytest.approx(first - second)
     assert list(scores.against) == ["", "", str(files[1])]
-    dataset = open_dataset(data)
-    rows = dataset.table("length-short", "test").to_pandas()
-    assert [*rows.query_id] == [row.query_id for row in dataset.rows("length-short", "test")]
+    rows = open_dataset(data).rows("length-short", "test")
+    table = open_dataset(data).table("length-short", "test")
+    assert list(table.to_pandas().query_id) == [row.query_id for row in rows]
 
 
 def test_numbers_are_written_as_numbers() -> None:

@@ -161,11 +161,16 @@ def test_what_the_command_prints_and_refuses(
 
 def test_the_command_writes_every_querys_value(msshift: Command, build_copy: Build) -> None:
     data = build_copy("mini:300", "length")
-    done = msshift("similarity", "--indicator", "unseen-words", "--output", "u.parquet")
-    assert done.returncode == 0, done.stderr
+    command = ("similarity", "--indicator", "unseen-words", "--output", "u.parquet")
+    printed = json.loads(msshift(*command, "--format", "json").stdout)
+    names = ("group", "value", "queries", "other_queries")
+    of_groups = group_similarity(data, "length", "unseen-words")
+    assert printed["shifts"]["length"] == [
+        {name: getattr(row, name) for name in names} for row in of_groups
+    ]
     table = pq.ParquetFile(data.parent / "u.parquet").read()
     assert json.loads(table.schema.metadata[b"msshift_bench"])["indicator"] == "unseen-words"
-    values = [of_group.per_query for of_group in group_similarity(data, "length", "unseen-words")]
+    values = [of_group.per_query for of_group in of_groups]
     assert table["query_id"].to_pylist() == [name for part in values for name in part.query_ids]
     assert table["value"].to_pylist() == [value for part in values for value in part.values]
     assert table["rank"].to_pylist() == [rank for part in values for rank in part.ranks]
