@@ -64,7 +64,7 @@ def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: C
     assert [said["parameters"]["seed"] for said in (first, second)] == [1, 2]
     assert first["training"]["triples_sha256"] != second["training"]["triples_sha256"]
     (run_set,) = find_run_sets([tmp_path / "runs"])
-    assert list(run_set.runs) == [1, 2]
+    assert list(run_set.runs) == [("short", 1), ("short", 2)]
     assert not (tmp_path / "runs" / ".work").exists()
     for run, said in zip(runs, (first, second), strict=True):
         model = neural_systems()["bi-encoder"].load_model(model_path(run))

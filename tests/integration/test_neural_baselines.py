@@ -76,10 +76,9 @@ def test_a_neural_system_gives_a_run_per_held_out_group(
 ) -> None:
     (run_set,) = find_run_sets([neural / system])
     assert run_set.missing == ()
-    (runs,) = run_set.runs.values()
-    assert list(runs) == ["short", "long"]
+    assert list(run_set.runs) == [("short", None), ("long", None)]
     everything = {row.query_id for row in queries_of("length", data)}
-    for held_out, run in runs.items():
+    for (held_out, _), run in run_set.runs.items():
         lines = read_run(run)
         assert set(lines) == everything
         lengths = {len(ranking) for ranking in lines.values()}
@@ -103,7 +102,7 @@ def test_a_neural_system_gives_a_run_per_held_out_group(
         assert said["relevant_not_in_collection"] == {"test": 0, "train": 0}
         assert said["hardware"]["torch_threads"] >= 1
         assert STAGES[system] == set(said["seconds"])
-    short, long = (sidecar(run)["training"] for run in runs.values())
+    short, long = (sidecar(run)["training"] for run in run_set.files)
     assert short["initial_weights_sha256"] == long["initial_weights_sha256"]
     assert short["weights_sha256"] != short["initial_weights_sha256"]
     assert short["weights_sha256"] != long["weights_sha256"]

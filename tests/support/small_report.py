@@ -45,8 +45,8 @@ def write_runs_for_every_figure(folder: Path, data: Path) -> Path:
     write_runs(folder / "lexical", data, "topics", one=True)
     tie_first(folder / "lexical" / "topics.run.gz")
     save_tiny_models(folder.with_name("models"))
-    (trained,) = (one for one in find_run_sets([folder]) if one.runs)
-    for path in trained.runs[1].values():
+    (trained,) = (one for one in find_run_sets([folder]) if one.trained_per_group)
+    for path in (path for (_, seed), path in trained.runs.items() if seed == 1):
         shutil.copytree(folder.with_name("models") / "my-bi-encoder", model_path(path))
     return folder
 
