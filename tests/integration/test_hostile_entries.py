@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -130,6 +132,12 @@ def paper(figures: str) -> Spoil:
     return spoil
 
 
+def _head(table: pa.Table) -> dict[str, Any]:
+    """Return what a table of scores records of what was scored."""
+    head: dict[str, Any] = json.loads(table.schema.metadata[b"msshift_bench"])
+    return head
+
+
 CASES: dict[str, tuple[Spoil, str, str]] = {
     # What an author writes.
     "a script as a name": (renamed("<script>"), "unexpected-file", "no file of <board>"),
@@ -172,6 +180,14 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
     ),
     "a column too few": (scores(lambda t: t.drop_columns("missing")), "wrong-columns", "missing"),
     "no table": (put(f"{PLACE}/scores.parquet", "PAR1"), "not-parquet", "no whole Parquet file"),
+    "a record of no run": (
+        scores(
+            lambda t: t.replace_schema_metadata(
+                {b"msshift_bench": json.dumps({**_head(t), "runs": []}).encode()}
+            )
+        ),
+        "no-head", "no run that was scored",
+    ),
     "no record": (
         lambda e: pq.write_table(
             pq.read_table(e / PLACE / "scores.parquet").replace_schema_metadata(None),
@@ -336,6 +352,7 @@ def test_the_packaged_entries_pass() -> None:
 READ = """
 import sys
 from pathlib import Path
+from typing import Any
 from msshift_bench.leaderboard.gate import check_entry
 verdict = check_entry(Path(sys.argv[1]))
 assert not verdict.accepted
