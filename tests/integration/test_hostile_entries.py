@@ -132,10 +132,17 @@ def paper(figures: str) -> Spoil:
     return spoil
 
 
-def _head(table: pa.Table) -> dict[str, Any]:
-    """Return what a table of scores records of what was scored."""
-    head: dict[str, Any] = json.loads(table.schema.metadata[b"msshift_bench"])
-    return head
+def recorded(change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Spoil:
+    """Change what the scores record of what was scored; `None` takes the record away."""
+
+    def spoil(entries: Path) -> None:
+        path = entries / PLACE / "scores.parquet"
+        table = pq.read_table(path)
+        head = change(json.loads(table.schema.metadata[b"msshift_bench"]))
+        metadata = None if head is None else {"msshift_bench": json.dumps(head)}
+        pq.write_table(table.replace_schema_metadata(metadata), path)
+
+    return spoil
 
 
 CASES: dict[str, tuple[Spoil, str, str]] = {
@@ -180,21 +187,8 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
     ),
     "a column too few": (scores(lambda t: t.drop_columns("missing")), "wrong-columns", "missing"),
     "no table": (put(f"{PLACE}/scores.parquet", "PAR1"), "not-parquet", "no whole Parquet file"),
-    "a record of no run": (
-        scores(
-            lambda t: t.replace_schema_metadata(
-                {b"msshift_bench": json.dumps({**_head(t), "runs": []}).encode()}
-            )
-        ),
-        "no-head", "no run that was scored",
-    ),
-    "no record": (
-        lambda e: pq.write_table(
-            pq.read_table(e / PLACE / "scores.parquet").replace_schema_metadata(None),
-            e / PLACE / "scores.parquet",
-        ),
-        "no-head", "what was scored",
-    ),
+    "a record of no run": (recorded(lambda head: {**head, "runs": []}), "no-head", "no run that"),
+    "no record": (recorded(lambda _: None), "no-head", "what was scored"),
     "the same scores under another name": (doubled, "same-scores", "it has under mini/a"),
     # Training queries.
     "none, with a model for every group": (
