@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Collection as Sized, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -269,6 +270,12 @@ class Clustering:
             wrong.append(f"k of the parameters, {parameters['k']}")
         if wrong:
             raise IntegrityError(f"{summary}: the rest contradicts {', '.join(wrong)}")
+        ids, margins = clustering.query_ids, clustering.margins
+        in_range = ((margins >= 0) & (margins <= 1)).all() and np.isfinite(clustering.centroids)
+        if not np.all(in_range) or any(first >= second for first, second in pairwise(ids)):
+            raise IntegrityError(
+                f"{summary}: query_ids must ascend, margins lie from 0 to 1, and vectors be finite"
+            )
         return clustering
 
 

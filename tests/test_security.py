@@ -74,11 +74,11 @@ def loads_weights(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     name = called(node)
-    harmless = ("AutoTokenizer", "config_class", "Embedding")
+    harmless = ("AutoConfig", "AutoTokenizer", "config_class", "Embedding")
     return (
         name.endswith(".from_pretrained")
         and not name.endswith(tuple(f"{one}.from_pretrained" for one in harmless))
-    ) or name in ("model_class", "modules.Transformer", "library.SentenceTransformer")
+    ) or name.endswith(("model_class", "modules.Transformer", "s.SentenceTransformer"))
 
 
 def test_weights_are_loaded_as_safetensors_only() -> None:

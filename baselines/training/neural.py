@@ -441,7 +441,8 @@ class Neural(Recipe, System):
         """
         local = Path(where).is_dir()
         with loading("model", where):
-            return getattr(sentence_transformers, cls.model_type)(
+            model_class = getattr(sentence_transformers, cls.model_type)
+            return model_class(
                 str(where), local_files_only=local, model_kwargs=SAFETENSORS, **options
             )
 

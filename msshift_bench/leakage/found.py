@@ -277,7 +277,7 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
             pairs += map(LeakedPair, *columns)
     except TooLargeError as error:
         raise wrong(str(error)) from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise wrong(f"not a whole Parquet file: {quoted(str(error))}") from None
     if unknown := sorted({str(pair.tier) for pair in pairs} - set(TIERS)):
         raise wrong(f"there is no tier {quoted(unknown[0])}; expected {', '.join(TIERS)}")

@@ -20,6 +20,7 @@ import hashlib
 import json
 import logging
 import math
+import sys
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,7 +61,28 @@ __all__ = ["ENGINES", "KEEP_FROM", "Bm25", "Bm25Parameters", "kept_index", "stem
 
 _logger = logging.getLogger(__name__)
 
-_bm25s: Any = Library("bm25s", "bm25", "BM25")
+
+class _WithoutJax(Library):
+    """bm25s, which would import JAX for a search that is not used here.
+
+    JAX takes three quarters of a GPU's memory as soon as it computes anything, and bm25s has it
+    compute something when it is imported.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if {"bm25s", "jax"} & sys.modules.keys():
+            return super().__getattr__(name)
+        modules: dict[str, Any] = sys.modules
+        modules["jax"] = None  # Its import fails now, as if it were not installed.
+        try:
+            return super().__getattr__(name)
+        finally:
+            del modules["jax"]
+
+
+_bm25s: Any = _WithoutJax("bm25s", "bm25", "BM25")
 _stemming: Any = Library("Stemmer", "bm25", "BM25")
 _rank_bm25: Any = Library("rank_bm25", "bm25", "the engine rank_bm25")
 

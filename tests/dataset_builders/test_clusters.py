@@ -277,6 +277,9 @@ Change = Callable[[pa.Table, pa.Table], tuple[pa.Table, pa.Table]]
         (lambda a, c: (a, replace(c, "group", 3, "C7")), "group of the centroids"),
         (lambda a, c: (a.drop_columns("margin"), c), "margin"),
         (lambda a, c: (a, a), "joined"),
+        (lambda a, c: (replace(a, "query_id", 3, "!"), c), "query_ids must ascend"),
+        (lambda a, c: (replace(a, "margin", 3, 1.5), c), "margins lie from 0 to 1"),
+        (lambda a, c: (a, replace(c, "vector", 3, [float("inf")] * 12)), "vectors be finite"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(

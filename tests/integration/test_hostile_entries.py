@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -130,6 +132,19 @@ def paper(figures: str) -> Spoil:
     return spoil
 
 
+def recorded(change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Spoil:
+    """Change what the scores record of what was scored; `None` takes the record away."""
+
+    def spoil(entries: Path) -> None:
+        path = entries / PLACE / "scores.parquet"
+        table = pq.read_table(path)
+        head = change(json.loads(table.schema.metadata[b"msshift_bench"]))
+        metadata = None if head is None else {"msshift_bench": json.dumps(head)}
+        pq.write_table(table.replace_schema_metadata(metadata), path)
+
+    return spoil
+
+
 CASES: dict[str, tuple[Spoil, str, str]] = {
     # What an author writes.
     "a script as a name": (renamed("<script>"), "unexpected-file", "no file of <board>"),
@@ -172,13 +187,8 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
     ),
     "a column too few": (scores(lambda t: t.drop_columns("missing")), "wrong-columns", "missing"),
     "no table": (put(f"{PLACE}/scores.parquet", "PAR1"), "not-parquet", "no whole Parquet file"),
-    "no record": (
-        lambda e: pq.write_table(
-            pq.read_table(e / PLACE / "scores.parquet").replace_schema_metadata(None),
-            e / PLACE / "scores.parquet",
-        ),
-        "no-head", "what was scored",
-    ),
+    "a record of no run": (recorded(lambda head: {**head, "runs": []}), "no-head", "no run that"),
+    "no record": (recorded(lambda _: None), "no-head", "what was scored"),
     "the same scores under another name": (doubled, "same-scores", "it has under mini/a"),
     # Training queries.
     "none, with a model for every group": (
@@ -336,6 +346,7 @@ def test_the_packaged_entries_pass() -> None:
 READ = """
 import sys
 from pathlib import Path
+from typing import Any
 from msshift_bench.leaderboard.gate import check_entry
 verdict = check_entry(Path(sys.argv[1]))
 assert not verdict.accepted

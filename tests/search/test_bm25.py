@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -123,6 +124,22 @@ def test_what_cannot_be_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rank_bm25", None)
     with pytest.raises(MissingExtraError, match=r"the engine rank_bm25 needs the 'bm25' extra"):
         Bm25(MINI, Bm25Parameters(engine="rank_bm25"))
+
+
+def test_jax_stays_out_of_it(tmp_path: Path) -> None:
+    (tmp_path / "jax.py").write_text("raise SystemError('it would take the GPU')")
+    script = (
+        "import sys; from msshift_bench.records import Passage; from msshift_bench.search import "
+        "Bm25; Bm25([Passage('1', 'wine')]); print('jax' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
 
 
 # ---- the index in the cache: made once, and again when damaged -------------------------------
