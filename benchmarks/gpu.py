@@ -76,13 +76,11 @@ def measure(folder: Path, sizes: Sizes, clock: Clock, *, name: str) -> dict[str,
     """Train one system and use it."""
     from benchmarks.support.zipf_collection import Generated
     from msshift_bench.baselines import open_system
-    from msshift_bench.baselines.systems.finding import neural_systems
     from msshift_bench.baselines.systems.recipe import RandomEncoder
     from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
     from msshift_bench.data import open_collection
     from msshift_bench.plumbing import batches
 
-    system: Any = neural_systems()[name]
     recipe: Any = open_system(name, "paper")
     shape = RandomEncoder(**(FULL if sizes.device == "cuda" else TINY), dropout=0.1)
     fields = {"encoder": "random", "random": shape, "validation": None, "precision": "bf16"}
@@ -109,13 +107,13 @@ def measure(folder: Path, sizes: Sizes, clock: Clock, *, name: str) -> dict[str,
         size = recipe.search.batch_size
         start = time.perf_counter()
         for part in batches(Generated(sizes.passages).passages(), TOGETHER):
-            scores_of(system, half, queries[:1], [one.text for one in part], size)
+            scores_of(recipe, half, queries[:1], [one.text for one in part], size)
         encoded = peak_gb(sizes.device)
         rate = sizes.passages / (time.perf_counter() - start)
 
         ranked = texts[: sizes.ranked]
-        narrow = scores_of(system, half, queries, ranked, size)
-        wide = scores_of(system, full, queries, ranked, size)
+        narrow = scores_of(recipe, half, queries, ranked, size)
+        wide = scores_of(recipe, full, queries, ranked, size)
     change = float(np.abs(narrow - wide).max())
     firsts = [np.argsort(-scores, axis=1, kind="stable")[:, :10] for scores in (wide, narrow)]
     kept = np.mean([len(np.intersect1d(*pair)) / 10 for pair in zip(*firsts, strict=True)])

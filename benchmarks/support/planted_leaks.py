@@ -74,7 +74,8 @@ def plant(size: int) -> tuple[dict[str, str], list[PlantedTest]]:
         change = KINDS[kind][1]
         train_id = query_id
         if kind == "paraphrase":
-            text = next(other for other in _questions(size, place) if not _is_same(other, text))
+            same = text.lower().rstrip("?")
+            text = next(ask for ask in _questions(size, place) if ask.lower() != same)
         elif kind == "other fact":
             text, train_id = next(_questions(size, place, of_others=True)), ""
         elif kind == "other number":
@@ -98,10 +99,6 @@ def _questions(size: int, place: int, *, of_others: bool = False) -> Iterator[st
     passage, fact_place = find_fact(size, place)
     entity, fact = fact_at(size, passage, FACTS // PARTS - 1 if of_others else fact_place)
     return (entity.ask(fact, frame) for frame in entity.domain.facts[fact].asks)
-
-
-def _is_same(one: str, other: str) -> bool:
-    return one.lower() == other.lower().rstrip("?")
 
 
 def _names(size: int) -> Iterator[str]:
