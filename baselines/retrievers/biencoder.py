@@ -141,7 +141,9 @@ class DenseSearch(BlockSearch):
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search them."""
         if self.index is not None:
-            index_of_all = VectorIndex(self, model.get_embedding_dimension())
+            # A wrong index is refused before the passages are encoded, which may take hours.
+            (vector,) = self.encode(model, [run.queries[0].text], query=True)
+            index_of_all = VectorIndex(self, len(vector))
         folder = "passages-16" if self.storage == _HALF else "passages"
         queries, passages = self.encoded(model, run, folder)
         if self.index is None:

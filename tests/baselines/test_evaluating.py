@@ -106,6 +106,13 @@ def test_an_object_that_encodes_is_searched_exactly(
 
 
 @pytest.mark.neural
+def test_an_object_that_encodes_is_searched_by_an_index_too(given: dict[str, Any]) -> None:
+    exact, indexed = (evaluate(Bag(), **given, name=str(i), index=i) for i in (None, "Flat"))
+    values = [[figure.value for figure in result.figures] for result in (exact, indexed)]
+    assert values[0] == values[1]
+
+
+@pytest.mark.neural
 @pytest.mark.parametrize("described", [True, False])
 def test_one_model_encodes_the_passages_once_for_all_shifts(
     build_once: Build, tmp_path: Path, described: bool
