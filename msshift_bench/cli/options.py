@@ -50,6 +50,12 @@ WHERE_DATA = (
 )
 Data = Annotated[str, typer.Option(help=WHERE_DATA, show_default=False)]
 BuiltFolder = Annotated[str, typer.Argument(help=WHERE_DATA, show_default=False)]
+RunSets = Annotated[
+    list[str],
+    typer.Argument(
+        help="Folders of run sets (`<system>/<shift>/...`, or a folder of several systems)."
+    ),
+]
 Shifts = Annotated[
     list[str] | None,
     typer.Option(

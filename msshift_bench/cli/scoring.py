@@ -216,12 +216,7 @@ def _with_misfits(known: RunValidation, run: str, test_set: TestSet) -> RunValid
 
 
 def evaluate(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Folders of run sets (`<system>/<shift>/...`, or a folder of several systems)."
-        ),
-    ],
+    runs: options.RunSets,
     *,
     scoring: options.Scoring,
     allow: options.Allow = None,
@@ -385,12 +380,7 @@ def compare(
 
 
 def report(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            help="Folders of run sets (`<system>/<shift>/...`, or a folder of several systems)."
-        ),
-    ],
+    runs: options.RunSets,
     *,
     scoring: options.Scoring,
     allow: options.Allow = None,
