@@ -82,6 +82,12 @@ class Embeddings:
     sha256: str
     facts: dict[str, object]
 
+    @property
+    def encoder_facts(self) -> dict[str, object]:
+        """The facts that say how, and not what, was embedded."""
+        of_texts = ("queries", "distinct_texts", "sha256")
+        return {name: fact for name, fact in self.facts.items() if name not in of_texts}
+
 
 def embed_queries(
     queries: Mapping[str, str],

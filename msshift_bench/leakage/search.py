@@ -51,9 +51,6 @@ __all__ = ["THRESHOLDS", "NearDuplicates", "WordSpace", "find_leakage"]
 THRESHOLDS: Mapping[str, float] = {TERMS: 0.9, "": 0.91}
 """Encoder -> the cosine from which on queries are near-duplicates; ``""`` for all others."""
 
-_OF_TEXTS = ("queries", "distinct_texts", "sha256")
-"""The facts of embeddings that say what was embedded, and not how."""
-
 _BLOCK = 131_072
 """Training queries in memory at once."""
 
@@ -220,8 +217,7 @@ def _embed_tests(
     embedded = embeddings(test_texts)
     for _ in training:
         pass
-    facts = {name: fact for name, fact in embedded.facts.items() if name not in _OF_TEXTS}
-    return embedded.vectors, lambda texts: embeddings(texts).vectors, facts
+    return embedded.vectors, lambda texts: embeddings(texts).vectors, embedded.encoder_facts
 
 
 def _shared_passages(

@@ -47,9 +47,6 @@ __all__ = [
     "unit_rows",
 ]
 
-_OF_TEXTS = ("queries", "distinct_texts", "sha256")
-"""The facts of embeddings that say what was embedded, and not how."""
-
 _BLOCK = 4096
 """Rows that are computed with at once, in 64 bits."""
 
@@ -100,9 +97,8 @@ def embed_texts(texts: Iterable[str], spec: EncoderSpec) -> TextVectors:
             f"the encoder {spec.name!r} gives each of {len(distinct)} texts a vector of zeros; "
             "'terms' needs more queries, which share words; name another encoder"
         )
-    facts = {name: fact for name, fact in embeddings.facts.items() if name not in _OF_TEXTS}
     rows = {text: row for row, text in enumerate(distinct)}
-    return TextVectors(rows, vectors, facts)
+    return TextVectors(rows, vectors, embeddings.encoder_facts)
 
 
 def mean_vector(vectors: Vectors, rows: Ints, *, unit: bool = False) -> Floats:
