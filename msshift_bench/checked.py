@@ -13,12 +13,12 @@ import json
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Self, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -28,9 +28,8 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
-    model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from msshift_bench.errors import DataError, Finding, FindingLog, NotFoundError
 from msshift_bench.plumbing import csv_rows, write_atomically
@@ -86,25 +85,6 @@ class Checked(BaseModel):
     """A value of a file: the model's fields and no others, of exactly their types, for good."""
 
     model_config = STRICT
-
-    def rules(self) -> Iterator[tuple[str, str]]:
-        """Yield what several fields break together: the field to change, and what is wrong."""
-        yield from ()
-
-    @model_validator(mode="after")
-    def _keeps_its_rules(self) -> Self:
-        broken = [
-            InitErrorDetails(
-                type=_refuse("broken-rule", "{problem}", problem=problem),
-                loc=(name,),
-                input=getattr(self, name),
-            )
-            for name, problem in self.rules()
-        ]
-        if broken:
-            # pydantic puts the errors of an error at their places within the outer value.
-            raise ValidationError.from_exception_data(type(self).__name__, broken)
-        return self
 
 
 Model = TypeVar("Model", bound=Checked)
@@ -210,12 +190,12 @@ def read_toml(path: Path, model: type[Model], error: type[DataError], summary: s
         NotFoundError: if there is no such file.
         DataError: an `error` with everything that is wrong, each with its line.
     """
-    content = _read(path, error, summary)
-    return parse_toml(content, model, path, partial(error, summary))
+    refuse = partial(error, summary)
+    return parse_toml(_read(path, refuse), model, path, refuse)
 
 
 def parse_toml(
-    content: str,
+    content: bytes,
     model: type[Model],
     source: Path | str,
     refuse: Callable[[list[Finding]], Exception],
@@ -229,12 +209,16 @@ def parse_toml(
         refuse: makes the error to raise of everything that is wrong, each with its line.
     """
     try:
-        value = tomllib.loads(content)
+        text = content.decode()
+        value = tomllib.loads(text)
+    except UnicodeDecodeError as wrong:
+        message = f"byte {wrong.start + 1} is not UTF-8"
+        raise refuse([Finding("not-utf8", message, str(source))]) from None
     except (tomllib.TOMLDecodeError, RecursionError) as wrong:
         line = re.search(r"at line (\d+)", str(wrong))
         finding = Finding("not-toml", str(wrong), str(source), int(line[1]) if line else 0)
         raise refuse([finding]) from None
-    return check_value(value, model, source, refuse, toml_lines(content))
+    return check_value(value, model, source, refuse, toml_lines(text))
 
 
 def toml_lines(content: str) -> dict[str, int]:
@@ -315,7 +299,7 @@ def read_rows(path: Path, model: type[Model], error: type[DataError], summary: s
         NotFoundError: if there is no such file.
         DataError: an `error` with everything that is wrong, each with its line.
     """
-    _read(path, error, summary)
+    _read(path, partial(error, summary))
     log, rows, findings = FindingLog(), [], []
     for line, cells in csv_rows(path, tuple(model.model_fields), log):
         filled = {name: cell or None for name, cell in cells.items()}
@@ -346,19 +330,15 @@ def write_rows(path: Path, model: type[Model], rows: Iterable[Model]) -> None:
         file.write(text.getvalue().encode())
 
 
-def _read(path: Path, error: type[DataError], summary: str) -> str:
-    """Return the text of a file that is none too large and no link."""
+def _read(path: Path, refuse: Callable[[list[Finding]], Exception]) -> bytes:
+    """Return the bytes of a file that is none too large and no link."""
     if not path.exists():
         raise NotFoundError(f"no file {path}")
     if path.is_symlink() or not path.is_file():
-        raise error(summary, [Finding("not-a-file", "is a link, or no plain file", str(path))])
+        raise refuse([Finding("not-a-file", "is a link, or no plain file", str(path))])
     if path.stat().st_size > MAX_BYTES:
-        raise error(summary, [Finding("too-large", f"more than {MAX_BYTES:,} bytes", str(path))])
-    try:
-        return path.read_bytes().decode()
-    except UnicodeDecodeError as wrong:
-        finding = Finding("not-utf8", f"byte {wrong.start + 1} is not UTF-8", str(path))
-        raise error(summary, [finding]) from None
+        raise refuse([Finding("too-large", f"more than {MAX_BYTES:,} bytes", str(path))])
+    return path.read_bytes()
 
 
 def _finding(
@@ -370,44 +350,40 @@ def _finding(
 ) -> Finding:
     """Return pydantic's error in the words of this package, at its place in the file."""
     place = [part for part in error["loc"] if part != "[key]"]
-    code, value = error["type"], error["input"]
+    code, value, details = error["type"], error["input"], error.get("ctx", {})
     message, _, fix = error["msg"].partition(_FIX)
-    if code == "json_invalid":
-        code = "not-json"
-    elif code == "missing":
-        code, message = "missing-field", "is missing"
-    elif code in ("extra_forbidden", "unexpected_keyword_argument"):
-        fields = _fields_at(model, place[:-1])
-        near = _nearest(place[-1], fields)
-        code, message = "unknown-field", f"there is no such field{near}"
-        fix = "" if near or not fields else f"one of: {', '.join(fields)}"
-    elif code == "literal_error":
-        names = re.findall("'(.*?)'", error["ctx"]["expected"])
-        code, message = "unknown-name", f"unknown name {_shown(value)}{_nearest(value, names)}"
-        fix = f"one of: {', '.join(names)}"
-    elif value is None and code.endswith("_type"):
-        code, message = "missing-field", "must not be empty"
-    elif code.endswith(("_type", "_parsing", "_from_float")):
-        expected, got = _TYPES[code.split("_")[0]], _KINDS.get(type(value), "a number")
-        if isinstance(value, float):
-            got = str(value)
-        code, message = "wrong-type", f"expected {expected}, found {got}"
-    elif code == "string_pattern_mismatch":
-        code, message = (
-            "wrong-form",
-            f"{_shown(value)} is not of the form {error['ctx']['pattern']}",
-        )
-    elif code in ("too_short", "too_long"):
-        bound = error["ctx"].get("min_length") or error["ctx"]["max_length"]
-        unit = "characters" if isinstance(value, str) else "items"
-        limit = f"at least {bound}" if code == "too_short" else f"at most {bound}"
-        message = f"{len(value)} {unit} where {limit} may stand"
-        code = "out-of-range"
-    elif "_" in code:
-        code, message = "out-of-range", f"{message} (found {_shown(value)})"
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(
-        "."
-    )
+    match code:
+        case "json_invalid":
+            code = "not-json"
+        case "missing":
+            code, message = "missing-field", "is missing"
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            fields = _fields_at(model, place[:-1])
+            near = _nearest(place[-1], fields)
+            code, message = "unknown-field", f"there is no such field{near}"
+            fix = "" if near or not fields else f"one of: {', '.join(fields)}"
+        case "literal_error":
+            names = re.findall("'(.*?)'", details["expected"])
+            code, message = "unknown-name", f"unknown name {_shown(value)}{_nearest(value, names)}"
+            fix = f"one of: {', '.join(names)}"
+        case _ if value is None and code.endswith("_type"):
+            code, message = "missing-field", "must not be empty"
+        case _ if code.endswith(("_type", "_parsing", "_from_float")):
+            expected, got = _TYPES[code.split("_")[0]], _KINDS.get(type(value), "a number")
+            got = str(value) if isinstance(value, float) else got
+            code, message = "wrong-type", f"expected {expected}, found {got}"
+        case "string_pattern_mismatch":
+            message = f"{_shown(value)} is not of the form {details['pattern']}"
+            code = "wrong-form"
+        case "too_short" | "too_long":
+            least, most = details.get("min_length"), details.get("max_length")
+            limit = f"at least {least}" if code == "too_short" else f"at most {most}"
+            unit = "characters" if isinstance(value, str) else "items"
+            code, message = "out-of-range", f"{len(value)} {unit} where {limit} may stand"
+        case _ if "_" in code:
+            code, message = "out-of-range", f"{message} (found {_shown(value)})"
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in place]
+    path = "".join(parts).lstrip(".")
     # An inline table or a list has one line, that of the key before it.
     known = re.sub(r"\[.*", "", path) if path not in lines else path
     while known not in lines and "." in known:

@@ -4,43 +4,42 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
-from typer.models import OptionInfo
 
+from msshift_bench.cli.config_file import fill_in
 from msshift_bench.errors import UsageError
 
-_SHORT: Mapping[type, str] = MappingProxyType(
-    {bool: "", int: "N", float: "X", Path: "PATH", str: "TEXT"}
+_SHORT: Mapping[str, str] = MappingProxyType(
+    {"bool": "", "int": "N", "float": "X", "Path": "PATH", "str": "TEXT"}
 )
 """What help texts print for an option's type; typer's names leave 18 of 80 columns to words."""
 
 _ODD_DIGITS = re.compile(r"[0-9]_[0-9]|[^\x00-\x7f]")
 
 
-def _innermost(kind: Any) -> type:
-    """Return ``str`` for ``list[str] | None``, and so on."""
-    inner = [part for part in get_args(kind) if part is not type(None)]
-    return _innermost(inner[0]) if inner else kind
+def _type_of(parameter: Any) -> str:
+    """Return the type of a parameter's value, or of each if it takes several, e.g. ``"int"``."""
+    kind: str = parameter.bare_type()
+    return kind.removeprefix("list[").removesuffix("]")
 
 
 class _Brief:
-    """What shows no type of a switch in its help text."""
+    """What has short names for the types of its options in its help text."""
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, with those that typer adds."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
             if isinstance(parameter, TyperOption) and parameter.metavar is None:
-                parameter.metavar = ""
+                parameter.metavar = _SHORT[_type_of(parameter)]
         return parameters
 
 
@@ -57,24 +56,20 @@ class Command(_Brief, TyperCommand):
         Raises:
             UsageError: if a number is not written in plain digits.
         """
-        types = get_type_hints(inspect.unwrap(self.callback)) if self.callback else {}
         typed, *_ = self.make_parser(ctx).parse_args(args=list(args))
-        for parameter in self.params:
-            value = typed.get(str(parameter.name))
-            texts = value if isinstance(value, list | tuple) else [value]
-            odd = [text for text in texts if isinstance(text, str) and _ODD_DIGITS.search(text)]
-            if odd and _innermost(types.get(parameter.name)) in (int, float):
-                raise UsageError(
-                    f"{parameter.opts[0]} is {odd[0]!r}; write a number in plain digits, e.g. 10"
-                )
+        for parameter in (p for p in self.params if _type_of(p) in ("int", "float")):
+            value = typed.get(str(parameter.name)) or ()
+            for text in [value] if isinstance(value, str) else value:
+                if _ODD_DIGITS.search(text):
+                    raise UsageError(
+                        f"{parameter.opts[0]} is {text!r}; write a number in plain digits, e.g. 10"
+                    )
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, with what was not typed from the configuration file."""
-        from msshift_bench.cli.config_file import fill_in
-
-        with fill_in(ctx):
-            return super().invoke(ctx)
+        fill_in(ctx)
+        return super().invoke(ctx)
 
 
 class Unfolded:
@@ -82,76 +77,50 @@ class Unfolded:
 
     The panel of these options in the help text is what the docstring of the dataclass says before
     its colon, if it has one, or what the function says: ``Annotated[Dataclass, "Panel"]``. So it is
-    for single options. Names of types are short, so that help texts leave room for words on 80
-    columns. All that is worked out when typer asks for it, for it takes a tenth of the time in
-    which a command starts.
+    for single options. The signature is worked out when typer asks for it, for it takes a tenth of
+    the time in which a command starts.
     """
 
     def __init__(self, function: Callable[..., None]) -> None:
         self._function = function
         self.__doc__, self.__name__ = function.__doc__, function.__name__
-
-    @cached_property
-    def _hints(self) -> dict[str, Any]:
-        return get_type_hints(self._function, include_extras=True)
+        self.__annotations__: dict[str, Any] = {}  # The signature has them.
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
-        parameters: list[inspect.Parameter] = []
-        for name, parameter in inspect.signature(self._function).parameters.items():
-            hint = self._hints[name]
-            kind = _dataclass_of(hint)
-            if kind is not None:
-                title, colon, _ = str(kind.__doc__).partition(":")
-                panel = next(iter(getattr(hint, "__metadata__", ())), title if colon else None)
-                of_fields = get_type_hints(kind, include_extras=True)
-                parameters += [
-                    _parameter(field.name, of_fields[field.name], field.default, panel)
-                    for field in fields(kind)
-                ]
-            else:
-                parameters.append(_parameter(name, hint, parameter.default))
-        return inspect.Signature(parameters)
-
-    @property
-    def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
-        return {
-            name: parameter.annotation for name, parameter in self.__signature__.parameters.items()
-        }
+        return inspect.Signature(list(_unfolded(self._function)))
 
     def __call__(self, **typed: Any) -> None:
         """Run the function, its values made of what was typed."""
-        for name, hint in self._hints.items():
-            kind = _dataclass_of(hint)
-            if kind is not None:
-                typed[name] = kind(**{field.name: typed.pop(field.name) for field in fields(kind)})
+        for name, kind in get_type_hints(self._function).items():
+            if is_dataclass(kind):
+                names = [field.name for field in fields(kind)]
+                typed[name] = kind(**{name: typed.pop(name) for name in names})
         self._function(**typed)
 
 
-def _dataclass_of(hint: Any) -> Any:
-    """Return the dataclass that a hint names, or `None`."""
-    kind = getattr(hint, "__origin__", hint)
-    return kind if is_dataclass(kind) else None
-
-
-def _parameter(name: str, hint: Any, default: Any, panel: str | None = None) -> inspect.Parameter:
-    """Return a parameter as typer takes it.
+def _unfolded(
+    function: Callable[..., Any], panel: str | None = None
+) -> Iterator[inspect.Parameter]:
+    """Yield the parameters of a function, or the fields of a dataclass, as typer takes them.
 
     Args:
-        name: its name.
-        hint: its type, and what typer shall know of it: ``Annotated[int, Option(...), "Panel"]``.
-        default: its default.
-        panel: the panel of the help text, if the hint names none.
+        function: the function or the dataclass.
+        panel: the panel of the help text for those that name none.
     """
-    parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-    if not hasattr(hint, "__metadata__"):  # typer's context
-        return parameter.replace(annotation=hint)
-    kind, (declared, *titles) = hint.__origin__, hint.__metadata__
-    option = copy(declared)
-    option.rich_help_panel = next(iter(titles), panel or option.rich_help_panel)
-    if isinstance(option, OptionInfo) and option.metavar is None:
-        option.metavar = _SHORT[_innermost(kind)]
-    return parameter.replace(annotation=Annotated[kind, option])
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        hint = parameter.annotation
+        kind, notes = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
+        if is_dataclass(kind):
+            title, colon, _ = str(kind.__doc__).partition(":")
+            titles = [*notes, *([title] if colon else [])]
+            yield from _unfolded(kind, *titles[:1])
+            continue
+        if notes:
+            option = copy(notes[0])
+            option.rich_help_panel = next(iter(notes[1:]), panel or option.rich_help_panel)
+            hint = Annotated[kind, option]
+        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hint)
 
 
 def text_and_examples(function: Callable[..., None]) -> tuple[str, str]:

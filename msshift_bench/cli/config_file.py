@@ -7,8 +7,7 @@ file, the default. From Python, the file is not read.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -81,15 +80,13 @@ def read_config(path: Path) -> ConfigFile:
         )
 
     try:
-        content = path.read_bytes().decode()
+        content = path.read_bytes()
     except FileNotFoundError:
         raise NotFoundError(f"no file {path}, which {CONFIG_VARIABLE} names") from None
-    except UnicodeDecodeError as error:
-        raise refuse([Finding("not-utf8", str(error), str(path))]) from None
     values = parse_toml(content, model, path, refuse).model_dump(exclude_none=True, mode="json")
     folder = path.absolute().parent
     resolved = {key: _resolve(key, value, folder) for key, value in values.items()}
-    return ConfigFile(path, resolved, toml_lines(content))
+    return ConfigFile(path, resolved, toml_lines(content.decode()))
 
 
 def settings_model() -> type[Checked]:
@@ -128,21 +125,14 @@ def find_config() -> ConfigFile | None:
     """
     if named := os.environ.get(CONFIG_VARIABLE):
         return read_config(Path(named).expanduser())
-    here = Path.cwd()
+    here, home = Path.cwd(), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 (or none)
     for folder in (here, *here.parents):
         path = folder / CONFIG_NAME
         if path.is_file():
             return read_config(Path(CONFIG_NAME) if folder == here else path)
-        if folder == _home():
+        if str(folder) == home:
             break
     return None
-
-
-def _home() -> Path | None:
-    try:
-        return Path.home().resolve()
-    except RuntimeError:  # There is none.
-        return None
 
 
 def find_setting(key: str, file: ConfigFile | None) -> tuple[Any, str] | None:
@@ -155,9 +145,8 @@ def find_setting(key: str, file: ConfigFile | None) -> tuple[Any, str] | None:
     return (exported, variable) if exported else None
 
 
-@contextmanager
-def fill_in(context: Any) -> Iterator[None]:
-    """Fill in what was not typed, for as long as a command runs, and say so on stderr.
+def fill_in(context: Any) -> None:
+    """Fill in what was not typed before a command runs, and say so on stderr.
 
     The data set and the shifts become the command's arguments. The collection and the cache become
     environment variables, for they are read where they are needed, if at all.
@@ -171,7 +160,6 @@ def fill_in(context: Any) -> Iterator[None]:
     """
     file = find_config()
     if file is None:
-        yield
         return
     parameters = {
         key_of(parameter): parameter
@@ -182,25 +170,21 @@ def fill_in(context: Any) -> Iterator[None]:
     # analysed, whatever the shift.
     if any(context.params.get(name) for name in ("test", "qrels", "published")):
         parameters.pop("shifts", None)
-    taken = {
-        key: parameter
-        for key, parameter in {**parameters, "cache": None}.items()
+    keys = [
+        key
+        for key in (*parameters, "cache")
         if key in file.values and not os.environ.get(VARIABLES.get(key, ""))
-    }
-    if taken and is_first():
-        note(f"from {file.path}: {', '.join(taken)}")
-    exported = {VARIABLES[key]: file.values[key] for key in taken if key in ("collection", "cache")}
-    for key in taken.keys() & {"data", "shifts"}:
-        value, parameter = file.values[key], taken[key]
+    ]
+    if keys and is_first():
+        note(f"from {file.path}: {', '.join(keys)}")
+    for key in keys:
+        value = file.values[key]
+        if key in ("collection", "cache"):
+            os.environ[VARIABLES[key]] = value
+            continue
         # `doctor` takes several data sets.
-        alone = parameter.nargs == -1 and not isinstance(value, list)
-        context.params[parameter.name] = [value] if alone else value
-    os.environ.update(exported)  # None of them is set before.
-    try:
-        yield
-    finally:
-        for variable in exported:
-            os.environ.pop(variable, None)
+        is_one_of_several = parameters[key].nargs == -1 and not isinstance(value, list)
+        context.params[parameters[key].name] = [value] if is_one_of_several else value
 
 
 def key_of(parameter: Any) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from msshift_bench.cli import app, config_file
+from msshift_bench.cli import config_file
 from msshift_bench.data import load_dataset, open_dataset, open_source
 from msshift_bench.errors import NotFoundError
 from tests.conftest import REPOSITORY, Build, Command, WriteFolder
@@ -158,17 +156,6 @@ def test_the_cache_comes_from_the_file(msshift: Command, work: Path) -> None:
     for printed in (by_file, by_variable):
         assert f"data = {work}/cache/data/msshift (installed)" in settings(printed)
     assert msshift("verify", MSSHIFT_CACHE=str(work / "other")).returncode == 3
-
-
-def test_a_command_leaves_the_environment_as_it_was(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    say(work, 'cache = "cache"\ncollection = "mini:500"\ndata = "kept/data"\n')
-    monkeypatch.chdir(work)
-    monkeypatch.delenv("MSSHIFT_CACHE")
-    before = dict(os.environ)
-    assert CliRunner().invoke(app, ["import", str(work / "kept" / "data")]).exit_code == 0
-    assert dict(os.environ) == before
 
 
 WRONG = """\
