@@ -13,12 +13,12 @@ import json
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Self, TypeVar, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -28,8 +28,9 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from msshift_bench.errors import DataError, Finding, FindingLog, NotFoundError
 from msshift_bench.plumbing import csv_rows, write_atomically
@@ -85,6 +86,25 @@ class Checked(BaseModel):
     """A value of a file: the model's fields and no others, of exactly their types, for good."""
 
     model_config = STRICT
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        """Yield what several fields break together: the field to change, and what is wrong."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _keeps_its_rules(self) -> Self:
+        broken = [
+            InitErrorDetails(
+                type=_refuse("broken-rule", "{problem}", problem=problem),
+                loc=(name,),
+                input=getattr(self, name),
+            )
+            for name, problem in self.rules()
+        ]
+        if broken:
+            # pydantic puts the errors of an error at their places within the outer value.
+            raise ValidationError.from_exception_data(type(self).__name__, broken)
+        return self
 
 
 Model = TypeVar("Model", bound=Checked)

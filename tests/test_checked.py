@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -32,6 +33,11 @@ class Inner(Checked):
     colour: Annotated[str, valid_name("colour", ("red", "blue"))] = "red"
     level: Annotated[int, Field(ge=1, le=9)] = 1
     size: Literal["small", "large"] = "small"
+
+    def rules(self) -> Iterator[tuple[str, str]]:
+        if self.size == "large" and self.level < 2:
+            yield "level", "large takes 2 or more"
+            yield "size", "small takes any"
 
 
 class Value(Checked):
@@ -83,6 +89,8 @@ def toml(path: Path, content: str | bytes) -> Value:
         ("[inner]\ncolour = 'bleu'", "colour 'bleu'; did you mean 'blue'? [unknown-colour]"),
         ("[inner]\ncolour = 'bleu'", "fix: one of: red, blue"),
         ("maybe = {size = 'smal'}", "v.toml:1: maybe.size: unknown name 'smal'; did you mean"),
+        ("[maybe]\nsize = 'large'", "v.toml:1: maybe.level: large takes 2 or more [broken-rule]"),
+        ("[maybe]\nsize = 'large'", "v.toml:2: maybe.size: small takes any [broken-rule]"),
         ("[maybe]\nabcd = 1", "fix: one of: colour, level, size"),
         ("[table]\nx = -1", "table.x: Input should be greater than or equal to 0"),
         ("[table]\n'' = 1", "must not be empty"),

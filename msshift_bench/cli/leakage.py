@@ -19,7 +19,7 @@ from msshift_bench.cli.output import (
     show_result,
 )
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.plumbing import check_folder, progress_bars, shown_log
+from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
 
 _UP_TO = "same-text, same-normalised, same-words, near-duplicate or same-passage."
@@ -337,7 +337,7 @@ def experiment(
         topics=topics,
         depth=depth,
     )
-    with shown_log(), progress_bars():
+    with progress_bars():
         result = run_leakage_experiment(collection, planned, out)
     note(f"wrote {out}")
     printing.show(result)

@@ -93,13 +93,10 @@ def counted(
 
     Args:
         items: the items.
-        stage: the stage; ``""`` is not reported.
+        stage: the stage.
         total: how many there are; 0 if that is not known. The last report has what there was.
         every: items between two reports.
     """
-    if not stage:
-        yield from items
-        return
     report_progress(stage, 0, total)
     done = 0
     for done, item in enumerate(items, 1):
@@ -155,41 +152,34 @@ _PAUSE = 10
 _SHARE = 0.1
 """The share of the time since the beginning that a log is silent, once that is longer."""
 
-_REFRESH = 0.1
-"""Seconds between two updates of a bar."""
 
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Pace:
-    """How far a stage is, and how fast it goes.
+    """How fast a stage goes.
 
     Attributes:
         stage: its name.
         began: the time of its first report.
         first: how much was done then, perhaps by an earlier process.
-        done: how much is done.
-        total: how much there is to do; 0 if it is not known.
     """
 
     stage: str
     began: float
     first: int
-    done: int
-    total: int
 
-    @property
-    def count(self) -> str:
-        """How much is done, to read."""
-        if not self.total:
-            return f"{self.done:,}" if self.done else ""
-        return f"{self.done:,}/{self.total:,}"
+    def count_and_left(self, done: int, total: int, now: float) -> tuple[str, str]:
+        """Return how much is done, and the time that is left, to read; ``""`` if it is not known.
 
-    def left(self, now: float) -> str:
-        """Return the time that is left, to read; ``""`` if nothing is known about it."""
-        new = self.done - self.first
-        if new <= 0 or self.done >= self.total:
-            return ""
-        return f"about {duration((now - self.began) / new * (self.total - self.done))} left"
+        Args:
+            done: how much is done.
+            total: how much there is to do; 0 if it is not known.
+            now: the time.
+        """
+        count = f"{done:,}/{total:,}" if total else f"{done:,}"
+        if not self.first < done < total:
+            return count if done or total else "", ""
+        seconds = (now - self.began) / (done - self.first) * (total - done)
+        return count, f"about {duration(seconds)} left"
 
 
 class ProgressLog:
@@ -205,19 +195,17 @@ class ProgressLog:
     ) -> None:
         self._write, self._clock = write, clock
         self._began = self._last = clock()
-        self._pace: _Pace | None = None
+        self._pace = _Pace("", self._began, 0)
 
     def tell(self, stage: str, done: int, total: int) -> None:
         """Take a report, and write a line if the last one is old."""
         now = self._clock()
-        if self._pace is None or self._pace.stage != stage:
-            self._pace = _Pace(stage, now, done, done, total)
-        pace = self._pace
-        pace.done, pace.total = done, total
+        if self._pace.stage != stage:
+            self._pace = _Pace(stage, now, done)
         if now - self._last >= max(_PAUSE, _SHARE * (now - self._began)):
             self._last = now
-            left = pace.left(now)
-            self._write(f"{stage} {pace.count}".rstrip() + (left and f", {left}"))
+            count, left = self._pace.count_and_left(done, total, now)
+            self._write(f"{stage} {count}".rstrip() + (left and f", {left}"))
 
 
 @contextmanager
@@ -266,10 +254,9 @@ class _Bars:
         self._bars = bars
         self._line = ""
         self._paces: dict[str, tuple[TaskID, _Pace]] = {}
-        self._drawn = 0.0
 
     def tell(self, reported: str, done: int, total: int) -> None:
-        """Take a report, and draw it unless something was drawn just before."""
+        """Take a report; rich draws what is new at once, and other reports in its own time."""
         now = time.monotonic()
         line, _ = line_and_stage(reported)
         if line != self._line:
@@ -278,19 +265,16 @@ class _Bars:
         key = line or reported
         if key not in self._paces:
             task = self._bars.add_task(reported, count="", left="")
-            self._paces[key] = task, _Pace("", now, 0, 0, 0)
+            self._paces[key] = task, _Pace("", now, 0)
         task, pace = self._paces[key]
-        is_new = pace.stage != reported
-        if is_new:
-            pace = _Pace(reported, now, done, done, total)
+        if pace.stage != reported:
+            pace = _Pace(reported, now, done)
             self._paces[key] = task, pace
-            self._bars.reset(task, description=reported, count="", left="")
-        elif now - self._drawn < _REFRESH and done != total:
-            return
-        pace.done, pace.total, self._drawn = done, total, now
-        left = pace.left(now)
+            self._bars.reset(task, description=reported)
+        count, left = pace.count_and_left(done, total, now)
+        is_new = done == pace.first
         self._bars.update(
-            task, completed=done, total=total or None, count=pace.count, left=left, refresh=is_new
+            task, completed=done, total=total or None, count=count, left=left, refresh=is_new
         )
 
     def end_line(self) -> None:
@@ -308,21 +292,14 @@ def shown_log(*modules: str) -> Iterator[None]:
         modules: their names, or those of rooms, e.g. ``baselines.systems``.
     """
     handler = logging.StreamHandler()
-    loggers = [logging.getLogger(f"msshift_bench.{module}") for module in modules]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.INFO)
-        logger.addHandler(handler)
-    try:
+    with ExitStack() as afterwards:
+        for module in modules:
+            logger = logging.getLogger(f"msshift_bench.{module}")
+            afterwards.callback(logger.setLevel, logger.level)
+            afterwards.callback(logger.removeHandler, handler)
+            logger.setLevel(logging.INFO)
+            logger.addHandler(handler)
         yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.removeHandler(handler)
-            logger.setLevel(level)
-
-
-_LOGGERS = ("sentence_transformers",)
-"""Loggers outside that of transformers whose messages come with it."""
 
 
 @contextmanager
@@ -331,8 +308,9 @@ def quieten(*libraries: ModuleType) -> Iterator[None]:
 
     Args:
         libraries: ``datasets``, whose bars are hidden, or ``transformers``, which then shows only
-            errors, like the libraries that come with it.
+            errors, like sentence_transformers, which comes with it.
     """
+    logger = logging.getLogger("sentence_transformers")
     with ExitStack() as afterwards:
         for library in libraries:
             if library.__name__ == "datasets":
@@ -346,7 +324,6 @@ def quieten(*libraries: ModuleType) -> Iterator[None]:
                 afterwards.callback(settings.enable_progress_bar)
             afterwards.callback(settings.set_verbosity, settings.get_verbosity())
             settings.set_verbosity_error()
-            for logger in map(logging.getLogger, _LOGGERS):
-                afterwards.callback(logger.setLevel, logger.level)
-                logger.setLevel(logging.ERROR)
+            afterwards.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.ERROR)
         yield
