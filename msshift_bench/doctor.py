@@ -15,9 +15,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
+from typing import Literal
 
 from packaging.requirements import Requirement
 
@@ -79,22 +79,10 @@ _LOOKED_AT = 100_000
 """Passages among which double-encoded ones are counted: in MS MARCO one in five to ten is."""
 
 
-class State(StrEnum):
-    """How something is.
-
-    Attributes:
-        OK: as it should be.
-        NOTE: nothing is wrong, and something could be had besides.
-        WARNING: work will be slow, or fail, or give numbers that compare with few.
-        MISSING: something is needed and not there.
-        DAMAGED: data are not what was built.
-    """
-
-    OK = "ok"
-    NOTE = "note"
-    WARNING = "warning"
-    MISSING = "missing"
-    DAMAGED = "damaged"
+State = Literal["ok", "note", "warning", "missing", "damaged"]
+"""How something is: as it should be; nothing is wrong, and something could be had besides; work
+will be slow, or fail, or give numbers that compare with few; something is needed and not there;
+data are not what was built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,31 +144,31 @@ def _installation() -> Iterator[Diagnosis]:
     """Look at the package, its requirements, and each extra."""
     place = Path(__file__).resolve().parent
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    yield Diagnosis("package", State.OK, f"{_PACKAGE} {__version__} in {place}; {python}")
+    yield Diagnosis("package", "ok", f"{_PACKAGE} {__version__} in {place}; {python}")
     try:
         installed = distribution(_PACKAGE)
     except PackageNotFoundError:
         text = "the package is imported from a folder and not installed; its extras are unknown"
-        yield Diagnosis("package", State.WARNING, text, f"pip install {_PACKAGE}")
+        yield Diagnosis("package", "warning", text, f"pip install {_PACKAGE}")
         return
     requirements = [Requirement(line) for line in installed.requires or ()]
     absent, wrong = _lacking(requirements, "")
     if absent or wrong:
         text = f"missing or of a wrong version: {', '.join(absent + wrong)}"
-        yield Diagnosis("requirements", State.MISSING, text, f"pip install -U {_PACKAGE}")
+        yield Diagnosis("requirements", "missing", text, f"pip install -U {_PACKAGE}")
     else:
-        yield Diagnosis("requirements", State.OK, "all required packages are there")
+        yield Diagnosis("requirements", "ok", "all required packages are there")
     extras = installed.metadata.get_all("Provides-Extra") or []
     for extra in sorted(set(extras) - set(_NOT_FOR_USERS)):
         absent, wrong = _lacking(requirements, extra)
         cure = f"pip install -U '{_PACKAGE}[{extra}]'"
         if wrong:
-            yield Diagnosis("extra", State.WARNING, f"{extra}: {', '.join(wrong)}", cure)
+            yield Diagnosis("extra", "warning", f"{extra}: {', '.join(wrong)}", cure)
         elif absent:
             text = f"{extra}: not installed ({', '.join(absent)})"
-            yield Diagnosis("extra", State.NOTE, text, cure)
+            yield Diagnosis("extra", "note", text, cure)
         else:
-            yield Diagnosis("extra", State.OK, f"{extra}: installed")
+            yield Diagnosis("extra", "ok", f"{extra}: installed")
 
 
 def _lacking(requirements: list[Requirement], extra: str) -> tuple[list[str], list[str]]:
@@ -193,9 +181,8 @@ def _lacking(requirements: list[Requirement], extra: str) -> tuple[list[str], li
     absent, wrong = [], []
     for requirement in requirements:
         marker = requirement.marker
-        needed_by_all = marker is None or marker.evaluate({"extra": ""})
         is_needed = marker is None or marker.evaluate({"extra": extra})
-        if not is_needed or (extra and needed_by_all):
+        if not is_needed or ("extra" in str(marker)) != bool(extra):
             continue
         try:
             there = version(requirement.name)
@@ -209,52 +196,50 @@ def _lacking(requirements: list[Requirement], extra: str) -> tuple[list[str], li
 
 def _threads() -> Iterator[Diagnosis]:
     """Look for settings of threads that make work slower than it could be."""
-    allowed = allowed_processors()
-    shown = f"{allowed:g} of {os.cpu_count() or 1} processors"
-    given = {name: os.environ[name] for name in _THREADS if os.environ.get(name)}
-    too_many = {
-        name: value for name, value in given.items() if value.isdigit() and int(value) > allowed
-    }
+    allowed, processors = allowed_processors(), os.cpu_count() or 1
+    shown = f"{allowed:g} of {processors} processors"
+    values = {name: os.environ[name] for name in _THREADS if os.environ.get(name)}
+    too_many = [name for name, value in values.items() if value.isdigit() and int(value) > allowed]
     if too_many:
-        names = ", ".join(f"{name}={value}" for name, value in too_many.items())
+        names = ", ".join(f"{name}={values[name]}" for name in too_many)
         text = f"{names}, and this process may use {shown}: threads will wait for each other"
-        yield Diagnosis("threads", State.WARNING, text, f"unset {' '.join(too_many)}")
-    elif allowed < (os.cpu_count() or 1) and not given:
+        yield Diagnosis("threads", "warning", text, f"unset {' '.join(too_many)}")
+    elif allowed < processors and not values:
         text = f"this process may use {shown}, and libraries start a thread for each of them"
         cure = f"export OMP_NUM_THREADS={thread_count()}"
-        yield Diagnosis("threads", State.WARNING, text, cure)
+        yield Diagnosis("threads", "warning", text, cure)
     else:
-        names = ", ".join(f"{name}={value}" for name, value in given.items())
-        yield Diagnosis("threads", State.OK, shown + (f"; {names}" if names else ""))
+        names = ", ".join(f"{name}={value}" for name, value in values.items())
+        yield Diagnosis("threads", "ok", "; ".join(filter(None, [shown, names])))
     if os.environ.get("OMP_WAIT_POLICY", "").upper() == "ACTIVE":
         text = (
             "OMP_WAIT_POLICY=ACTIVE: idle threads spin, and training beside other work takes "
             "several times as long"
         )
-        yield Diagnosis("wait-policy", State.WARNING, text, "unset OMP_WAIT_POLICY")
+        yield Diagnosis("wait-policy", "warning", text, "unset OMP_WAIT_POLICY")
 
 
 def _disk() -> Iterator[Diagnosis]:
     """Look at the space in the working directory and in the cache, once for each disk."""
     seen = set()
-    for what, folder in (("working directory", Path.cwd()), ("cache", cache_root())):
-        there = folder
-        while not there.exists():
-            there = there.parent
-        disk = there.stat().st_dev
+    cures = {
+        "working directory": "work elsewhere",
+        "cache": "set MSSHIFT_CACHE to a folder of yours",
+    }
+    for (what, cure), folder in zip(cures.items(), (Path.cwd(), cache_root()), strict=True):
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        disk, free = there.stat().st_dev, shutil.disk_usage(there).free
         if disk in seen:
             continue
         seen.add(disk)
-        free = shutil.disk_usage(there).free
         text = f"{free / 1024**3:,.1f} GB free for the {what} ({folder})"
         if free < _LITTLE:
             cure = "free some; 'msshift doctor --prune 0' removes what can be made again"
-            yield Diagnosis("disk", State.WARNING, text, cure)
+            yield Diagnosis("disk", "warning", text, cure)
         elif not os.access(there, os.W_OK):
-            cure = "work elsewhere" if what != "cache" else "set MSSHIFT_CACHE to a folder of yours"
-            yield Diagnosis("disk", State.WARNING, f"the {what} cannot be written ({folder})", cure)
+            yield Diagnosis("disk", "warning", f"the {what} cannot be written ({folder})", cure)
         else:
-            yield Diagnosis("disk", State.OK, text)
+            yield Diagnosis("disk", "ok", text)
 
 
 def _gpu() -> Iterator[Diagnosis]:
@@ -265,15 +250,14 @@ def _gpu() -> Iterator[Diagnosis]:
 
     if not torch.cuda.is_available():
         text = f"none that torch {torch.__version__} can use"
-        if torch.version.cuda is None:
-            text += ", which is built for processors"
-        yield Diagnosis("gpu", State.NOTE, text, "models train on processors, which takes longer")
+        text += ", which is built for processors" if torch.version.cuda is None else ""
+        yield Diagnosis("gpu", "note", text, "models train on processors, which takes longer")
         return
     for number in range(torch.cuda.device_count()):
         facts = torch.cuda.get_device_properties(number)
         bf16 = "bf16" if torch.cuda.is_bf16_supported() else "no bf16"
         text = f"{facts.name}, {facts.total_memory / 1024**3:.0f} GB, {bf16}"
-        yield Diagnosis("gpu", State.OK, text)
+        yield Diagnosis("gpu", "ok", text)
 
 
 def _cached() -> Iterator[tuple[str, Path]]:
@@ -296,14 +280,14 @@ def _cache() -> Diagnosis:
     """Look at the cache's size, and at what killed processes have left in it."""
     items = list(_cached())
     text = f"{_size(cache_root())} in {cache_root()}"
-    if items:
-        kinds = Counter(kind for kind, _ in items)
-        text += f" ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"
+    if not items:
+        return Diagnosis("cache", "ok", text)
+    kinds = Counter(kind for kind, _ in items)
+    text += f" ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"
     left = [folder for _, folder in items if is_unfinished(folder) and not is_held(folder)]
     if left:
         text += f", {len(left)} of {len(items)} folders left by killed processes"
-    cure = "'msshift doctor --prune 0' empties it" if items else ""
-    return Diagnosis("cache", State.OK, text, cure)
+    return Diagnosis("cache", "ok", text, "'msshift doctor --prune 0' empties it")
 
 
 def prune_cache(days: float = 0) -> Iterator[Diagnosis]:
@@ -327,7 +311,7 @@ def prune_cache(days: float = 0) -> Iterator[Diagnosis]:
         if kind != "data" and changed <= latest and not is_held(folder):
             text = f"removed {kind}/{folder.name}, {_size(folder)}"
             remove_folder(folder)
-            yield Diagnosis("pruned", State.OK, text)
+            yield Diagnosis("pruned", "ok", text)
 
 
 def _hub(*, ask: bool) -> Iterator[Diagnosis]:
@@ -339,15 +323,13 @@ def _hub(*, ask: bool) -> Iterator[Diagnosis]:
     token = "a token is set" if hub.get_token() else "no token is set, which only push needs"
     if hub.constants.HF_HUB_OFFLINE or not ask:
         why = "HF_HUB_OFFLINE is set" if hub.constants.HF_HUB_OFFLINE else "as requested"
-        yield Diagnosis("hub", State.NOTE, f"not asked, {why}; {token}")
+        yield Diagnosis("hub", "note", f"not asked, {why}; {token}")
         return
     try:
-        address = ask_hub()
+        yield Diagnosis("hub", "ok", f"{ask_hub()} answers; {token}")
     except HubError as error:
         cure = "check network and proxy; work with local files and HF_HUB_OFFLINE=1 until then"
-        yield Diagnosis("hub", State.WARNING, f"{error}; {token}", cure)
-    else:
-        yield Diagnosis("hub", State.OK, f"{address} answers; {token}")
+        yield Diagnosis("hub", "warning", f"{error}; {token}", cure)
 
 
 def _data(folders: Sequence[str | Path]) -> Iterator[Diagnosis]:
@@ -359,28 +341,34 @@ def _data(folders: Sequence[str | Path]) -> Iterator[Diagnosis]:
     home = os.environ.get(HOME_VARIABLE)
     # Where the variable is set, the bare name means its folder, and not the one here.
     here = Path.cwd() / DATASET_NAME if home else Path(DATASET_NAME)
-    usual = list(filter(Path.exists, [here, installed_folder()]))
+    usual = filter(Path.exists, [here, installed_folder()])
     chosen: list[str | Path] = list(folders) or [*([Path(home)] if home else []), *usual]
     if not chosen:
         text = f"no {DATASET_NAME} here, and none installed"
-        yield Diagnosis("data", State.NOTE, text, "msshift build, or msshift install ORG/NAME")
+        yield Diagnosis("data", "note", text, "msshift build, or msshift install ORG/NAME")
     for folder in chosen:
         try:
             manifest, findings = verify_dataset(folder)
-        except DataError as error:
-            yield Diagnosis("data", State.DAMAGED, str(error), "build or install it again")
-            continue
         except MsShiftError as error:
-            yield Diagnosis("data", State.MISSING, str(error), "build it, or name another folder")
+            yield _unreadable(
+                "data", error, "build or install it again", "build it, or name another folder"
+            )
             continue
         if findings:
             text = f"{folder}: {len(findings)} differences, the first: {findings[0].sentence}"
             cure = f"'msshift verify {folder}' names all; build or install it again"
-            yield Diagnosis("data", State.DAMAGED, text, cure)
+            yield Diagnosis("data", "damaged", text, cure)
         else:
             edition = f"edition {manifest.edition}, version {manifest.data_version}"
             text = f"{folder}: what was built ({edition}, content {manifest.content_digest[:12]})"
-            yield Diagnosis("data", State.OK, text)
+            yield Diagnosis("data", "ok", text)
+
+
+def _unreadable(code: str, error: MsShiftError, repair: str, replacement: str) -> Diagnosis:
+    """Say that data are damaged, or not there, and what cures the one or the other."""
+    if isinstance(error, DataError):
+        return Diagnosis(code, "damaged", str(error), repair)
+    return Diagnosis(code, "missing", str(error), replacement)
 
 
 def _collection(name: str) -> Iterator[Diagnosis]:
@@ -392,26 +380,23 @@ def _collection(name: str) -> Iterator[Diagnosis]:
         for passages, passage in enumerate(collection.passages(), 1):
             if passages <= _LOOKED_AT:
                 looked_at, double = passages, double + is_double_encoded(passage.text)
-    except DataError as error:
-        cure = "repair these lines, or get it again"
-        yield Diagnosis("collection", State.DAMAGED, str(error), cure)
-        return
     except MsShiftError as error:
-        yield Diagnosis("collection", State.MISSING, str(error), "name another with --collection")
+        repair = "repair these lines, or get it again"
+        yield _unreadable("collection", error, repair, "name another with --collection")
         return
     is_ms_marco = passages == _PASSAGES
     which = "as many as MS MARCO's" if is_ms_marco else "MS MARCO has 8,841,823"
-    yield Diagnosis("passages", State.OK, f"{name}: {passages:,} passages ({which})")
+    yield Diagnosis("passages", "ok", f"{name}: {passages:,} passages ({which})")
     share = f"{double:,} of the first {looked_at:,} passages hold double-encoded characters"
     if double:
         text = f"raw text: {share}, as in MS MARCO's own files"
         cure = "compare only with runs on raw text; ir_datasets' msmarco-passage is repaired"
-        yield Diagnosis("text", State.NOTE, text, cure)
+        yield Diagnosis("text", "note", text, cure)
     elif is_ms_marco:
         text = f"repaired text: {share}, which ir_datasets repairs"
-        yield Diagnosis("text", State.NOTE, text, "compare only with runs on repaired text")
+        yield Diagnosis("text", "note", text, "compare only with runs on repaired text")
     else:
-        yield Diagnosis("text", State.OK, share)
+        yield Diagnosis("text", "ok", share)
     known = _QUERIES.get(len(queries), "no number of MS MARCO's")
     text = f"{name}: {len(queries):,} queries ({known}), {len(judged):,} of them judged"
-    yield Diagnosis("queries", State.OK, text)
+    yield Diagnosis("queries", "ok", text)

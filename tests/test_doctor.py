@@ -220,9 +220,9 @@ def test_a_data_set_that_is_whole(build_once: Build, msshift: Command, tmp_path:
     ],
 )
 def test_the_exit_code_says_whether_something_is_damaged_or_missing(
-    monkeypatch: pytest.MonkeyPatch, seen: list[str], code: int, summary: str
+    monkeypatch: pytest.MonkeyPatch, seen: list[State], code: int, summary: str
 ) -> None:
-    diagnoses = [Diagnosis("data", State(state), "a text", "a cure") for state in seen]
+    diagnoses = [Diagnosis("data", state, "a text", "a cure") for state in seen]
     monkeypatch.setattr(msshift_bench, "examine", lambda *_, **__: diagnoses)
     printed = CliRunner().invoke(app, ["doctor", "--format", "json"])
     assert printed.exit_code == code

@@ -25,7 +25,6 @@ from msshift_bench.cli.output import (
     print_notes,
     print_table,
     show,
-    stdout,
     warn,
 )
 from msshift_bench.errors import MissingExtraError, MsShiftError, NotFoundError, UnknownNameError
@@ -352,39 +351,36 @@ def doctor(
 
     Example: `msshift doctor --prune 30`
     """
-    from msshift_bench.doctor import State, prune_cache
+    from msshift_bench.doctor import prune_cache
 
-    diagnoses: list[Diagnosis] = []
     pruned = () if prune is None else prune_cache(prune)
-    for diagnosis in chain(
-        pruned, _settings(), msshift_bench.examine(data or (), collection, ask_hub=not offline)
-    ):
+    looks = msshift_bench.examine(data or (), collection, ask_hub=not offline)
+    diagnoses: list[Diagnosis] = []
+    for diagnosis in chain(pruned, _settings(), looks):
         diagnoses.append(diagnosis)
         if table_format == "text":
             _print_diagnosis(diagnosis)
     if table_format == "json":
         print_json({"diagnoses": [asdict(diagnosis) for diagnosis in diagnoses]})
     states = Counter(diagnosis.state for diagnosis in diagnoses)
-    rest = ", ".join(f"{count} {state}" for state, count in states.items() if state != State.OK)
-    note(f"{states[State.OK]} of {len(diagnoses)} ok" + (f"; {rest}" if rest else ""))
-    for state, code in ((State.DAMAGED, 1), (State.MISSING, 3)):
-        if states[state]:
-            raise typer.Exit(code)
+    rest = [f"{count} {state}" for state, count in states.items() if state != "ok"]
+    note(f"{states['ok']} of {len(diagnoses)} ok" + ("; " if rest else "") + ", ".join(rest))
+    if states["damaged"] or states["missing"]:
+        raise typer.Exit(1 if states["damaged"] else 3)
 
 
 def _print_diagnosis(diagnosis: Diagnosis) -> None:
-    console = stdout()
-    style = {"ok": "green", "note": "dim", "warning": "yellow"}.get(diagnosis.state, "red")
-    console.print(f"{diagnosis.state:<8}", style=style, end="")
-    console.print(f" {diagnosis.code}: {diagnosis.text}", markup=False, soft_wrap=True)
+    colour = {"ok": "green", "note": "blue", "warning": "yellow"}.get(diagnosis.state, "red")
+    typer.secho(f"{diagnosis.state:<8}", fg=colour, nl=False)
+    print(f" {diagnosis.code}: {diagnosis.text}")
     if diagnosis.cure and diagnosis.state != "ok":
-        console.print(f"         cure: {diagnosis.cure}", markup=False, soft_wrap=True)
+        print(f"         cure: {diagnosis.cure}")
 
 
 def _settings() -> Iterator[Diagnosis]:
     """Say which data set, collection, cache and shifts commands use, and what says so."""
     from msshift_bench.data import locate
-    from msshift_bench.doctor import Diagnosis, State
+    from msshift_bench.doctor import Diagnosis
 
     folder = locate()
     usual = "default" if folder == Path(DATASET_NAME) else "installed"
@@ -398,7 +394,7 @@ def _settings() -> Iterator[Diagnosis]:
     for key, default in defaults.items():
         value, origin = find_setting(key, file) or default
         shown = ", ".join(value) if isinstance(value, list) else value
-        yield Diagnosis("setting", State.OK, f"{key} = {shown} ({origin})")
+        yield Diagnosis("setting", "ok", f"{key} = {shown} ({origin})")
     if file is None:
         cure = f"see docs/configuration.md for a {CONFIG_NAME}"
-        yield Diagnosis("setting", State.NOTE, f"no {CONFIG_NAME} here or above", cure)
+        yield Diagnosis("setting", "note", f"no {CONFIG_NAME} here or above", cure)
