@@ -548,6 +548,6 @@ def parse_recipe(kind: type[_R], file: RecipeFile) -> _R:
         UsageError: if it is not TOML, or a key is unknown, missing, of the wrong type or out of
             range; the message names every such key with its file and line.
     """
-    recipe = parse_toml(file.text, kind, file.source, partial(refusal, file.source))
+    recipe = parse_toml(file.text.encode(), kind, file.source, partial(refusal, file.source))
     recipe._file = file
     return recipe

@@ -39,7 +39,7 @@ from msshift_bench.output import (
     say_p,
     shorten,
 )
-from msshift_bench.plumbing import csv_rows, decimal_numbers, write_atomically
+from msshift_bench.plumbing import csv_rows, decimal_number, write_atomically
 from msshift_bench.stats import (
     RANK_CORRELATIONS,
     SIGNIFICANT,
@@ -270,8 +270,7 @@ def read_model_scores(path: str | Path) -> dict[str, dict[str, float]]:
             message = f"model {model!r} again" if model else "a model without a name"
             findings.add("repeated-model", message, str(path), line)
             continue
-        numbers = decimal_numbers([cell.encode() for cell in cells.values()])
-        scores[model] = dict(zip(cells, numbers, strict=True))
+        scores[model] = {name: decimal_number(cell.encode()) for name, cell in cells.items()}
         for name, score in scores[model].items():
             if not math.isfinite(score):
                 message = f"{name} of {model} is {cells[name]!r}, which is no number"

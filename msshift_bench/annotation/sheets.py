@@ -48,7 +48,7 @@ from msshift_bench.errors import (
     quoted,
 )
 from msshift_bench.output import csv_text
-from msshift_bench.plumbing import csv_rows, decimal_numbers, jsonl_records, write_atomically
+from msshift_bench.plumbing import csv_rows, decimal_number, jsonl_records, write_atomically
 from msshift_bench.records import Passage
 from msshift_bench.search import (
     Bm25,
@@ -327,7 +327,7 @@ def _fix(question: Question) -> str:
 
 
 def _number(text: str) -> float | None:
-    (value,) = decimal_numbers([text.encode()])
+    value = decimal_number(text.encode())
     return value if abs(value) <= _MOST_COSINE else None
 
 

@@ -17,12 +17,12 @@ import math
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from msshift_bench.errors import FindingLog, NotFoundError, UsageError, quoted
 from msshift_bench.plumbing.compression import DamagedInputError, decompressed
@@ -34,7 +34,7 @@ __all__ = [
     "MAX_RELEVANCE",
     "UTF8_BOM",
     "csv_rows",
-    "decimal_numbers",
+    "decimal_number",
     "file_state",
     "jsonl_records",
     "jsonl_rows",
@@ -42,7 +42,7 @@ __all__ = [
     "open_stream",
     "judged_once",
     "qrels_rows",
-    "rank_numbers",
+    "rank_number",
     "tsv_rows",
     "whole_number",
 ]
@@ -56,8 +56,6 @@ MAX_RELEVANCE = 2**31 - 1
 """The highest relevance that is accepted, and with a minus sign the lowest: sums of them do not
 overflow."""
 
-_T = TypeVar("_T")
-
 
 def whole_number(field: bytes, lowest: int, highest: int) -> int | None:
     """Return a field's value; `None` if it is not a whole number from `lowest` to `highest`."""
@@ -68,41 +66,18 @@ def whole_number(field: bytes, lowest: int, highest: int) -> int | None:
     return number if lowest <= number <= highest and b"_" not in field else None
 
 
-def decimal_numbers(fields: Sequence[bytes]) -> list[float]:
-    """Return each field's value, which may be infinite; NaN if it is not a decimal number."""
-    return _all_or_each(float, _decimal_number, fields)
-
-
-def rank_numbers(fields: Sequence[bytes]) -> list[int]:
-    """Return each field's value; -1 if it is not a whole number from 0 to `MAX_RANK`."""
-    numbers = _all_or_each(int, _rank_number, fields)
-    if fields and (min(numbers) < 0 or max(numbers) > MAX_RANK):
-        return list(map(_rank_number, fields))
-    return numbers
-
-
-def _decimal_number(field: bytes) -> float:
-    try:
-        return float(field) if b"_" not in field else math.nan
-    except ValueError:
-        return math.nan
-
-
-def _rank_number(field: bytes) -> int:
+def rank_number(field: bytes) -> int:
+    """Return a field's value; -1 if it is not a whole number from 0 to `MAX_RANK`."""
     number = whole_number(field, 0, MAX_RANK)
     return -1 if number is None else number
 
 
-def _all_or_each(
-    parse: Callable[[bytes], _T], parse_one: Callable[[bytes], _T], fields: Sequence[bytes]
-) -> list[_T]:
-    """Parse all fields by a fast plain function; if one is odd, parse each with care."""
+def decimal_number(field: bytes) -> float:
+    """Return a field's value, which may be infinite; NaN if it is not a decimal number."""
     try:
-        if b"_" not in b"".join(fields):
-            return list(map(parse, fields))
+        return float(field) if b"_" not in field else math.nan
     except ValueError:
-        pass
-    return [parse_one(field) for field in fields]
+        return math.nan
 
 
 MAX_LINE_BYTES = 1 << 20

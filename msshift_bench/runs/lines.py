@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Ints
 from msshift_bench.errors import quoted
-from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM, decimal_numbers, rank_numbers, slices
+from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM, decimal_number, rank_number, slices
 from msshift_bench.runs.findings import RunFindings
 
 __all__ = [
@@ -431,8 +431,10 @@ def parse_each(text: bytes, place: int, run_format: str, findings: RunFindings) 
     columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
     rank_fields = columns["rank"]
     score_fields = columns.get("score", rank_fields)
-    ranks = rank_numbers(rank_fields)
-    scores = decimal_numbers(score_fields) if "score" in names else [-float(n) for n in ranks]
+    ranks = list(map(rank_number, rank_fields))
+    scores = [-float(n) for n in ranks]
+    if "score" in names:
+        scores = list(map(decimal_number, score_fields))
     ids = id_column(columns["query"]), id_column(columns["doc"])
     return sound_lines(places, ids, (scores, score_fields), (ranks, rank_fields), findings)
 
