@@ -25,7 +25,7 @@ from msshift_bench.cli import (
     systems,
 )
 from msshift_bench.cli.command import Command, CommandGroup, Unfolded, text_and_examples
-from msshift_bench.cli.failures import check_arguments, ready_streams, tell
+from msshift_bench.cli.failures import ready_streams, tell
 from msshift_bench.cli.output import note
 from msshift_bench.plumbing import check_locks
 
@@ -152,7 +152,8 @@ def main() -> None:
     try:
         ready_streams()
         check_locks()
-        check_arguments(sys.argv)
+        for argument in sys.argv:
+            argument.encode()  # Or reports cannot quote it; `tell` says so.
         try:
             make_app("".join(sys.argv[1:2]))()
         except SystemExit as done:

@@ -164,12 +164,7 @@ def similarity(
 
 def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:
     judged: dict[str, list[Qrel]] = {}
-    for text in texts or ():
-        name, _, path = text.partition("=")
-        if not (name and path):
-            raise UsageError(
-                f"{option} takes NAME=QRELS for overlap, e.g. dl19=qrels.dl19.txt, not {text!r}"
-            )
+    for name, path in options.pairs(option, texts, "NAME=QRELS, e.g. dl19=qrels.dl19.txt"):
         judged.setdefault(name, []).extend(msshift_bench.read_qrels(path))
     return judged
 
@@ -506,7 +501,10 @@ def agree(
     check_outputs(disputed, plot, inputs=sheets)
     if disputed is not None:
         check_sheet(disputed)
-    subsets = _subsets(subset or [])
+    by_name = options.values_by_name("--subset", subset, "NAME=FILE, e.g. dev=dev.ids.txt")
+    subsets = {name: Path(path) for name, path in by_name.items()}
+    if "all" in subsets:
+        raise UsageError("--subset names all, which is every judged test query; name it otherwise")
     annotations = msshift_bench.read_annotations(sheets, both=both)
     if annotations.questions == LEAKAGE:
         review = msshift_bench.review_leakage(annotations, subsets=subsets, precision=precision)
@@ -543,16 +541,3 @@ def _write_disputed(annotations: msshift_bench.Annotations, disputed: Path) -> N
         return
     write_sheet(pairs, annotations.questions, disputed, annotator=AGREED)
     note(f"wrote {disputed}, with pairs to judge together: {len(pairs)}; give it with the others")
-
-
-def _subsets(assignments: list[str]) -> dict[str, Path]:
-    subsets: dict[str, Path] = {}
-    for text in assignments:
-        name, _, path = text.partition("=")
-        if not name or not path or name in subsets or name == "all":
-            raise UsageError(
-                f"--subset {text!r}: write NAME=FILE, every name once, and not 'all', which "
-                "is every judged test query"
-            )
-        subsets[name] = Path(path)
-    return subsets

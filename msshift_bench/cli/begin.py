@@ -67,8 +67,13 @@ def demo(
 
     Example: `msshift demo --out msshift-demo`
     """
-    began = time.monotonic()
-    no_report = _why_no_report(out / "report")
+    from msshift_bench.report import check_report_folder
+
+    began, no_report = time.monotonic(), ""
+    try:
+        check_report_folder(out / "report")
+    except MissingExtraError as error:
+        no_report = str(error)
     names = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
     systems = {name: msshift_bench.open_system(name) for name in names}
     _check_installed(systems.values())
@@ -92,29 +97,18 @@ def demo(
         result = msshift_bench.evaluate_run_sets([runs], data)
     write_json(figures, result.to_json())
     _show_losses(result)
-    if no_report is None:
+    if not no_report:
         with progress_bars():
             drawn = msshift_bench.write_report([runs], out / "report", data, links=False)
     print()
     print(f'{data}  the data set: datasets.load_dataset("msshift", "topics-C2") in {out}')
     print(f"{runs}  the run sets: msshift evaluate {runs} --data {data} shows intervals")
     print(f"{figures}  every figure, as JSON")
-    if no_report is None:
-        print(f"{drawn.page}  the report: open it in a browser ({len(drawn.figures)} figures)")
-    else:
+    if no_report:
         note(no_report)
+    else:
+        print(f"{drawn.page}  the report: open it in a browser ({len(drawn.figures)} figures)")
     note(f"done in {time.monotonic() - began:.0f} s")
-
-
-def _why_no_report(out: Path) -> str | None:
-    """Return what the report lacks, in one sentence; `None` if it can be drawn."""
-    from msshift_bench.report import check_report_folder
-
-    try:
-        check_report_folder(out)
-    except MissingExtraError as error:
-        return str(error)
-    return None
 
 
 def _check_installed(systems: Iterable[msshift_bench.System]) -> None:
@@ -137,12 +131,10 @@ def _show_losses(result: msshift_bench.Result) -> None:
     """Print one table per shift, then the notes that all of them share."""
     from msshift_bench.evaluation import loss_table
 
-    settings = msshift_bench.Settings()
-    lines = []
+    settings, lines = msshift_bench.Settings(), []
     for (shift,), of_shift in result.figures.each("shift"):
         print_table(loss_table(of_shift, settings.measures[0], settings, brief=True))
-        of_it = [line.text for line in result.notes if line.about.get("shift") in (None, shift)]
-        lines.append(of_it)
+        lines.append([n.text for n in result.notes if n.about.get("shift") in (None, shift)])
     shared = [line for line in lines[0] if all(line in others for others in lines)]
     print_notes([*_LEGEND, *dict.fromkeys(shared)])
 
@@ -194,17 +186,17 @@ def _show_system(name: str, chosen: str) -> None:
         return
     if name not in (*systems, "pretrain"):
         raise UnknownNameError("system or recipe", name, names_to_list())
+    defaults = systems[name].defaults() if name in systems else ()
+    fields = {field: None if default is ... else default for field, default in defaults}
     own = {key: recipe for key, recipe in recipes.items() if key.startswith(f"{name}-")}
-    rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
-    tables = [plain_table("recipes", ("recipe", "sha256", "what"), rows, names=3)] if rows else []
-    fields = {
-        field: None if default is ... else default
-        for field, default in (systems[name].defaults() if name in systems else ())
-    }
+    tables = []
     if fields:
-        title = f"{name}: {systems[name].about()}"
         shown = [(field, "-" if value is None else value) for field, value in fields.items()]
-        tables.insert(0, plain_table(title, ("field", "default"), shown, names=2))
+        title = f"{name}: {systems[name].about()}"
+        tables.append(plain_table(title, ("field", "default"), shown, names=2))
+    if own:
+        rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
+        tables.append(plain_table("recipes", ("recipe", "sha256", "what"), rows, names=3))
     facts = {key: {"about": recipe.about, "sha256": recipe.sha256} for key, recipe in own.items()}
     show({"fields": fields, "recipes": facts}, chosen, *tables)
 
@@ -216,25 +208,35 @@ def _list_all(data: str, chosen: str) -> None:
 
     systems = {name: system.about() for name, system in find_systems().items()}
     changes = {name: shift.description for name, shift in TEST_ONLY.items()}
-    dataset = _find(data)
-    facts = None if dataset is None else _facts(dataset)
-    # Shifts that come in sizes follow, each with the sizes of the data set.
-    held = [] if dataset is None else in_order(dataset.manifest.shifts)
-    sizes = [SHIFTS[name] for name in held if name not in list(SHIFTS)]
-    shifts = [*SHIFTS.values(), *SIZED.values(), *sizes]
+    dataset, shifts, facts = _find(data), [*SHIFTS.values(), *SIZED.values()], None
+    where = "no built data set here; 'msshift build' makes one"
+    if dataset is not None:
+        info, digest = dataset.info, dataset.info.content_digest[:12]
+        facts = {"folder": str(dataset.folder), "collection": info.collection}
+        facts |= {"edition": info.edition, "content": digest}
+        where = f"{dataset.folder}: {info.edition}, from {info.collection}, content {digest}"
+        # Shifts that come in sizes follow, each with the sizes of the data set.
+        shifts += [SHIFTS[n] for n in in_order(dataset.manifest.shifts) if n not in list(SHIFTS)]
     if chosen == "json":
         indicators = {name: plain(row) for name, row in msshift_bench.INDICATORS.items()}
         for row in indicators.values():
             del row["function"]
-        listed = {shift.name: _shift_facts(shift, dataset) for shift in shifts}
+        listed = {
+            shift.name: {
+                "title": shift.title,
+                "groups": dict(shift.groups),
+                "configs": [shift.name, *shift.configs],
+                "rules": list(shift.rules),
+                "builder": bool(shift.builder),
+                "built": _built(dataset, shift),
+            }
+            for shift in shifts
+        }
         head = {"data": facts, "shifts": listed, "test_only": changes}
         print_json({**head, "systems": systems, "indicators": indicators})
         return
     for shift in shifts:
         print_table(_shift_table(shift, dataset))
-    where = "no built data set here; 'msshift build' makes one"
-    if facts is not None:
-        where = "{folder}: {edition}, from {collection}, content {content}".format(**facts)
     print_notes([where])
     print_table(plain_table("test-only shifts", ("shift", "what"), changes.items(), names=2))
     print_table(plain_table("systems", ("system", "what"), systems.items(), names=2))
@@ -258,27 +260,6 @@ def _find(data: str) -> msshift_bench.Dataset | None:
         if not isinstance(error, NotFoundError):
             warn([str(error)])
         return None
-
-
-def _facts(dataset: msshift_bench.Dataset) -> dict[str, str]:
-    info = dataset.info
-    return {
-        "folder": str(dataset.folder),
-        "collection": info.collection,
-        "edition": info.edition,
-        "content": info.content_digest[:12],
-    }
-
-
-def _shift_facts(shift: Shift, dataset: msshift_bench.Dataset | None) -> dict[str, Any]:
-    return {
-        "title": shift.title,
-        "groups": dict(shift.groups),
-        "configs": [shift.name, *shift.configs],
-        "rules": list(shift.rules),
-        "builder": bool(shift.builder),
-        "built": _built(dataset, shift),
-    }
 
 
 def _built(dataset: msshift_bench.Dataset | None, shift: Shift) -> Mapping[str, Any] | None:

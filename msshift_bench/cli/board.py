@@ -18,6 +18,7 @@ from msshift_bench.shifts import DATASET_NAME
 if TYPE_CHECKING:
     from msshift_bench.errors import Finding
     from msshift_bench.leaderboard import Entry, Verdict
+    from msshift_bench.stats import Figure
 
 
 def submit(
@@ -189,9 +190,7 @@ def _compare(entry: Entry, dataset: msshift_bench.Dataset, runs: Path) -> None:
 
     with progress_bars():
         pairs = repeat_entry(entry, dataset, runs)
-    furthest = {}
-    for figure, again in sorted(pairs, key=lambda pair: abs(pair[0].number - pair[1].number)):
-        furthest[figure.shift, figure.measure] = figure, again
+    furthest = {(pair[0].shift, pair[0].measure): pair for pair in sorted(pairs, key=_gap)}
     lines = [
         (
             msshift_bench.SHIFTS[figure.shift].title,
@@ -210,11 +209,15 @@ def _compare(entry: Entry, dataset: msshift_bench.Dataset, runs: Path) -> None:
     if tolerance is None:
         note("its authors do not say how closely the figures repeat")
         return
-    off = [pair for pair in pairs if abs(pair[0].number - pair[1].number) > tolerance + 1e-9]
+    off = [pair for pair in pairs if _gap(pair) > tolerance + 1e-9]
     how = f"within {tolerance:g}" if tolerance else "to the last digit"
     print(f"{len(pairs) - len(off)} of {len(pairs)} means repeat {how}")
     if off:
         raise typer.Exit(1)
+
+
+def _gap(pair: tuple[Figure, Figure]) -> float:
+    return abs(pair[0].number - pair[1].number)
 
 
 def build(

@@ -220,14 +220,8 @@ def _builder_options(
     restrain: Mapping[str, object],
 ) -> dict[str, dict[str, object]]:
     """Return each shift's builder options: shift -> name -> value."""
-    chosen: dict[str, dict[str, object]] = {}
-    for assignment in assignments:
-        shift, equals, rule = assignment.partition("=")
-        if not equals:
-            raise UsageError(
-                f"--rule takes SHIFT=RULE, e.g. wh-words=substring, not {assignment!r}"
-            )
-        chosen[shift] = {"rule": rule}
+    rules = options.values_by_name("--rule", assignments, "SHIFT=RULE, e.g. wh-words=substring")
+    chosen: dict[str, dict[str, object]] = {name: {"rule": rule} for name, rule in rules.items()}
     known = {**SHIFTS, **SIZED}
     building = {name if name in SIZED else get_shift(name).family for name in shifts}
     takers = [name for name, shift in known.items() if shift.takes_encoder and name in building]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cached_property
@@ -93,9 +93,8 @@ class Unfolded:
     def __call__(self, **typed: Any) -> None:
         """Run the function, its values made of what was typed."""
         for name, kind in get_type_hints(self._function).items():
-            if is_dataclass(kind):
-                names = [field.name for field in fields(kind)]
-                typed[name] = kind(**{name: typed.pop(name) for name in names})
+            if isinstance(kind, type) and is_dataclass(kind):
+                typed[name] = kind(**{part.name: typed.pop(part.name) for part in fields(kind)})
         self._function(**typed)
 
 
@@ -111,7 +110,7 @@ def _unfolded(
     for parameter in inspect.signature(function, eval_str=True).parameters.values():
         hint = parameter.annotation
         kind, notes = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
-        if is_dataclass(kind):
+        if isinstance(kind, type) and is_dataclass(kind):
             title, colon, _ = str(kind.__doc__).partition(":")
             titles = [*notes, *([title] if colon else [])]
             yield from _unfolded(kind, *titles[:1])
@@ -138,19 +137,23 @@ def is_typed(context: typer.Context, name: str) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
-def refuse_others(context: typer.Context, taken: Collection[str], what: str) -> None:
-    """Check that no option was typed but those that are taken.
+def refuse(context: typer.Context, names: Iterable[str], what: str) -> None:
+    """Check that options which do not go together with something were not typed.
 
     Args:
         context: typer's context of the command.
-        taken: the names of the parameters.
-        what: what takes them.
+        names: the names of their parameters.
+        what: what they do not go together with.
 
     Raises:
-        UsageError: if another was.
+        UsageError: if one was typed; the message names all of them.
     """
     flags = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    others = [name for name in context.params if name not in taken and is_typed(context, name)]
-    if others:
-        typed = ", ".join(flags[name] for name in others)
+    typed = ", ".join(flags[name] for name in names if is_typed(context, name))
+    if typed:
         raise UsageError(f"{typed} and {what} do not go together; leave out {typed}")
+
+
+def refuse_others(context: typer.Context, taken: Collection[str], what: str) -> None:
+    """Check that no option was typed but those whose parameters are taken; see `refuse`."""
+    refuse(context, (name for name in context.params if name not in taken), what)

@@ -10,13 +10,13 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TextIO
+from collections.abc import Mapping
+from typing import TextIO
 
 from msshift_bench.cli.output import note
-from msshift_bench.errors import NOT_UTF8, MissingError, MsShiftError, UsageError
+from msshift_bench.errors import NOT_UTF8, MissingError, MsShiftError
 
-__all__ = ["DEBUG", "Failure", "check_arguments", "explain", "ready_streams", "tell"]
+__all__ = ["DEBUG", "explain", "ready_streams", "tell"]
 
 DEBUG = "MSSHIFT_DEBUG"
 """The environment variable that makes errors print their tracebacks."""
@@ -25,16 +25,9 @@ _LONGEST = 100
 """Most characters of a path that a message spells out."""
 
 
-class Failure(NamedTuple):
-    """What to tell the user.
-
-    Attributes:
-        message: one sentence: what, where, and what to do; `None` if nobody reads it.
-        exit_code: 2 if the user can correct the request, 3 if the system refuses it.
-    """
-
-    message: str | None
-    exit_code: int
+Failure = tuple[str, int]
+"""What to tell the user: one sentence (what, where, and what to do), "" if nobody reads it, and the
+exit code: 2 if the user can correct the request, 3 if the system refuses it."""
 
 
 _USAGE: Mapping[int, str] = {
@@ -64,25 +57,27 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def explain(error: BaseException) -> Failure | None:
     """Return what to tell the user about an error; `None` for an error that is a bug."""
+    text = str(error)
     if isinstance(error, MsShiftError):
-        return Failure(str(error), error.exit_code)
+        return text, error.exit_code
     # torch has its own error for a GPU without memory; importing torch for it would be slow.
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return Failure(_with_reason("there is not enough memory for this", error), 3)
+        reason = text.partition("\n")[0]
+        return ": ".join(filter(None, ["there is not enough memory for this", reason])), 3
     if isinstance(error, BrokenPipeError):
-        return Failure(None, 3)
+        return "", 3
     if isinstance(error, OSError):
         return _explain_system(error)
     if isinstance(error, UnicodeEncodeError):
         return _explain_encoding(error)
-    if isinstance(error, RuntimeError) and "Symlink loop" in str(error):
-        return Failure(f"{error}: {_USAGE[errno.ELOOP]}", 2)
-    if isinstance(error, RuntimeError) and "home directory" in str(error):
-        return Failure(f"{str(error).rstrip('.')}; set HOME, or write the path without ~", 3)
+    if isinstance(error, RuntimeError) and "Symlink loop" in text:
+        return f"{text}: {_USAGE[errno.ELOOP]}", 2
+    if isinstance(error, RuntimeError) and "home directory" in text:
+        return f"{text.rstrip('.')}; set HOME, or write the path without ~", 3
     for number in _NO_ROOM:
         # Libraries in C++ and Rust raise errors of their own, with the system's text.
-        if os.strerror(number) in str(error):
-            return Failure(f"{os.strerror(number)}; {_ADVICE[number]}", 3)
+        if os.strerror(number) in text:
+            return f"{os.strerror(number)}; {_ADVICE[number]}", 3
     return explain(error.__cause__) if error.__cause__ is not None else None
 
 
@@ -91,45 +86,26 @@ def _explain_system(error: OSError) -> Failure:
     where = "" if path is None or isinstance(path, int) else f"{_short(os.fsdecode(path))}: "
     number = error.errno or 0
     if number in _USAGE:
-        return Failure(f"{where or 'a path: '}{_USAGE[number]}", 2)
+        return f"{where or 'a path: '}{_USAGE[number]}", 2
     what = error.strerror or str(error) or type(error).__name__
-    advice = _ADVICE.get(number, "")
-    return Failure(f"{where}{what}{advice and '; '}{advice}", 3)
+    return "; ".join(filter(None, [f"{where}{what}", _ADVICE.get(number)])), 3
 
 
 def _explain_encoding(error: UnicodeEncodeError) -> Failure:
     wrong = error.object[error.start : error.end]
     if any("\ud800" <= letter <= "\udfff" for letter in wrong):
-        return Failure(f"{_short(ascii(error.object))}: {NOT_UTF8}", 2)
-    return Failure(
+        return f"{_short(ascii(error.object))}: {NOT_UTF8}", 2
+    return (
         f"{wrong!a} cannot be written in {error.encoding}, which the environment asks for; "
         "set PYTHONUTF8=1",
         2,
     )
 
 
-def _with_reason(message: str, error: BaseException) -> str:
-    reason = str(error).partition("\n")[0]
-    return f"{message}: {reason}" if reason else message
-
-
 def _short(text: str) -> str:
     if len(text) <= _LONGEST:
         return text
     return f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 4 :]} ({len(text)} characters)"
-
-
-def check_arguments(arguments: Sequence[str]) -> None:
-    """Check that the arguments are UTF-8, so that reports can quote them.
-
-    Raises:
-        UsageError: if one is not.
-    """
-    for argument in arguments:
-        try:
-            argument.encode()
-        except UnicodeEncodeError as error:
-            raise UsageError(f"{_short(ascii(argument))}: {NOT_UTF8}") from error
 
 
 def ready_streams() -> None:
@@ -170,14 +146,15 @@ def tell(error: Exception) -> int:
     failure = explain(error)
     if failure is None:
         raise error
+    message, exit_code = failure
     try:
         if os.environ.get(DEBUG, "") not in ("", "0"):
             traceback.print_exception(error)
-        if failure.message is not None:
-            note(f"error: {failure.message}")
+        if message:
+            note(f"error: {message}")
     except OSError:
         _flushed(sys.stderr, 2)
-    return failure.exit_code
+    return exit_code
 
 
 def _flushed(stream: TextIO | None, descriptor: int, last: str = "") -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,7 @@ import typer
 
 import msshift_bench
 from msshift_bench.cli import options
+from msshift_bench.cli.command import refuse
 from msshift_bench.cli.output import check_outputs, note, print_json, warn
 from msshift_bench.errors import Finding, RunError, UsageError, spell_out
 from msshift_bench.plumbing import (
@@ -25,12 +26,11 @@ from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:
     from msshift_bench.data import TestSet
-    from msshift_bench.evaluation import LeftOut
-    from msshift_bench.report import WrittenReport
     from msshift_bench.runs import RunValidation
 
 
 def score(
+    context: typer.Context,
     runs: Annotated[list[str], typer.Argument(help="Run files, or - for standard input.")],
     *,
     scoring: options.Scoring,
@@ -82,13 +82,7 @@ def score(
     """
     keep_freed_memory()
     if check:
-        of_scores = {
-            "--reference": reference,
-            "--without-leaked": without_leaked,
-            "--per-query": per_query,
-            "--output": printing.output,
-        }
-        _refuse(of_scores, "--check")
+        refuse(context, ("reference", "without_leaked", "per_query", "output"), "--check")
     settings = scoring.settings()
     if scoring.average is not None:
         raise UsageError("--average averages a shift's groups, and a run has none; leave it out")
@@ -115,35 +109,20 @@ def score(
             "say what to score the runs on: --test CONFIG, e.g. length-short, or --qrels FILE; "
             "folders of run sets are for 'msshift evaluate'"
         )
+    known = data if qrels is None else test_set
+    read_left_out = msshift_bench.read_left_out
+    without = None if without_leaked is None else read_left_out(without_leaked, known)
     result = msshift_bench.score_runs(
         runs,
         test_set,
         settings,
         data=data,
         reference=reference,
-        without=_left_out(without_leaked, data if qrels is None else test_set),
+        without=without,
         allow=allow or (),
     )
     _write_per_query(result, per_query)
     printing.show(result)
-
-
-def _refuse(values: Mapping[str, object], what: str) -> None:
-    """Check that options which do not go with another one have no value.
-
-    Raises:
-        UsageError: naming the first that has one.
-    """
-    for option in (name for name, value in values.items() if value not in (None, False)):
-        raise UsageError(f"{option} and {what} do not go together; leave one of them out")
-
-
-def _left_out(found: Path | None, known: msshift_bench.Dataset | TestSet | str) -> LeftOut | None:
-    """Return the test queries that leaked, if somebody looked for them."""
-    if found is None:
-        return None
-
-    return msshift_bench.read_left_out(found, known)
 
 
 def _write_per_query(result: msshift_bench.Result, path: Path | None) -> None:
@@ -216,6 +195,7 @@ def _with_misfits(known: RunValidation, run: str, test_set: TestSet) -> RunValid
 
 
 def evaluate(
+    context: typer.Context,
     runs: options.RunSets,
     *,
     scoring: options.Scoring,
@@ -282,14 +262,8 @@ def evaluate(
         check_plot(plot)
     folders = options.extra_folders(also_test)
     if folders:
-        of_shifts = {
-            "--by": by,
-            "--per-query": per_query,
-            "--plot": plot,
-            "--delta": delta,
-            "--without-leaked": without_leaked,
-        }
-        _refuse(of_shifts, "--also-test")
+        of_shifts = ("by", "per_query", "plot", "delta", "without_leaked")
+        refuse(context, of_shifts, "--also-test")
     if delta and by is not None:
         raise UsageError("--delta is for whole run sets, without --by")
     inputs = [*folders.values(), by, without_leaked]
@@ -302,20 +276,14 @@ def evaluate(
             )
         )
         return
-    whole = by is None and without_leaked is None
-    dataset: msshift_bench.Dataset | str = (
-        where.data if whole else msshift_bench.open_dataset(where.data)
-    )
+    is_read_once = by is None and without_leaked is None
+    dataset = where.data if is_read_once else msshift_bench.open_dataset(where.data)
     labels = None if by is None else read_labels(by, dataset)
+    read_left_out = msshift_bench.read_left_out
+    without = None if without_leaked is None else read_left_out(without_leaked, dataset)
     with progress_bars(), in_line("evaluating"):
         result = msshift_bench.evaluate_run_sets(
-            runs,
-            dataset,
-            shifts,
-            settings,
-            labels=labels,
-            without=_left_out(without_leaked, dataset),
-            allow=allow or (),
+            runs, dataset, shifts, settings, labels=labels, without=without, allow=allow or ()
         )
     # Files come first: the pipe that the tables go to may close, and end the command.
     if plot is not None:
@@ -356,16 +324,11 @@ def compare(
     Example: `msshift compare runs/ --reference bm25 --format markdown`
     """
     keep_freed_memory()
-    read = list(runs)
-    if printing.output is not None:
-        folders = [run for run in runs if Path(run).is_dir()]
-        systems = (
-            {run_set.system for run_set in msshift_bench.find_run_sets(folders)}
-            if folders
-            else set()
-        )
-        if reference is not None and Path(reference).exists() and reference not in systems:
-            read.append(reference)
+    folders = [run for run in runs if Path(run).is_dir()] if printing.output else []
+    run_sets = msshift_bench.find_run_sets(folders) if folders else ()
+    systems = {run_set.system for run_set in run_sets}
+    is_path = reference is not None and Path(reference).exists() and reference not in systems
+    read = [*runs, str(reference)] if is_path else runs
     check_outputs(printing.output, runs=read, data=where.data)
     with progress_bars(), in_line("evaluating"):
         result = msshift_bench.compare_run_sets(
@@ -423,15 +386,10 @@ def report(
     if table_format == "json":
         print_json(plain({**plain(written), "page": str(written.page)}))
     else:
-        _print_written(written)
+        pictures, tables, folder = len(written.figures), len(written.tables), written.page.parent
+        print(f"open {written.page}")
+        print(f"  {pictures} figures in {folder / 'figures'}: .svg, .png, .pdf, .csv")
+        print(f"  {tables} table{'s' * (tables > 1)} in {folder / 'tables'}: .tex, .csv")
+        for title, why, remedy in written.left_out:
+            note(f"left out: {title}: {why}; what would bring it: {remedy}")
     warn(written.doubts)
-
-
-def _print_written(written: WrittenReport) -> None:
-    """Print where a report is, what it holds, and what is left out of it."""
-    pictures, tables = len(written.figures), len(written.tables)
-    print(f"open {written.page}")
-    print(f"  {pictures} figures in {written.page.parent / 'figures'}: .svg, .png, .pdf, .csv")
-    print(f"  {tables} table{'s' * (tables > 1)} in {written.page.parent / 'tables'}: .tex, .csv")
-    for title, why, remedy in written.left_out:
-        note(f"left out: {title}: {why}; what would bring it: {remedy}")

@@ -21,6 +21,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any
 
 from msshift_bench.errors import MissingError, NotFoundError, UsageError
@@ -125,7 +126,6 @@ def write_atomically(path: Path) -> Iterator[IO[bytes]]:
         UsageError: if another process is writing the same file, or no file can be there.
         OSError: if it cannot be written; its ``filename`` is `path`.
     """
-    check_locks()
     _check_is_file(path)
     path, as_named = Path(os.path.realpath(path)), path
     partial = path.with_name(partial_name(path.name))
@@ -202,14 +202,8 @@ def write_array(path: Path, array: np.ndarray[Any, Any]) -> None:
 
     with write_atomically(path) as file:
         # Given a file, numpy writes past it, and its error says neither why nor where.
-        np.lib.format.write_array(_OnlyWrites(file), array, allow_pickle=False)
-
-
-class _OnlyWrites:
-    """A file that numpy does not take for one."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.write = file.write
+        no_file: Any = SimpleNamespace(write=file.write)
+        np.lib.format.write_array(no_file, array, allow_pickle=False)
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:

@@ -215,7 +215,8 @@ def _workshop(target: Path, as_named: Path) -> Iterator[Path]:
     with hold_folder(work, as_named):
         try:
             _put_back(target, work)
-            _clear(work)
+            for name in (_NEW, _OLD):
+                shutil.rmtree(work / name, ignore_errors=True)
             (work / _NEW).mkdir()
             yield work
         finally:
@@ -239,14 +240,6 @@ def _put_back(target: Path, work: Path) -> None:
 
 def _is_between_renames(work: Path) -> bool:
     return (work / _NEW).is_dir() and (work / _OLD).is_dir()
-
-
-def _clear(folder: Path) -> None:
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
 
 
 def settle(folder: Path) -> None:

@@ -529,4 +529,4 @@ def tell(error: BaseException) -> str:
     failure = explain(error)
     if failure is None:
         raise error
-    return str(failure.message)
+    return failure[0]

@@ -114,7 +114,7 @@ def test_baseline_and_evaluate(
         (["build", "--collection", __file__], 3, "test_cli.py is a file; give a folder"),
         (["import", "./nowhere", "--check"], 3, "no folder nowhere; give a checkout"),
         (["build", "lenght"], 2, "unknown shift 'lenght': did you mean 'length'?"),
-        (["build", "--rule", "wh-words"], 2, "--rule takes SHIFT=RULE"),
+        (["build", "--rule", "wh-words"], 2, "give SHIFT=RULE, e.g. wh-words=substring"),
         (["build", "--rule", "wh-words=wrd"], 2, "did you mean 'word'?"),
         (["build", "--test-size", "0"], 2, "test-size"),
         (["verify", "nowhere"], 3, "no built data set at nowhere"),
