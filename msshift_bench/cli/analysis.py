@@ -200,7 +200,7 @@ def analyse(
     indicator: Annotated[
         list[str] | None,
         typer.Option(
-            help="An indicator of similarity; repeat it for several. `msshift list` lists them. "
+            help="An indicator of similarity that `msshift list` lists (repeatable). "
             "Default: those that need nothing but the queries.",
             autocompletion=options.completing("similarity:INDICATORS"),
             rich_help_panel="Indicators",
@@ -267,8 +267,8 @@ def analyse(
     witnesses, not queries. With --train and --test, the line of the first indicator and measure
     over most groups foretells what is lost on new queries.
 
-    For models' scores: whether extrapolation says how models do elsewhere, better than
-    interpolation does, by rank correlations over models. `docs/analysis.md` explains both.
+    For models' scores: whether extrapolation says better than interpolation how models do
+    elsewhere, by rank correlations over models. `docs/analysis.md` explains both.
 
     Example: `msshift analyse --published losses`
 

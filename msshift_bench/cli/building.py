@@ -33,15 +33,15 @@ def build(
     collection: Annotated[
         str | None,
         typer.Option(
-            help="What to build from: a folder with collection.tsv, queries.tsv and qrels.tsv, a "
-            "folder in BEIR's layout, an ir_datasets id, or `mini`, which is generated. Default: "
-            "the one that MSSHIFT_COLLECTION or `msshift.toml` names, else `mini`."
+            help="What to build from: a folder with collection.tsv, queries.tsv and qrels.tsv, or "
+            "in BEIR's layout; an ir_datasets id; or `mini`, which is generated. Default: that of "
+            "MSSHIFT_COLLECTION, else that of `msshift.toml`, else `mini`."
         ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The folder to write. Default: msshift, or msshift-nano with --nano.",
+            help="The folder to write. Default: msshift; with --nano msshift-nano.",
             rich_help_panel="Output",
         ),
     ] = None,
@@ -49,8 +49,8 @@ def build(
     rule: Annotated[
         list[str] | None,
         typer.Option(
-            help="Label a shift's queries by this rule, as SHIFT=RULE, e.g. `wh-words=substring`; "
-            "`msshift list` shows the rules. Repeat it for several shifts.",
+            help="SHIFT=RULE: label a shift's queries by a rule that `msshift list` shows, e.g. "
+            "`wh-words=substring` (repeatable).",
             rich_help_panel="Groups",
         ),
     ] = None,
@@ -60,17 +60,16 @@ def build(
         int | None,
         typer.Option(
             min=1,
-            help="Queries at which a topic stops growing, without those for validation. Default: "
-            "31,200, or an eighth of all queries if that is less.",
+            help="Queries at which a topic stops growing, validation aside. Default: 31,200, or "
+            "an eighth of all queries if that is less.",
             rich_help_panel="Groups",
         ),
     ] = None,
     train_size: Annotated[
         str | None,
         typer.Option(
-            help="Training queries per group, or `all` that each group has, so that groups differ "
-            "in size. Default: the paper's number, or what the smallest group has left; for "
-            "`resttest` `all`.",
+            help="Training queries per group, or `all` that each has. Default: the paper's number, "
+            "or what the smallest group has left; for `resttest` `all`.",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -85,24 +84,23 @@ def build(
     test_queries: Annotated[
         Path | None,
         typer.Option(
-            help="Use the queries of this file as the test queries of `length` and `resttest`, "
-            "instead of a sample. It holds one id per line, or is a queries.tsv. No shift trains "
-            "or validates on them.",
+            help="Test `length` and `resttest` on the queries of this file (an id per line, or a "
+            "queries.tsv) instead of a sample. No shift trains or validates on them.",
             rich_help_panel="Samples",
         ),
     ] = None,
     test_set: Annotated[
         list[Path] | None,
         typer.Option(
-            help="The test queries of `restrain`: a folder of queries.tsv and qrels.tsv. Repeat it "
-            "for several that are one test set together.",
+            help="The test queries of `restrain`: a folder of queries.tsv and qrels.tsv; several "
+            "are one test set together.",
             rich_help_panel="Samples",
         ),
     ] = None,
     size: Annotated[
         list[int] | None,
         typer.Option(
-            help="Training queries of each set of `restrain`; repeat it for several sizes.",
+            help="Training queries of each set of `restrain` (repeatable).",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -110,15 +108,14 @@ def build(
         int | None,
         typer.Option(
             min=0,
-            help="Validation queries in all, at most a twentieth of all queries. Default: the "
-            "paper's number.",
+            help="Validation queries, at most a twentieth of all. Default: the paper's number.",
             rich_help_panel="Samples",
         ),
     ] = None,
     seed: Annotated[
         int,
         typer.Option(
-            help="The seed of every random choice; another seed, other samples.",
+            help="The seed of every random choice.",
             rich_help_panel="Samples",
         ),
     ] = 0,
@@ -143,12 +140,11 @@ def build(
     """Build the data set: split files for every held-out group of every shift.
 
     In the parent of the folder, `datasets.load_dataset("msshift", "length-short")` loads the
-    result. The same queries give the same bytes on every machine. The topics rest on embeddings,
-    which may differ between machines: see `msshift verify --topics`.
+    result. The same queries give the same bytes on every machine, but for topics, which rest on
+    embeddings: see `msshift verify --topics`. `restrain` makes training sets near its own test
+    queries, and far from them.
 
-    `restrain` takes test queries of its own, and makes training sets near them and far from them.
-
-    Example: `msshift build length wh-words --collection my-collection --licence cc-by-4.0`
+    Example: `msshift build length wh-words --collection folder --licence cc-by-4.0`
 
     Example: `msshift build restrain --test-set dl19 --size 100`
     """

@@ -22,6 +22,9 @@ _SHORT: Mapping[str, str] = MappingProxyType(
 )
 """What help texts print for an option's type; typer's names leave 18 of 80 columns to words."""
 
+_NO_DEFAULTS = ("", "None", "False", str(inspect.Parameter.empty))
+"""Defaults, as text, of which help texts say nothing."""
+
 _ODD_DIGITS = re.compile(r"[0-9]_[0-9]|[^\x00-\x7f]")
 
 
@@ -38,8 +41,9 @@ class _Brief:
         """Return the parameters, with those that typer adds."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
-            if isinstance(parameter, TyperOption) and parameter.metavar is None:
-                parameter.metavar = _SHORT[_type_of(parameter)]
+            if isinstance(parameter, TyperOption):
+                parameter.metavar = parameter.metavar or _SHORT[_type_of(parameter)]
+                parameter.min = parameter.max = None  # It is shown beside the type, and not read.
         return parameters
 
 
@@ -48,7 +52,17 @@ class CommandGroup(_Brief, TyperGroup):
 
 
 class Command(_Brief, TyperCommand):
-    """A command that takes plain numbers only, and what `msshift.toml` says."""
+    """A command that takes plain numbers only, and what `msshift.toml` says.
+
+    Its help text has no line on ``--help``, which would narrow those on all other options.
+    """
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the option, which works and is not shown."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.hidden = True
+        return option
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse what was typed; Python's own parsers read ``1_0`` as 10, and digits of any script.
@@ -118,6 +132,10 @@ def _unfolded(
         if notes:
             option = copy(notes[0])
             option.rich_help_panel = next(iter(notes[1:]), panel or option.rich_help_panel)
+            default = str(parameter.default)
+            # typer would give the default a line of its own.
+            if option.show_default is True and default not in _NO_DEFAULTS:
+                option.help, option.show_default = f"{option.help} Default: {default}.", False
             hint = Annotated[kind, option]
         yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hint)
 

@@ -242,7 +242,7 @@ def experiment(
     system: Annotated[
         list[str] | None,
         typer.Option(
-            help="A neural baseline; repeat it for several. Default: knrm and pacrr.",
+            help="A neural baseline; repeatable. Default: knrm and pacrr.",
             rich_help_panel="Training",
         ),
     ] = None,

@@ -46,8 +46,8 @@ MEASURES = ("RR@10", "nDCG@10", "R@100", "R@1000", "AP", "P@10", "ASL@100")
 """Measures that the shell offers; docs/measures.md explains all."""
 
 WHERE_DATA = (
-    "A built data set: its folder. Default: the one that MSSHIFT_HOME names, else that of "
-    "`msshift.toml`, else ./msshift, else the one that `msshift install` installed."
+    "A built data set: its folder. Default: that of MSSHIFT_HOME, else that of `msshift.toml`, "
+    "else ./msshift, else that of `msshift install`."
 )
 Data = Annotated[str, typer.Option(help=WHERE_DATA, show_default=False)]
 BuiltFolder = Annotated[str, typer.Argument(help=WHERE_DATA, show_default=False)]
@@ -60,35 +60,35 @@ RunSets = Annotated[
 Shifts = Annotated[
     list[str] | None,
     typer.Option(
-        help="Only this shift; repeat it for several. Default: all.",
+        help="Only this shift (repeatable).",
         autocompletion=completing(SHIFTS),
     ),
 ]
 SourceName = Annotated[
     str | None,
     typer.Option(
-        help="The collection that the data set was built from; not needed for `mini`. Default: the "
-        "one that MSSHIFT_COLLECTION or `msshift.toml` names."
+        help="The collection that the data set was built from; not needed for `mini`. Default: "
+        "that of MSSHIFT_COLLECTION, else that of `msshift.toml`."
     ),
 ]
 CollectionQrels = Annotated[
     str | None,
-    typer.Option(help="Read this qrels file instead of the one in the collection's folder."),
+    typer.Option(help="Read this file of judgements instead of the collection's own."),
 ]
 Nano = Annotated[
     bool,
-    typer.Option("--nano", help="Write a small part of every split, e.g. 300 queries per group."),
+    typer.Option("--nano", help="Write a part, e.g. 300 queries per group."),
 ]
 IdsOnly = Annotated[
     bool,
-    typer.Option("--ids-only", help="Leave the texts out; `msshift import` adds them again."),
+    typer.Option("--ids-only", help="Leave the texts out; `msshift import` adds them."),
 ]
 Overwrite = Annotated[
     bool,
     typer.Option(
         "--overwrite",
-        help="Replace an earlier build even if that loses shifts, triples, files that are no "
-        "part of it, or the data set of another collection.",
+        help="Replace an earlier build even if that loses shifts, triples, files, or data of "
+        "another collection.",
     ),
 ]
 Changes = Annotated[
@@ -97,7 +97,7 @@ Changes = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Replace a field of the system or its recipe, e.g. seed=3 or search.depth=100 (a "
-        "value is read as TOML); repeat it for several. `msshift list SYSTEM` shows all.",
+        "value is read as TOML). Repeatable; `msshift list SYSTEM` shows all.",
     ),
 ]
 
@@ -106,8 +106,8 @@ AlsoTest = Annotated[
     typer.Option(
         "--also-test",
         metavar="NAME=PATH",
-        help="An extra test set: a name, and a folder of queries.tsv and qrels.tsv, or a file of "
-        "variants of the shifts' test queries (see `msshift variants`); repeat it for several.",
+        help="An extra test set: its name, and a folder of queries.tsv and qrels.tsv, or a file of "
+        "`msshift variants` (repeatable).",
     ),
 ]
 
@@ -115,9 +115,9 @@ AlsoTest = Annotated[
 Allow = Annotated[
     list[str] | None,
     typer.Option(
-        help="Go on where run files, or a tenth of a group's queries, are missing (partial), two "
-        "models gave the same run (identical), a model was trained on test queries (leaked), or "
-        "runs were made on other data or passages (other-data); repeat it for several.",
+        help="Go on where run files or a tenth of a group's queries are missing (partial), two "
+        "models gave one run (identical), a model saw test queries (leaked), or runs are of other "
+        "data or passages (other-data). Repeatable.",
         autocompletion=completing(("partial", "identical", "leaked", "other-data")),
         rich_help_panel="Checks",
     ),
@@ -125,8 +125,8 @@ Allow = Annotated[
 WithoutLeaked = Annotated[
     Path | None,
     typer.Option(
-        help="Also print every figure without the test queries that leaked, and the difference: "
-        "what `msshift leakage find` wrote, its folder or `candidates.parquet`."
+        help="Also print every figure without the test queries that leaked, by what `msshift "
+        "leakage find` wrote: its folder or `candidates.parquet`."
     ),
 ]
 PerQuery = Annotated[
@@ -211,7 +211,7 @@ def _format_of(*formats: str, more: str = "") -> Any:
             raise UnknownNameError("format", chosen, formats)
         return chosen
 
-    text = f"How results are printed: {', '.join(formats)}.{more}"
+    text = f"Print as {', '.join(formats)}.{more}"
     complete = completing(formats)
     return typer.Option("--format", callback=check, help=text, autocompletion=complete)
 
@@ -249,15 +249,14 @@ class Encoding:
     encoder: Annotated[
         str | None,
         typer.Option(
-            help="The encoder that embeds the queries: an id of the Hugging Face Hub, a folder, or "
-            "`terms` (no neural network). Default: distilbert-base-uncased, or `terms` for data of "
-            "`mini`."
+            help="The encoder of the queries: an id of the Hugging Face Hub, a folder, or `terms` "
+            "(no neural network). Default: distilbert-base-uncased, or `terms` for data of `mini`."
         ),
     ] = None
     pooling: Annotated[
         str | None,
         typer.Option(
-            help="How the encoder pools tokens: cls (the default), mean, or own, for a model that "
+            help="How it pools tokens: cls (the default), mean, or own, for a model that "
             "sentence-transformers saved."
         ),
     ] = None
@@ -274,16 +273,14 @@ class Cluster:
     ray: Annotated[
         str | None,
         typer.Option(
-            help="Carry tasks out on this Ray cluster: host:port, or auto for the one on this "
-            "machine.",
+            help="Carry tasks out on this Ray cluster: host:port, or auto for this machine's.",
         ),
     ] = None
     store: Annotated[
         str | None,
         typer.Option(
-            help="Keep the results of finished tasks in this folder, or at this URL, such as "
-            "s3://bucket/name, to which a cluster's machines write. Default: with the rest of the "
-            "unfinished work."
+            help="Keep the results of finished tasks in this folder, or at a URL to which the "
+            "cluster's machines write, e.g. s3://bucket/name. Default: with other unfinished work."
         ),
     ] = None
 
@@ -301,8 +298,8 @@ class Scoring:
     measures: Annotated[
         str,
         typer.Option(
-            help="Measures by ir_measures' names, separated by spaces or commas; tables and "
-            "pictures show the first one first.",
+            help="Measures, as ir_measures names them, separated by spaces or commas; the first "
+            "leads.",
             autocompletion=completing(MEASURES),
         ),
     ] = "RR@10"
@@ -330,8 +327,8 @@ class Scoring:
     average: Annotated[
         str | None,
         typer.Option(
-            help="How groups are averaged: macro (each group counts alike) or pooled (each query "
-            "does). Default: as the shift's authors do.",
+            help="Average over groups (macro) or queries (pooled). Default: as the shift's authors "
+            "do.",
             autocompletion=completing("stats:AVERAGES"),
         ),
     ] = None
@@ -359,7 +356,7 @@ class Printing:
         str,
         _format_of(
             *("text", "markdown", "latex", "csv", "json"),
-            more=" csv is one long table of numbers, a row per figure; its notes go to stderr.",
+            more=" csv has a row per figure, its notes go to stderr.",
         ),
     ] = "text"
     output: Annotated[

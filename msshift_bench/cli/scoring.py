@@ -206,8 +206,8 @@ def evaluate(
     by: Annotated[
         str | None,
         typer.Option(
-            help="Break the results down by the labels in this file (lines of query_id, tab, "
-            "label), or by the groups of a shift of the data set, e.g. wh-words."
+            help="Break results down by the labels in this file (lines of query_id, tab, label), "
+            "or by the groups of a shift, e.g. wh-words."
         ),
     ] = None,
     without_leaked: options.WithoutLeaked = None,
@@ -215,17 +215,15 @@ def evaluate(
         bool,
         typer.Option(
             "--delta",
-            help="Print Inter., Extra. and Delta = Extra. / Inter. - 1, one row per system, in "
-            "place of Avg In, Out and Rel Loss per group. They are the same figures: Delta is "
-            "minus Rel Loss.",
+            help="Print Inter., Extra. and Delta = Extra. / Inter. - 1 instead, a row per system; "
+            "Delta is minus Rel Loss.",
         ),
     ] = False,
     per_query: options.PerQuery = None,
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="Also draw the losses with their intervals, and the matrix of every system, to "
-            "this file: .svg, .png or .pdf."
+            help="Also draw the losses, and each system's matrix, to this file: .svg, .png or .pdf."
         ),
     ] = None,
 ) -> None:
@@ -233,21 +231,15 @@ def evaluate(
 
     Avg In of a group is the mean score of the models that saw the group in training, Out is the
     score of the model that did not, and Rel Loss = (Avg In - Out) / Avg In. Intervals and p-values
-    count other queries and other seeds (`seed-<n>` folders). With one seed they count queries
+    count other queries and other seeds (`seed-<n>` folders); with one seed they count queries
     only, and say so. Run files alone are for `msshift score`.
 
-    With --also-test, run sets are scored on extra test sets in place of the shifts' own: every
-    model, and their mean. The runs are those of `msshift run --also-test`. For variants of
-    queries, e.g. with typing errors, it prints what every model loses on them.
-
-    With --without-leaked, every figure is also computed without the test queries that leaked into
-    the training queries, and the difference has an interval.
+    With --also-test, runs of `msshift run --also-test` are scored on extra test sets instead of the
+    shifts' own: every model, and their mean; on variants of queries, what every model loses.
 
     Example: `msshift evaluate runs/ --measures "RR@10 nDCG@10" --output figures.json`
 
-    Example: `msshift evaluate runs/ --plot losses.svg`
-
-    Example: `msshift evaluate runs/ --delta --measures "RR@10 R@100"`
+    Example: `msshift evaluate runs/ --delta --plot losses.svg`
 
     Example: `msshift evaluate runs/ --without-leaked found/`
 

@@ -41,7 +41,7 @@ def run(
     held_out: Annotated[
         list[str] | None,
         typer.Option(
-            help="Train only the model without this group; repeat it for several. Default: all.",
+            help="Train only the model without this group (repeatable). Default: all.",
             autocompletion=options.completing(
                 dict.fromkeys(group for s in SHIFTS.values() for group in s.groups)
             ),
