@@ -144,7 +144,7 @@ def build(
     embeddings: see `msshift verify --topics`. `restrain` makes training sets near its own test
     queries, and far from them.
 
-    Example: `msshift build length wh-words --collection folder --licence cc-by-4.0`
+    Example: `msshift build length --collection my-collection --licence cc-by-4.0`
 
     Example: `msshift build restrain --test-set dl19 --size 100`
     """
