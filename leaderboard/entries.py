@@ -340,8 +340,7 @@ def figures_of(scores: Scores) -> Iterator[Figure]:
         if row.figure == "score":
             yield bare._replace(figure="out", seeds=1)
         elif row.figure == "model_score" and row.model != FOR_ALL:
-            model = get_shift(row.shift).training_of(row.model)
-            yield bare._replace(figure=model, model="")
+            yield bare._replace(figure=get_shift(row.shift).training_of(row.model), model="")
         elif row.value is not None and not row.model:
             yield row
 

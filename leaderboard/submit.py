@@ -108,8 +108,7 @@ def submit_system(
         target.mkdir(parents=True)
         for file in [file for run_set in run_sets for file in run_set.files]:
             _copy(file, run_sets[0].system, folder / RUNS / name)
-        copied = find_run_sets([folder / RUNS])
-        scores = score_submission(copied, name, dataset)
+        scores = score_submission(find_run_sets([folder / RUNS]), name, dataset)
         for part in scores:
             shift = part.shift_name
             for model in part.models if queries[shift] not in WORDS else ():

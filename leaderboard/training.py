@@ -133,8 +133,7 @@ def count_training(
     tests = {group: frozenset(scores.ids_of(group)) for group in scores.groups}
     for model in scores.models if declared != UNDECLARED else ():
         ids = _declared_ids(declared, folder, shift, model, dataset)
-        unseen = {group: tests[group] for group in _unseen(shift, model)}
-        leaked = _leaked(ids, unseen, dataset)
+        leaked = _leaked(ids, {group: tests[group] for group in _unseen(shift, model)}, dataset)
         for group, queries in tests.items():
             yield TrainedOn(
                 shift=shift.name,

@@ -272,8 +272,7 @@ def check_value(
     try:
         return model.model_validate(value)
     except ValidationError as wrong:
-        findings = [_finding(model, item, source, lines) for item in wrong.errors()]
-        raise refuse(findings) from None
+        raise refuse([_finding(model, item, source, lines) for item in wrong.errors()]) from None
 
 
 def check_json(

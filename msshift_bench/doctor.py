@@ -206,8 +206,7 @@ def _threads() -> Iterator[Diagnosis]:
         yield Diagnosis("threads", "warning", text, f"unset {' '.join(too_many)}")
     elif allowed < processors and not values:
         text = f"this process may use {shown}, and libraries start a thread for each of them"
-        cure = f"export OMP_NUM_THREADS={thread_count()}"
-        yield Diagnosis("threads", "warning", text, cure)
+        yield Diagnosis("threads", "warning", text, f"export OMP_NUM_THREADS={thread_count()}")
     else:
         names = ", ".join(f"{name}={value}" for name, value in values.items())
         yield Diagnosis("threads", "ok", "; ".join(filter(None, [shown, names])))

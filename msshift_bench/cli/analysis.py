@@ -137,8 +137,7 @@ def similarity(
         raise UsageError(f"{chosen.name} has no values per query that {output} could hold")
     paths = [*(train or ()), *(test or ())]
     files = [text.partition("=")[2] if by_judgements else text for text in paths]
-    data = None if files else where.data
-    check_outputs(output, data=data, inputs=[*files, models])
+    check_outputs(output, data=None if files else where.data, inputs=[*files, models])
     others = {"models": models, "seed": seed}
     settings: dict[str, Any] = {**encoding.chosen(), **options.chosen(others)}
     result: Comparison | LabelOverlap
@@ -525,8 +524,7 @@ def _draw(annotations: msshift_bench.Annotations, precision: float, plot: Path) 
     from msshift_bench.leakage import ThresholdCurve, draw_thresholds
     from msshift_bench.output import check_plot
 
-    picture_format = check_plot(plot)
-    picture = draw_thresholds(ThresholdCurve.of(annotations), precision, picture_format)
+    picture = draw_thresholds(ThresholdCurve.of(annotations), precision, check_plot(plot))
     with write_atomically(plot) as file:
         file.write(picture)
     note(f"wrote {plot}")

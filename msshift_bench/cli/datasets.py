@@ -268,8 +268,7 @@ def variants(
             "file to look at (--check FILE)"
         )
     get_test_only_shift(name)
-    data = None if queries is not None else where.data
-    check_outputs(out, data=data, inputs=[queries])
+    check_outputs(out, data=None if queries is not None else where.data, inputs=[queries])
     texts = _texts(where, queries)
     made = msshift_bench.make_variants(name, texts.items(), copies=copies, seed=seed)
     write_variants(out, made)

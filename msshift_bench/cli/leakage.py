@@ -135,8 +135,7 @@ def find(
 
     search: dict[str, Any] = {"encoder": encoder, "pooling": pooling, "threshold": threshold}
     if train is None and test is None:
-        taken = (*search, "data", "table_format")
-        refuse_others(context, taken, "the splits of a data set")
+        refuse_others(context, (*search, "data", "table_format"), "the splits of a data set")
         _find_in_splits(data, table_format, search)
         return
     if train is None or test is None:
@@ -187,8 +186,7 @@ def _find_in_splits(data: str, chosen: str, search: dict[str, Any]) -> None:
         for group, counts in facts["test_queries"].items()
     ]
     title = "Test queries that the training queries of their experiment leak"
-    header = ("experiment", *_tiers()[:-1], "any of these")
-    show(counted, chosen, plain_table(title, header, rows))
+    show(counted, chosen, plain_table(title, ("experiment", *_tiers()[:-1], "any of these"), rows))
 
 
 def clean(

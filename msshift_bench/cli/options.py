@@ -212,8 +212,7 @@ def _format_of(*formats: str, more: str = "") -> Any:
         return chosen
 
     text = f"Print as {', '.join(formats)}.{more}"
-    complete = completing(formats)
-    return typer.Option("--format", callback=check, help=text, autocompletion=complete)
+    return typer.Option("--format", callback=check, help=text, autocompletion=completing(formats))
 
 
 TextOrJson = Annotated[str, _format_of("text", "json")]

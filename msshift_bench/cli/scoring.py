@@ -111,14 +111,13 @@ def score(
         )
     known = data if qrels is None else test_set
     read_left_out = msshift_bench.read_left_out
-    without = None if without_leaked is None else read_left_out(without_leaked, known)
     result = msshift_bench.score_runs(
         runs,
         test_set,
         settings,
         data=data,
         reference=reference,
-        without=without,
+        without=None if without_leaked is None else read_left_out(without_leaked, known),
         allow=allow or (),
     )
     _write_per_query(result, per_query)
@@ -254,8 +253,7 @@ def evaluate(
         check_plot(plot)
     folders = options.extra_folders(also_test)
     if folders:
-        of_shifts = ("by", "per_query", "plot", "delta", "without_leaked")
-        refuse(context, of_shifts, "--also-test")
+        refuse(context, ("by", "per_query", "plot", "delta", "without_leaked"), "--also-test")
     if delta and by is not None:
         raise UsageError("--delta is for whole run sets, without --by")
     inputs = [*folders.values(), by, without_leaked]
