@@ -7,8 +7,11 @@ reads what stands, and `build_site` draws it. It may use `leakage`, `evaluation`
 
 from msshift_bench.leaderboard.description import (
     BOARDS,
+    CLASSES,
     Board,
     Description,
+    TrainedOn,
+    count_training,
     description_template,
     digest_of_test_sets,
     read_description,
@@ -32,7 +35,6 @@ from msshift_bench.leaderboard.gate import (
 )
 from msshift_bench.leaderboard.site import build_site
 from msshift_bench.leaderboard.submit import submit_system, write_hub_results
-from msshift_bench.leaderboard.training import CLASSES, TrainedOn, count_training
 
 __all__ = [
     "BADGES",

@@ -34,11 +34,12 @@ from msshift_bench.evaluation import (
 from msshift_bench.leaderboard.description import (
     BOARDS,
     DESCRIPTION_NAME,
+    TRAINING_NAME,
     Board,
     Description,
+    TrainedOn,
     read_description,
 )
-from msshift_bench.leaderboard.training import TRAINING_NAME, TrainedOn
 from msshift_bench.plumbing import settle
 from msshift_bench.runs import RunSet
 from msshift_bench.shifts import SHIFTS, get_shift

@@ -27,7 +27,19 @@ from msshift_bench.errors import (
     are_warnings,
 )
 from msshift_bench.evaluation import Scores, parse_measure, scores_table
-from msshift_bench.leaderboard.description import BOARDS, DESCRIPTION_NAME, digest_of_test_sets
+from msshift_bench.leaderboard.description import (
+    BOARDS,
+    DESCRIPTION_NAME,
+    LISTS,
+    NONE,
+    TRAINING_NAME,
+    UNDECLARED,
+    WORDS,
+    count_training,
+    digest_of_test_sets,
+    list_path,
+    read_ids,
+)
 from msshift_bench.leaderboard.entries import (
     FIGURES_NAME,
     RESCORED_NAME,
@@ -38,16 +50,6 @@ from msshift_bench.leaderboard.entries import (
     open_entry,
     read_rescored,
     score_submission,
-)
-from msshift_bench.leaderboard.training import (
-    LISTS,
-    NONE,
-    TRAINING_NAME,
-    UNDECLARED,
-    WORDS,
-    count_training,
-    list_path,
-    read_ids,
 )
 from msshift_bench.plumbing import settle
 from msshift_bench.runs import find_run_sets

@@ -17,7 +17,12 @@ from typing import Any, NamedTuple
 
 from msshift_bench.data import cited
 from msshift_bench.evaluation import figure_ends, figure_text, parse_measure
-from msshift_bench.leaderboard.description import BOARDS, Board
+from msshift_bench.leaderboard.description import (
+    BOARDS,
+    CLASSES,
+    Board,
+    leaked_share,
+)
 from msshift_bench.leaderboard.entries import (
     BADGES,
     FIGURES,
@@ -26,7 +31,6 @@ from msshift_bench.leaderboard.entries import (
     entries_folder,
     load_entries,
 )
-from msshift_bench.leaderboard.training import CLASSES, leaked_share
 from msshift_bench.output import page_environment, static_files
 from msshift_bench.plumbing import (
     check_contents,

@@ -19,10 +19,19 @@ from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import Finding, SubmissionError, UsageError
 from msshift_bench.evaluation import Checks, figure_text, losses_of
 from msshift_bench.leaderboard.description import (
+    CLASSES,
     DESCRIPTION_NAME,
+    LISTS,
+    TRAINING_NAME,
+    WORDS,
     Description,
+    TrainedOn,
+    count_training,
+    list_path,
     read_description,
+    read_ids,
     write_description,
+    write_ids,
 )
 from msshift_bench.leaderboard.entries import (
     SCORES_NAME,
@@ -33,17 +42,6 @@ from msshift_bench.leaderboard.entries import (
     score_submission,
 )
 from msshift_bench.leaderboard.gate import check_entry
-from msshift_bench.leaderboard.training import (
-    CLASSES,
-    LISTS,
-    TRAINING_NAME,
-    WORDS,
-    TrainedOn,
-    count_training,
-    list_path,
-    read_ids,
-    write_ids,
-)
 from msshift_bench.plumbing import (
     check_contents,
     replace_folder,

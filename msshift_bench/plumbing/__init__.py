@@ -5,11 +5,17 @@ Nothing here knows queries or passages. It may use `errors` and `records`.
 
 from msshift_bench.plumbing.compression import DamagedInputError
 from msshift_bench.plumbing.files import (
+    CHECKSUM,
     TooLargeError,
     check_locks,
     check_target,
+    is_as_written,
     link_file,
+    map_sealed_array,
+    seal_array,
     unpacked_batches,
+    unseal_array,
+    with_checksum,
     write_array,
     write_atomically,
     write_json,
@@ -58,14 +64,6 @@ from msshift_bench.plumbing.reading import (
     qrels_rows,
     rank_number,
     tsv_rows,
-)
-from msshift_bench.plumbing.sealed import (
-    CHECKSUM,
-    is_as_written,
-    map_sealed_array,
-    seal_array,
-    unseal_array,
-    with_checksum,
 )
 from msshift_bench.plumbing.threads import (
     allowed_processors,

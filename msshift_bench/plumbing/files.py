@@ -7,6 +7,12 @@ for folders.
 
 Only files are replaced. Where a link has the name, the file that it leads to is written, and the
 link stays; a folder, a pipe, a device, and what this process prints to are refused.
+
+Some files hold a checksum of themselves, so that a flipped bit does not go unseen. A JSON file's is
+the SHA-256 of the other members as JSON with sorted keys and without spaces, in UTF-8. A file
+without one was written by an earlier version, or by a user, and is taken as it is. A sealed array
+is numpy's ``.npy``, and behind it the 32 bytes of its SHA-256; numpy itself reads it, and does not
+look at them.
 """
 
 from __future__ import annotations
@@ -14,11 +20,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,7 +38,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "CHECKSUM",
     "TooLargeError",
+    "is_as_written",
+    "map_sealed_array",
+    "seal_array",
+    "unseal_array",
+    "with_checksum",
     "check_locks",
     "check_target",
     "link_file",
@@ -61,6 +74,12 @@ _TOO_LARGE = f"it unpacks to more than {MAX_UNPACKED:,} bytes"
 
 _LONGEST = 255
 """Bytes of a file's name, on every file system in use."""
+
+CHECKSUM = "checksum"
+"""The member that holds it: 64 hexadecimal digits."""
+
+_PIECE = 1 << 20
+"""Bytes that are read at once to be checked."""
 
 
 def check_locks() -> None:
@@ -204,6 +223,69 @@ def write_array(path: Path, array: np.ndarray[Any, Any]) -> None:
         # Given a file, numpy writes past it, and its error says neither why nor where.
         no_file: Any = SimpleNamespace(write=file.write)
         np.lib.format.write_array(no_file, array, allow_pickle=False)
+
+
+def _checksum(value: Mapping[str, Any]) -> str:
+    others = {name: item for name, item in value.items() if name != CHECKSUM}
+    text = json.dumps(others, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with its checksum as the last member."""
+    return {**value, CHECKSUM: _checksum(value)}
+
+
+def is_as_written(value: Mapping[str, Any]) -> bool:
+    """Say whether a JSON object has the content that it was written with, as far as it says."""
+    return CHECKSUM not in value or value[CHECKSUM] == _checksum(value)
+
+
+def seal_array(array: np.ndarray[Any, Any]) -> bytes:
+    """Return the bytes of a sealed array."""
+    import numpy as np
+
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    buffer.write(hashlib.sha256(buffer.getbuffer()).digest())
+    return buffer.getvalue()
+
+
+def unseal_array(content: bytes) -> np.ndarray[Any, Any]:
+    """Return the array that `seal_array` sealed.
+
+    Raises:
+        ValueError: if it is not as it was sealed.
+    """
+    import numpy as np
+
+    _check_seal(io.BytesIO(content), len(content))
+    array: np.ndarray[Any, Any] = np.lib.format.read_array(io.BytesIO(content))
+    return array
+
+
+def map_sealed_array(path: Path) -> np.ndarray[Any, Any]:
+    """Check the file of a sealed array, and map it: the array takes no memory of its own.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is not as it was sealed.
+    """
+    import numpy as np
+
+    with path.open("rb") as file:
+        _check_seal(file, path.stat().st_size)
+    return np.lib.format.open_memmap(path, mode="r")
+
+
+def _check_seal(file: IO[bytes], size: int) -> None:
+    digest = hashlib.sha256()
+    left = size - digest.digest_size
+    while left > 0 and (piece := file.read(min(_PIECE, left))):
+        digest.update(piece)
+        left -= len(piece)
+    if left or file.read() != digest.digest():
+        raise ValueError("the array is not as it was written")
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:

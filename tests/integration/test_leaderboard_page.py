@@ -12,8 +12,8 @@ import pytest
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.leaderboard import CLASSES
 from msshift_bench.leaderboard.entries import BADGES, load_entries
-from msshift_bench.leaderboard.training import CLASSES
 from tests.conftest import REPOSITORY, Command
 from tests.support.documents import run_blocks
 from tests.support.fabricated import write_runs, write_system
