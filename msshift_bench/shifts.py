@@ -168,13 +168,11 @@ class TestOnlyShift:
         name: e.g. ``"typos"``.
         description: one sentence on what is changed.
         maker: ``module:function`` that takes a query's text and what decides its variant.
-        source: the paper that introduced it.
     """
 
     name: str
     description: str
     maker: str
-    source: str
 
 
 _TABLE = (
@@ -258,28 +256,28 @@ _TABLE = (
     ),
 )
 
-_SIZED_TABLE = (
-    # Zhan et al. (CIKM 2022), section 4.1.2; sizes in the paper: 14k, 45k, 200k.
-    Shift(
-        name="restrain",
-        title="Resampled training queries",
-        description="training queries near the test queries, or far from them",
-        groups={
-            "interpolation": "the training queries nearest to any test query",
-            "extrapolation": "those farthest from all test queries",
-        },
-        test_size=0,
-        train_size="all",
-        rules=("nearest",),
-        builder="msshift_bench.dataset_builders.zhan:resample_training",
-        takes_encoder=True,
-        source="Zhan2022Extrapolation",
-        average="pooled",
-        by_size=True,
-    ),
+SIZED: Mapping[str, Shift] = MappingProxyType(
+    {
+        # Zhan et al. (CIKM 2022), section 4.1.2; sizes in the paper: 14k, 45k, 200k.
+        "restrain": Shift(
+            name="restrain",
+            title="Resampled training queries",
+            description="training queries near the test queries, or far from them",
+            groups={
+                "interpolation": "the training queries nearest to any test query",
+                "extrapolation": "those farthest from all test queries",
+            },
+            test_size=0,
+            train_size="all",
+            rules=("nearest",),
+            builder="msshift_bench.dataset_builders.zhan:resample_training",
+            takes_encoder=True,
+            source="Zhan2022Extrapolation",
+            average="pooled",
+            by_size=True,
+        ),
+    }
 )
-
-SIZED: Mapping[str, Shift] = MappingProxyType({shift.name: shift for shift in _SIZED_TABLE})
 """The shifts that come in sizes, by name; `SHIFTS` knows their sizes, e.g. ``restrain-14k``."""
 
 
@@ -318,17 +316,15 @@ LISTED_SHIFTS = (*SHIFTS, *(f"{name}-<size>" for name in SIZED))
 """What messages list as the names of shifts: ``restrain-<size>`` stands for every size."""
 
 
-_TEST_ONLY = (
-    TestOnlyShift(
-        name="typos",
-        description="one typing error per query, in a word that is no stop word",
-        maker="msshift_bench.dataset_builders.typos:misspell",
-        source="Zhuang and Zuccon (SIGIR 2022)",
-    ),
-)
-
 TEST_ONLY: Mapping[str, TestOnlyShift] = MappingProxyType(
-    {shift.name: shift for shift in _TEST_ONLY}
+    {
+        # Zhuang and Zuccon (SIGIR 2022).
+        "typos": TestOnlyShift(
+            name="typos",
+            description="one typing error per query, in a word that is no stop word",
+            maker="msshift_bench.dataset_builders.typos:misspell",
+        ),
+    }
 )
 """Every test-only shift by name."""
 
@@ -362,10 +358,8 @@ def get_shift(name: str) -> Shift:
         UnknownNameError: if there is none; the message lists them and names the nearest.
         UsageError: if it comes in sizes, and the name has none.
     """
-    try:
+    if name in SHIFTS:
         return SHIFTS[name]
-    except KeyError:
-        pass
     if name in SIZED:
         raise UsageError(f"{name} comes in sizes: give its name with one, e.g. {name}-14k")
     raise UnknownNameError("shift", name, LISTED_SHIFTS)

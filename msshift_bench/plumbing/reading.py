@@ -285,33 +285,27 @@ def csv_rows(
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
-        yield from _csv_cells(reader, path, needed, findings)
+        header = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = header
+        lacking = [name for name in needed if name not in header]
+        if lacking:
+            fix = f"keep the columns {', '.join(needed)}, separated by commas"
+            findings.add("no-column", f"no column {', '.join(lacking)}", str(path), 1, fix)
+            return
+        for name in {name for name in header if name and header.count(name) > 1}:
+            findings.add("repeated-column", f"column {name!r} again", str(path), 1)
+        for row in reader:
+            surplus: Any = row.pop(None, ())
+            if any(surplus):
+                # A comma for the decimal point would move all cells behind it.
+                message = f"{len(header) + len(surplus)} cells, where the header has {len(header)}"
+                findings.add("wrong-columns", message, str(path), reader.line_num)
+            else:
+                cells = {name: (cell or "").strip() for name, cell in row.items() if name}
+                yield reader.line_num, cells
     except csv.Error as error:
         fix = "close every quotation mark, and write one within a cell twice"
         findings.add("not-csv", f"not CSV: {error}", str(path), reader.reader.line_num, fix)
-
-
-def _csv_cells(
-    reader: csv.DictReader[str], path: Path, needed: tuple[str, ...], findings: FindingLog
-) -> Iterator[tuple[int, dict[str, str]]]:
-    header = [name.strip() for name in reader.fieldnames or ()]
-    reader.fieldnames = header
-    lacking = [name for name in needed if name not in header]
-    if lacking:
-        fix = f"keep the columns {', '.join(needed)}, separated by commas"
-        findings.add("no-column", f"no column {', '.join(lacking)}", str(path), 1, fix)
-        return
-    for name in {name for name in header if name and header.count(name) > 1}:
-        findings.add("repeated-column", f"column {name!r} again", str(path), 1)
-    for row in reader:
-        surplus: Any = row.pop(None, ())
-        if any(surplus):
-            # A comma for the decimal point would move all cells behind it.
-            message = f"{len(header) + len(surplus)} cells, where the header has {len(header)}"
-            findings.add("wrong-columns", message, str(path), reader.line_num)
-        else:
-            cells = {name: (cell or "").strip() for name, cell in row.items() if name}
-            yield reader.line_num, cells
 
 
 def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:

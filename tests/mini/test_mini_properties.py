@@ -46,14 +46,6 @@ def test_the_head_of_any_collection_is_well_formed(size: int) -> None:
     assert len({query.text.lower() for query in queries}) == len(queries)
 
 
-@settings(max_examples=30)
-@given(size=any_sizes, count=st.integers(min_value=1, max_value=40))
-def test_streaming_again_yields_the_same(size: int, count: int) -> None:
-    assert list(islice(mini.passages(size), count)) == list(islice(mini.passages(size), count))
-    assert list(islice(mini.queries(size), count)) == list(islice(mini.queries(size), count))
-    assert list(islice(mini.qrels(size), count)) == list(islice(mini.qrels(size), count))
-
-
 @settings(max_examples=60)
 @given(size=any_sizes, data=st.data())
 def test_any_passage_follows_from_its_index_alone(size: int, data: st.DataObject) -> None:
