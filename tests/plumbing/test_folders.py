@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.data.dataset import locate
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import folders
 from msshift_bench.plumbing.folders import (
@@ -70,7 +71,7 @@ def test_a_reader_waits_for_a_writer_between_its_renames(tmp_path: Path) -> None
     folder = tmp_path / "data"
     leave_between_the_renames(folder)
     work = tmp_path / ".data.partial"
-    reader = threading.Thread(target=settle, args=(folder,))
+    reader = threading.Thread(target=locate, args=(folder,))
     with hold_folder(work):
         reader.start()
         (work / "new").rename(folder)
