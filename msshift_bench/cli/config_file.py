@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,20 +43,9 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
 """Key -> the environment variable that says the same, and wins over the file."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
-    """What a file sets.
-
-    Attributes:
-        path: the file.
-        values: key -> value; ``data`` and ``cache`` are absolute paths, and so is ``collection``
-            if it is a folder.
-        lines: key -> its line in the file, from 1 on.
-    """
-
-    path: Path
-    values: Mapping[str, Any]
-    lines: Mapping[str, int]
+ConfigFile = Mapping[str, tuple[Any, str]]
+"""What a file sets: key -> its value, and where it stands, FILE:LINE. ``data`` and ``cache`` are
+absolute paths, and so is ``collection`` if it is a folder."""
 
 
 def read_config(path: Path) -> ConfigFile:
@@ -84,9 +72,11 @@ def read_config(path: Path) -> ConfigFile:
     except FileNotFoundError:
         raise NotFoundError(f"no file {path}, which {CONFIG_VARIABLE} names") from None
     values = parse_toml(content, model, path, refuse).model_dump(exclude_none=True, mode="json")
-    folder = path.absolute().parent
-    resolved = {key: _resolve(key, value, folder) for key, value in values.items()}
-    return ConfigFile(path, resolved, toml_lines(content.decode()))
+    folder, lines = path.absolute().parent, toml_lines(content.decode())
+    return {
+        key: (_resolve(key, value, folder), f"{path}:{lines.get(key, 1)}")
+        for key, value in values.items()
+    }
 
 
 def settings_model() -> type[Checked]:
@@ -140,8 +130,8 @@ def find_setting(key: str, file: ConfigFile | None) -> tuple[Any, str] | None:
     variable = VARIABLES.get(key, "")
     exported = os.environ.get(variable)
     # While a command runs, what the file says of the cache and the collection is exported.
-    if file is not None and key in file.values and exported in (None, "", file.values[key]):
-        return file.values[key], f"{file.path}:{file.lines.get(key, 1)}"
+    if file is not None and key in file and exported in (None, "", file[key][0]):
+        return file[key]
     return (exported, variable) if exported else None
 
 
@@ -159,7 +149,7 @@ def fill_in(context: Any) -> None:
         UsageError: see `read_config`.
     """
     file = find_config()
-    if file is None:
+    if not file:
         return
     parameters = {
         key_of(parameter): parameter
@@ -173,12 +163,13 @@ def fill_in(context: Any) -> None:
     keys = [
         key
         for key in (*parameters, "cache")
-        if key in file.values and not os.environ.get(VARIABLES.get(key, ""))
+        if key in file and not os.environ.get(VARIABLES.get(key, ""))
     ]
     if keys and is_first():
-        note(f"from {file.path}: {', '.join(keys)}")
+        path, _, _ = file[keys[0]][1].rpartition(":")
+        note(f"from {path}: {', '.join(keys)}")
     for key in keys:
-        value = file.values[key]
+        value, _ = file[key]
         if key in ("collection", "cache"):
             os.environ[VARIABLES[key]] = value
             continue
