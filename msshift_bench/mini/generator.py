@@ -131,10 +131,6 @@ class _Entity:
     parts: tuple[tuple[int, ...], ...]
     repeats: dict[int, int]
 
-    def ask(self, fact: int, frame: str) -> str:
-        """Return the question for a fact in the words of a frame."""
-        return frame.replace("{n}", self.name).replace("{topic}", self.domain.facts[fact].topic)
-
 
 def passages(size: int = DEFAULT_SIZE) -> Iterator[Passage]:
     """Yield the passages of the collection of `size` passages; 30 to 70 words each.
@@ -156,7 +152,8 @@ def queries(size: int = DEFAULT_SIZE) -> Iterator[Query]:
         UsageError: if there is no collection of that size.
     """
     _check(size)
-    return (Query(_query_id(index), _query_text(size, index)) for index in range(_count(size)))
+    indices = range(size + size // 2)
+    return (Query(_query_id(index), _query_text(size, index)) for index in indices)
 
 
 def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
@@ -168,7 +165,7 @@ def qrels(size: int = DEFAULT_SIZE) -> Iterator[Qrel]:
     _check(size)
     return (
         Qrel(_query_id(index), str(passage), 1)
-        for index in range(_count(size))
+        for index in range(size + size // 2)
         for passage in _relevant(size, index)
     )
 
@@ -247,19 +244,14 @@ def _entity(size: int, domain_name: str, number: int) -> _Entity:
     )
 
 
-@lru_cache(maxsize=64)
-def _spread(size: int, domain_name: str) -> tuple[int, int]:
-    """Return stride and offset of the walk through a domain's names.
-
-    The stride shares no factor with the number of names, so the walk meets each name once.
-    """
-    draws = Draws(f"{size}/{domain_name}/names")
-    return 10 * draws.below(_NAMES) + 3, draws.below(_NAMES)
-
-
 def _name_words(size: int, domain: _Domain, number: int) -> tuple[str, str]:
-    """Return the kind and the stem that, together, belong to entity `number` alone."""
-    stride, offset = _spread(size, domain.name)
+    """Return the kind and the stem that, together, belong to entity `number` alone.
+
+    The stride of the walk through a domain's names shares no factor with their number, so the walk
+    meets each name once.
+    """
+    draws = Draws(f"{size}/{domain.name}/names")
+    stride, offset = 10 * draws.below(_NAMES) + 3, draws.below(_NAMES)
     kind, rest = divmod((number * stride + offset) % _NAMES, _STEMS)
     first, rest = divmod(rest, SYLLABLES**2)
     second, third = divmod(rest, SYLLABLES)
@@ -313,11 +305,6 @@ def _passage_text(size: int, index: int) -> str:
     return " ".join(sentences)
 
 
-def _count(size: int) -> int:
-    """Return how many queries the collection of `size` passages has."""
-    return size + size // 2
-
-
 def find_fact(size: int, index: int) -> tuple[int, int]:
     """Return the passage that query `index` asks, and the place of the fact among its own.
 
@@ -350,9 +337,9 @@ def _query_text(size: int, index: int) -> str:
     entity, fact = fact_at(size, *find_fact(size, index))
     draws = Draws(f"{size}/{entity.domain.name}/{index}/query")
     luck = draws.below(100)
-    asks = entity.domain.facts[fact].asks
+    topic, asks = entity.domain.facts[fact].topic, entity.domain.facts[fact].asks
     frames = ODD_FRAMES if luck < 1 else DOUBLE_FRAMES if luck < 2 else asks
-    text = entity.ask(fact, draws.choice(frames))
+    text = draws.choice(frames).replace("{n}", entity.name).replace("{topic}", topic)
     style = draws.below(10)
     if style:
         return text.lower()
