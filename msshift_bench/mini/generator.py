@@ -131,6 +131,10 @@ class _Entity:
     parts: tuple[tuple[int, ...], ...]
     repeats: dict[int, int]
 
+    def ask(self, fact: int, frame: str) -> str:
+        """Return the question for a fact in the words of a frame."""
+        return frame.replace("{n}", self.name).replace("{topic}", self.domain.facts[fact].topic)
+
 
 def passages(size: int = DEFAULT_SIZE) -> Iterator[Passage]:
     """Yield the passages of the collection of `size` passages; 30 to 70 words each.
@@ -337,9 +341,9 @@ def _query_text(size: int, index: int) -> str:
     entity, fact = fact_at(size, *find_fact(size, index))
     draws = Draws(f"{size}/{entity.domain.name}/{index}/query")
     luck = draws.below(100)
-    topic, asks = entity.domain.facts[fact].topic, entity.domain.facts[fact].asks
+    asks = entity.domain.facts[fact].asks
     frames = ODD_FRAMES if luck < 1 else DOUBLE_FRAMES if luck < 2 else asks
-    text = draws.choice(frames).replace("{n}", entity.name).replace("{topic}", topic)
+    text = entity.ask(fact, draws.choice(frames))
     style = draws.below(10)
     if style:
         return text.lower()
