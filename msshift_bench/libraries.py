@@ -6,7 +6,7 @@ only lists systems, and one that is not installed is one sentence.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msshift_bench.errors import require
 
@@ -41,5 +41,9 @@ class Library:
 
 sentence_transformers: Any = Library("sentence_transformers")
 tokenizers: Any = Library("tokenizers")
-torch: Any = Library("torch")
 transformers: Any = Library("transformers")
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = Library("torch")

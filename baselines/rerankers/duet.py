@@ -59,7 +59,7 @@ class Duet(WordReranker):
         filters, dimensions = self.filters, vectors.shape[1]
         windows = self.passage_length - _RUN + 1 - self.pooled + 1
 
-        class Local(torch.nn.Module):  # type: ignore[misc]
+        class Local(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
                 self.convolution = nn.Linear(recipe.passage_length, filters)
@@ -77,10 +77,10 @@ class Duet(WordReranker):
                 )
                 return self.combine(functional.relu(self.convolution(weighted)).flatten(1))
 
-        class Distributed(torch.nn.Module):  # type: ignore[misc]
+        class Distributed(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.embedding = nn.Embedding.from_pretrained(vectors, padding_idx=0)
+                self.embedding = nn.Embedding.from_pretrained(vectors, padding_idx=0)  # type: ignore[no-untyped-call]
                 self.query = nn.Conv1d(dimensions, filters, _RUN)
                 self.query_layer = nn.Linear(filters, filters)
                 self.passage = nn.Conv1d(dimensions, filters, _RUN)
@@ -102,7 +102,7 @@ class Duet(WordReranker):
                 matched = functional.relu(self.windows(asked[:, :, None] * told)).squeeze(2)
                 return self.combine(self.dropout(matched))
 
-        class Network(torch.nn.Module):  # type: ignore[misc]
+        class Network(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
                 self.local = Local()

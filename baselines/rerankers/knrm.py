@@ -42,10 +42,10 @@ class Knrm(WordReranker):
         """Return eleven kernels, whose levels and widths are trained, and a linear layer."""
         freeze = not self.finetune
 
-        class Network(torch.nn.Module):  # type: ignore[misc]
+        class Network(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.embedding = torch.nn.Embedding.from_pretrained(
+                self.embedding = torch.nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
                     vectors, freeze=freeze, padding_idx=0
                 )
                 self.means = torch.nn.Parameter(torch.tensor(_MEANS))

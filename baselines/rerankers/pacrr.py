@@ -54,10 +54,10 @@ class Pacrr(WordReranker):
         functional = torch.nn.functional
         recipe = self  # The modules below have a self of their own.
 
-        class Network(torch.nn.Module):  # type: ignore[misc]
+        class Network(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.embedding = torch.nn.Embedding.from_pretrained(vectors, padding_idx=0)
+                self.embedding = torch.nn.Embedding.from_pretrained(vectors, padding_idx=0)  # type: ignore[no-untyped-call]
                 sizes = range(1, recipe.longest + 1)
                 self.convolutions = torch.nn.ModuleList(
                     torch.nn.Conv2d(1, recipe.filters, size) for size in sizes

@@ -188,7 +188,7 @@ def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
             and the labels, returns the loss.
     """
 
-    class Loss(torch.nn.Module):  # type: ignore[misc]
+    class Loss(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.model = model

@@ -173,7 +173,7 @@ class Splade(Neural):
     def training_loss(self, model: Any) -> Any:
         """Return the loss of judgements, teacher or both, with the regularisers."""
 
-        class Flops(torch.nn.Module):  # type: ignore[misc]
+        class Flops(torch.nn.Module):
             """FLOPS of the whole batch, over all its parts (SPLADE v2, equation 4).
 
             The mean over a part of a batch varies more than the mean over the whole, and its square
@@ -207,7 +207,7 @@ class Splade(Neural):
         """Return the cross-entropy over the batch, or over its relevant passages."""
         scale = self.loss_scale
 
-        class OtherPositives(torch.nn.Module):  # type: ignore[misc]
+        class OtherPositives(torch.nn.Module):
             """Cross-entropy over the positives of a part of a batch and the query's negatives."""
 
             def compute_loss_from_embeddings(self, vectors: Any, labels: Any) -> Any:

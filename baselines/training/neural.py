@@ -483,7 +483,7 @@ def weighted_sum(first: Any, second: Any, weight: float) -> Any:
     """
     takes_vectors = all(hasattr(loss, "compute_loss_from_embeddings") for loss in (first, second))
 
-    class Sum(torch.nn.Module):  # type: ignore[misc]
+    class Sum(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.model, self.first, self.second = first.model, first, second

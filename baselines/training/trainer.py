@@ -201,14 +201,15 @@ def fit(
             self.model.save_pretrained(output_dir or str(folder), create_model_card=False)
 
         def get_train_dataloader(self) -> Any:
-            data = torch.utils.data
+            data: Any = torch.utils.data
             parts = data.BatchSampler(range(len(examples)), part, drop_last=True)
             loader = data.DataLoader(examples, batch_sampler=parts, collate_fn=self.data_collator)
             return self.accelerator.prepare(loader)
 
         def get_eval_dataloader(self, _dataset: Any = None) -> Any:
             """Give the evaluator nothing, without drawing from the generator of the training."""
-            return torch.utils.data.DataLoader([], generator=torch.Generator())
+            nothing: Any = []
+            return torch.utils.data.DataLoader(nothing, generator=torch.Generator())
 
         def preprocess_dataset(self, dataset: Any = None, dataset_name: Any = None) -> Any:
             """Keep the examples as they are, since they are no data set of the datasets library."""
