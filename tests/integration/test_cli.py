@@ -49,13 +49,6 @@ def test_help_lists_the_commands(script: Command) -> None:
     assert set(re.findall(r"^│ ([a-z]+) ", shown, re.MULTILINE)) == {words[0] for words in COMMANDS}
 
 
-def test_list(msshift: Command) -> None:
-    listed = json.loads(msshift("list", "--format", "json").stdout)
-    assert list(listed["shifts"]["length"]["groups"]) == ["short", "long"]
-    assert set(listed["systems"]) >= {"bm25", "bi-encoder"}
-    assert "who, when, where, which" in msshift("list").stdout
-
-
 def test_build_says_what_it_wrote(msshift: Command, tmp_path: Path) -> None:
     done = msshift(
         "build", "length", "--collection", "mini:500", "--out", "deep/er/data", "--format", "json"
