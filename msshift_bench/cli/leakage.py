@@ -25,12 +25,6 @@ from msshift_bench.shifts import DATASET_NAME
 _UP_TO = "same-text, same-normalised, same-words, near-duplicate or same-passage."
 
 
-def _tiers() -> list[str]:
-    from msshift_bench.leakage import TIERS
-
-    return list(TIERS)
-
-
 def find(
     context: typer.Context,
     train: Annotated[
@@ -171,6 +165,7 @@ def find(
 def _find_in_splits(data: str, chosen: str, search: dict[str, Any]) -> None:
     """Count what the splits of a data set leak, and print it."""
     from msshift_bench.data import locate
+    from msshift_bench.leakage import TIERS
 
     check_folder(locate(data))
     with progress_bars():
@@ -186,7 +181,8 @@ def _find_in_splits(data: str, chosen: str, search: dict[str, Any]) -> None:
         for group, counts in facts["test_queries"].items()
     ]
     title = "Test queries that the training queries of their experiment leak"
-    show(counted, chosen, plain_table(title, ("experiment", *_tiers()[:-1], "any of these"), rows))
+    header = ("experiment", *list(TIERS)[:-1], "any of these")
+    show(counted, chosen, plain_table(title, header, rows))
 
 
 def clean(

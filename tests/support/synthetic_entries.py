@@ -21,9 +21,13 @@ from msshift_bench.evaluation import (
     Settings,
     losses_of,
 )
-from msshift_bench.leaderboard.description import FAMILIES, Description, write_description
+from msshift_bench.leaderboard.description import (
+    FAMILIES,
+    Description,
+    TrainedOn,
+    write_description,
+)
 from msshift_bench.leaderboard.entries import SETTINGS, Rescored
-from msshift_bench.leaderboard.training import TrainedOn
 from msshift_bench.plumbing.files import write_parquet
 from msshift_bench.runs import RunReport
 from msshift_bench.shifts import get_shift
