@@ -9,7 +9,7 @@ import typer
 
 import msshift_bench
 from msshift_bench.cli import options
-from msshift_bench.cli.command import is_typed, refuse_others
+from msshift_bench.cli.command import is_typed, refuse, refuse_others
 from msshift_bench.cli.output import check_outputs, note, show_result
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import (
@@ -347,6 +347,7 @@ def _align(files: list[str], plot: Path | None) -> msshift_bench.Result:
 
 
 def annotate(
+    context: typer.Context,
     train: Annotated[
         Path | None,
         typer.Option(
@@ -417,15 +418,13 @@ def annotate(
 
     check_outputs(out, inputs=[train, test, candidates])
     check_sheet(out)
-    if candidates is not None and train is None and test is None:
-        if encoder is not None:
-            raise UsageError("--encoder is for --train and --test; leave it out")
+    if candidates is not None:
+        refuse(context, ("train", "test", "encoder"), "--candidates")
         questions = LEAKAGE
         count = _LEAKS_PER_TEST if per_test is None else per_test
         pairs = pairs_to_judge(candidates, per_test=count or None, certain=certain)
-    elif train is not None and test is not None and candidates is None:
-        if certain:
-            raise UsageError("--certain is for --candidates; leave it out")
+    elif train is not None and test is not None:
+        refuse(context, ("certain",), "--train and --test")
         questions = SIMILARITY
         count = _PER_TEST if per_test is None else per_test
         spec = EncoderSpec(encoder or "terms")
