@@ -76,6 +76,7 @@ _TYPES = {
 _KINDS = {dict: "a table", list: "a list", str: "a text", bool: "true or false"}
 _FIX = "\f"
 """Divides a message from its fix."""
+_DIRECTIONS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
@@ -115,17 +116,15 @@ def _refuse(code: str, message: str, **values: str) -> PydanticCustomError:
     return PydanticCustomError(code, message, values)
 
 
-def _is_control(letter: str) -> bool:
-    # Marks of direction can show a text other than it is: U+200E, U+202A and their kin.
-    hidden = unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
-    return hidden or unicodedata.bidirectional(letter) in (
-        "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI",
-    ) or letter in "\u200e\u200f\ufeff"  # fmt: skip
-
-
 def _without_control(text: str) -> str:
     for letter in text:
-        if letter != "\n" and _is_control(letter):
+        # Marks of direction can show a text other than it is: U+200E, U+202A and their kin.
+        is_control = (
+            unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
+            or unicodedata.bidirectional(letter) in _DIRECTIONS
+            or letter in "\u200e\u200f\ufeff"
+        )
+        if is_control and letter != "\n":
             name = unicodedata.name(letter, f"U+{ord(letter):04X}")
             raise _refuse(
                 "control-character", "holds the control character {name}\fremove it", name=name

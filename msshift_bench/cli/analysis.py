@@ -163,7 +163,8 @@ def similarity(
 
 def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:
     judged: dict[str, list[Qrel]] = {}
-    for name, path in options.pairs(option, texts, "NAME=QRELS, e.g. dl19=qrels.dl19.txt"):
+    form = "NAME=QRELS, e.g. dl19=qrels.dl19.txt"
+    for name, path in options.pairs(option, texts, form, repeated=True):
         judged.setdefault(name, []).extend(msshift_bench.read_qrels(path))
     return judged
 
@@ -499,8 +500,8 @@ def agree(
     check_outputs(disputed, plot, inputs=sheets)
     if disputed is not None:
         check_sheet(disputed)
-    by_name = options.values_by_name("--subset", subset, "NAME=FILE, e.g. dev=dev.ids.txt")
-    subsets = {name: Path(path) for name, path in by_name.items()}
+    files = options.pairs("--subset", subset, "NAME=FILE, e.g. dev=dev.ids.txt")
+    subsets = {name: Path(path) for name, path in files}
     if "all" in subsets:
         raise UsageError("--subset names all, which is every judged test query; name it otherwise")
     annotations = msshift_bench.read_annotations(sheets, both=both)

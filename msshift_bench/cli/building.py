@@ -216,8 +216,8 @@ def _builder_options(
     restrain: Mapping[str, object],
 ) -> dict[str, dict[str, object]]:
     """Return each shift's builder options: shift -> name -> value."""
-    rules = options.values_by_name("--rule", assignments, "SHIFT=RULE, e.g. wh-words=substring")
-    chosen: dict[str, dict[str, object]] = {name: {"rule": rule} for name, rule in rules.items()}
+    rules = options.pairs("--rule", assignments, "SHIFT=RULE, e.g. wh-words=substring")
+    chosen: dict[str, dict[str, object]] = {name: {"rule": rule} for name, rule in rules}
     known = {**SHIFTS, **SIZED}
     building = {name if name in SIZED else get_shift(name).family for name in shifts}
     takers = [name for name, shift in known.items() if shift.takes_encoder and name in building]

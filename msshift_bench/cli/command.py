@@ -35,7 +35,7 @@ def _type_of(parameter: Any) -> str:
 
 
 class _Brief:
-    """What has short names for the types of its options in its help text."""
+    """What has short names for the types of its options in its help text, and no line on --help."""
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, with those that typer adds."""
@@ -44,6 +44,7 @@ class _Brief:
             if isinstance(parameter, TyperOption):
                 parameter.metavar = parameter.metavar or _SHORT[_type_of(parameter)]
                 parameter.min = parameter.max = None  # It is shown beside the type, and not read.
+                parameter.hidden |= parameter.name == "help"  # It would narrow all other lines.
         return parameters
 
 
@@ -52,17 +53,7 @@ class CommandGroup(_Brief, TyperGroup):
 
 
 class Command(_Brief, TyperCommand):
-    """A command that takes plain numbers only, and what `msshift.toml` says.
-
-    Its help text has no line on ``--help``, which would narrow those on all other options.
-    """
-
-    def get_help_option(self, ctx: Any) -> Any:
-        """Return the option, which works and is not shown."""
-        option = super().get_help_option(ctx)
-        if option is not None:
-            option.hidden = True
-        return option
+    """A command that takes plain numbers only, and what `msshift.toml` says."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse what was typed; Python's own parsers read ``1_0`` as 10, and digits of any script.

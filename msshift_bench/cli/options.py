@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -165,42 +164,35 @@ def whole_numbers(option: str, text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def pairs(option: str, texts: Iterable[str] | None, form: str) -> list[tuple[str, str]]:
+def pairs(
+    option: str, texts: Iterable[str] | None, form: str, *, repeated: bool = False
+) -> list[tuple[str, str]]:
     """Return the name and the value in each text that an option has, ``NAME=VALUE``.
 
     Args:
         option: the option.
         texts: the texts.
         form: how one is written, for messages, e.g. ``"NAME=PATH, e.g. dl19=./trec-dl-2019"``.
-
-    Raises:
-        UsageError: if one has no name or no value.
-    """
-    parts = [(text, *text.partition("=")) for text in texts or ()]
-    for text, name, _, value in parts:
-        if not (name and value):
-            raise UsageError(f"{option} is {text!r}; give {form}")
-    return [(name, value) for _, name, _, value in parts]
-
-
-def values_by_name(option: str, texts: Iterable[str] | None, form: str) -> dict[str, str]:
-    """Return name -> value of the texts that an option has; see `pairs`.
+        repeated: whether a name may have several values.
 
     Raises:
         UsageError: if one has no name or no value, or a name is there twice.
     """
-    values = pairs(option, texts, form)
-    by_name = dict(values)
-    if len(by_name) < len(values):
-        ((name, _),) = Counter(name for name, _ in values).most_common(1)
-        raise UsageError(f"{option} names {name} twice; give each a name of its own")
-    return by_name
+    values: list[tuple[str, str]] = []
+    for text in texts or ():
+        name, _, value = text.partition("=")
+        if not (name and value):
+            raise UsageError(f"{option} is {text!r}; give {form}")
+        if name in dict(values) and not repeated:
+            raise UsageError(f"{option} names {name} twice; give each a name of its own")
+        values.append((name, value))
+    return values
 
 
 def extra_folders(texts: Sequence[str] | None) -> dict[str, Path]:
     """Return name -> folder or file of the extra test sets that ``--also-test`` names."""
-    by_name = values_by_name("--also-test", texts, "NAME=PATH, e.g. dl19=./trec-dl-2019")
-    return {name: Path(path) for name, path in by_name.items()}
+    values = pairs("--also-test", texts, "NAME=PATH, e.g. dl19=./trec-dl-2019")
+    return {name: Path(path) for name, path in values}
 
 
 def _format_of(*formats: str, more: str = "") -> Any:

@@ -205,11 +205,12 @@ def _workshop(target: Path, as_named: Path) -> Iterator[Path]:
     """Yield the hidden folder, locked, in which an empty ``new`` stands; remove it at the end."""
     if not target.name:
         raise UsageError(f"{as_named} is the root of the file system; give a folder in it")
-    if _works_in(target):
-        raise UsageError(
-            f"{as_named} holds the working directory, and whoever works there would be left in a "
-            "removed folder; give another folder, or call it from elsewhere"
-        )
+    with suppress(FileNotFoundError):  # The working directory was removed, and can be nowhere.
+        if Path(os.path.realpath(Path.cwd())).is_relative_to(target):
+            raise UsageError(
+                f"{as_named} holds the working directory, and whoever works there would be left in "
+                "a removed folder; give another folder, or call it from elsewhere"
+            )
     settle(target.parent)
     work = target.with_name(partial_name(target.name))
     with hold_folder(work, as_named):
@@ -222,14 +223,6 @@ def _workshop(target: Path, as_named: Path) -> Iterator[Path]:
         finally:
             if target.exists() or not (work / _OLD).exists():
                 shutil.rmtree(work, ignore_errors=True)
-
-
-def _works_in(folder: Path) -> bool:
-    """Say whether the working directory is a folder, or below it."""
-    try:
-        return Path(os.path.realpath(Path.cwd())).is_relative_to(folder)
-    except FileNotFoundError:  # It was removed, and can be nowhere.
-        return False
 
 
 def _put_back(target: Path, work: Path) -> None:
