@@ -26,11 +26,6 @@ MOST_LINES = 80
 GOLDEN = Golden(Path(__file__).with_name("golden"))
 
 
-def options_of(words: tuple[str, ...]) -> list[Any]:
-    command: Any = COMMANDS[words]
-    return [one for one in command.params if one.param_type_name == "option"]
-
-
 @cache
 def help_of(words: tuple[str, ...]) -> str:
     shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": str(NARROW)})
@@ -39,37 +34,22 @@ def help_of(words: tuple[str, ...]) -> str:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_half_of_80_columns_is_left_to_words(words: tuple[str, ...]) -> None:
-    lines = help_of(words).splitlines()
-    for option in options_of(words):
+def test_help_is_as_it_was_and_easy_to_read(words: tuple[str, ...]) -> None:
+    """Half of 80 columns is left to words, and all fits two screens and ends with examples."""
+    shown = help_of(words)
+    GOLDEN.check(f"{'-'.join(words)}.txt", shown)
+    lines = shown.strip().splitlines()
+    assert len(lines) <= MOST_LINES
+    command: Any = COMMANDS[words]
+    for option in (one for one in command.params if one.param_type_name == "option"):
         (line,) = (one for one in lines if re.match(rf"│ [ *]*{option.opts[0]} ", one))
         first = re.sub(r"[`*]", "", option.help).split()[0]
         assert line.index(f" {first}") <= MOST_BEFORE_WORDS, line
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_help_is_as_it_was(words: tuple[str, ...]) -> None:
-    GOLDEN.check(f"{'-'.join(words)}.txt", help_of(words))
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_help_fits_two_screens_and_ends_with_examples(words: tuple[str, ...]) -> None:
-    lines = help_of(words).strip().splitlines()
-    assert len(lines) <= MOST_LINES
-    _, _, end = help_of(words).rpartition("╯")
-    assert re.match(rf"\s+Examples?:\s+(• )?msshift {' '.join(words)}\b", end)
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_no_panel_is_long(words: tuple[str, ...]) -> None:
-    panels = help_of(words).split("╭─ ")[1:]
-    assert panels
+        assert option.secondary_opts == [], "a switch has no twin"
+    panels = shown.split("╭─ ")[1:]
     assert max(len(re.findall(r"(?m)^│ [ *]*--", panel)) for panel in panels) <= MOST_IN_PANEL
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_a_switch_has_no_twin(words: tuple[str, ...]) -> None:
-    assert [option.secondary_opts for option in options_of(words) if option.secondary_opts] == []
+    _, _, end = shown.rpartition("╯")
+    assert re.match(rf"\s+Examples?:\s+(• )?msshift {' '.join(words)}\b", end)
 
 
 def test_help_says_how_data_are_found_and_which_recipe_is_used() -> None:
@@ -94,15 +74,9 @@ def test_help_is_light() -> None:
 
 @pytest.mark.slow
 def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "msshift_bench", "build", "lenght"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "did you mean 'length'?" in done.stderr
+    command = [sys.executable, "-m", "msshift_bench", "build", "lenght"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "did you mean 'length'?" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -138,11 +112,6 @@ def test_bash_completes_with_the_script_that_is_shown(msshift_script: Path) -> N
         '_msshift_completion msshift; echo "${COMPREPLY[@]}"'
     )
     path = f"{msshift_script.parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "--norc", "-c", program],
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, env = ["bash", "--norc", "-c", program], {**os.environ, "PATH": path}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "leaderboard"), done.stderr
