@@ -289,8 +289,6 @@ def analyse(
             "--extrapolate is for predictions; add --train and --test, or leave it out"
         )
     if published == "alignment" or any(Path(run).is_file() for run in runs or ()):
-        if train is not None:
-            raise UsageError("--train and --test are for losses; an alignment foretells none")
         refuse_others(context, (*_ALWAYS, "plot"), "an alignment of models' scores")
         check_outputs(printing.output, plot, inputs=runs or ())
         printing.show(_align(runs or [], plot))
@@ -338,9 +336,10 @@ def _align(files: list[str], plot: Path | None) -> msshift_bench.Result:
         check_plot(plot)
     if len(files) > 1:
         raise UsageError(f"a file of models' scores is analysed alone; got {', '.join(files)}")
-    scores = analysis.read_model_scores(files[0]) if files else None
     alignment = (
-        analysis.align_published() if scores is None else analysis.align_scores(scores, files[0])
+        analysis.align_scores(analysis.read_model_scores(files[0]), files[0])
+        if files
+        else analysis.align_published()
     )
     if plot is not None:
         note(f"wrote {analysis.plot_alignment(alignment.figures, plot)}")
