@@ -514,7 +514,7 @@ def test_what_is_wrong_with_scores_is_named(tmp_path: Path, golden: Golden) -> N
         ([str(few), str(few)], "a file of models' scores is analysed alone; got "),
         (
             [str(few), "--train", "q.tsv", "--test", "q.tsv"],
-            "an alignment of models' scores do not go together; leave out --train, --test",
+            "do not go together; leave out --train, --test",
         ),
         (["--published", "losses", "--plot", "p.svg"], "--plot draws an alignment"),
         (["--published", "alignment", "--plot", "p.gif"], "gif"),
