@@ -31,9 +31,7 @@ def completing(names: Iterable[str] | str) -> Callable[[str], list[str]]:
     """
 
     def complete(incomplete: str) -> list[str]:
-        known: Any = names
-        if isinstance(names, str):
-            known = resolve_name(f"msshift_bench.{names}")
+        known = resolve_name(f"msshift_bench.{names}") if isinstance(names, str) else names
         return [
             name for name in (known() if callable(known) else known) if name.startswith(incomplete)
         ]
@@ -203,8 +201,12 @@ def _format_of(*formats: str, more: str = "") -> Any:
             raise UnknownNameError("format", chosen, formats)
         return chosen
 
-    text = f"Print as {', '.join(formats)}.{more}"
-    return typer.Option("--format", callback=check, help=text, autocompletion=completing(formats))
+    return typer.Option(
+        "--format",
+        callback=check,
+        help=f"Print as {', '.join(formats)}.{more}",
+        autocompletion=completing(formats),
+    )
 
 
 TextOrJson = Annotated[str, _format_of("text", "json")]

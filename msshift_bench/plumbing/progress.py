@@ -222,16 +222,10 @@ def progress_bars(console: Console | None = None) -> Iterator[None]:
         from rich.console import Console  # takes a tenth of a short command's time
 
         console = Console(stderr=True)
-    if console is not None and console.is_terminal and not console.is_dumb_terminal:
-        with _drawn(console) as tell, reporting(tell):
-            yield
-    else:
+    if console is None or not console.is_terminal or console.is_dumb_terminal:
         with reporting(ProgressLog(partial(print, file=sys.stderr, flush=True)).tell):
             yield
-
-
-@contextmanager
-def _drawn(console: Console) -> Iterator[Progress]:
+        return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -243,7 +237,8 @@ def _drawn(console: Console) -> Iterator[Progress]:
     )
     with Progress(*columns, console=console) as bars:
         drawn = _Bars(bars)
-        yield drawn.tell
+        with reporting(drawn.tell):
+            yield
         drawn.end_line()
 
 
