@@ -13,10 +13,11 @@ from pathlib import Path
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
+from rich.text import Text
 
 from msshift_bench import evaluate_run_sets
 from msshift_bench.evaluation import Settings, loss_table
-from msshift_bench.output import to_rich
+from msshift_bench.output import to_text
 
 WIDTH = 80
 
@@ -30,7 +31,7 @@ def main() -> None:
     for _, losses in result.figures.each("shift"):
         table = loss_table(losses, settings.measures[0], settings, brief=True)
         console.print(table.title, style="bold")
-        console.print(to_rich(table))
+        console.print(Text.from_ansi(to_text(table, is_styled=True)))
     # The stock picture fetches a font from a server; a reader's own will do.
     without_fonts = re.sub(r"@font-face {{.*?}}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     print(

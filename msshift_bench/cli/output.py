@@ -14,24 +14,18 @@ from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_target
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from msshift_bench.output import Table
-
-_WIDEST = 1000
-"""Columns of the screen; no table is wider."""
-
-
-def stdout() -> Console:
-    """Return a console for results; 160 columns wide where stdout is not a terminal."""
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
 
 
 def _is_styled() -> bool:
-    """Return whether stdout shows styles; loading rich takes a tenth of a short command's time."""
-    return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+    """Return whether stdout shows styles."""
+    is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return is_terminal or bool(os.environ.get("FORCE_COLOR"))
+
+
+def _print_styled(text: str, code: int) -> None:
+    """Print a line on stdout, on a terminal in a style: 1 is bold, and 2 dim."""
+    print(f"\x1b[{code}m{text}\x1b[0m" if _is_styled() else text)
 
 
 def plain_table(
@@ -45,27 +39,18 @@ def plain_table(
 
 def print_table(table: Table) -> None:
     """Print a table on stdout; a table wider than the screen is not folded."""
-    from msshift_bench.output import to_rich, to_text
+    from msshift_bench.output import to_text
 
-    if not _is_styled():
-        # The rule is ours to draw, with what the environment's encoding has; names are not.
-        rule = "─" if "─".encode(sys.stdout.encoding or "utf-8", "ignore") else "-"
-        print(f"{table.title}\n{to_text(table, rule)}", end="")
-        return
-    console = stdout()
-    console.print(table.title, style="bold", markup=False)
-    # Where the screen is too narrow, rich would cut figures off.
-    console.width = _WIDEST
-    console.print(to_rich(table))
+    # The rule is ours to draw, with what the environment's encoding has; names are not.
+    rule = "─" if "─".encode(sys.stdout.encoding or "utf-8", "ignore") else "-"
+    _print_styled(table.title, 1)
+    print(to_text(table, rule, is_styled=_is_styled()), end="")
 
 
 def print_notes(lines: Iterable[str]) -> None:
     """Print the notes below a table: policies, versions and doubts, one line each."""
-    if not _is_styled():
-        print("".join(f"  {line}\n" for line in lines), end="")
-        return
     for line in lines:
-        stdout().print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+        _print_styled(f"  {line}", 2)
 
 
 def print_tables(tables: Sequence[Table], notes: Sequence[str], chosen: str) -> None:

@@ -29,7 +29,6 @@ from msshift_bench.output.rendering import (
     render_notes,
     report_head,
     to_markdown,
-    to_rich,
     to_text,
     with_head,
 )
@@ -94,7 +93,6 @@ __all__ = [
     "show_p",
     "show_percent",
     "to_markdown",
-    "to_rich",
     "to_text",
     "with_head",
 ]

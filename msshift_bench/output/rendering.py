@@ -1,4 +1,4 @@
-"""Results as text: tables as text, Markdown or LaTeX, or for rich on a terminal; CSV; JSON."""
+"""Results as text: tables as text, Markdown or LaTeX; CSV; JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,6 @@ from msshift_bench.stats import DAGGER, STAR
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.table import Table as RichTable
 
 __all__ = [
     "RENDERERS",
@@ -30,7 +29,6 @@ __all__ = [
     "report_head",
     "to_latex",
     "to_markdown",
-    "to_rich",
     "to_text",
     "with_head",
 ]
@@ -60,30 +58,13 @@ _LATEX_ESCAPES = str.maketrans(
 _LATEX_MARKS = {"": "", STAR: "$^{*}$", DAGGER: r"$^{\dagger}$"}
 
 
-def to_rich(table: Table) -> RichTable:
-    """Return the table for rich, without its title, which may be wider."""
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    drawn = RichTable(box=box.SIMPLE_HEAD)
-    for number, column in enumerate(table.header):
-        drawn.add_column(
-            Text(column), justify="left" if number < table.names else "right", no_wrap=True
-        )
-    for number, row in enumerate(table.rows):
-        if number in table.sections and number:
-            drawn.add_section()
-        drawn.add_row(*(Text(_marked(cell), style="bold" if cell.best else "") for cell in row))
-    return drawn
-
-
-def to_text(table: Table, rule: str = "─") -> str:
-    """Return what `to_rich` draws, without styles, and in a tenth of the time.
+def to_text(table: Table, rule: str = "─", *, is_styled: bool = False) -> str:
+    """Return the table as a terminal shows it, without its title.
 
     Args:
         table: the table.
         rule: the letter that the rule below the header is made of.
+        is_styled: whether the best cells are bold, by the codes of terminals.
     """
 
     def width(text: str) -> int:
@@ -93,13 +74,15 @@ def to_text(table: Table, rule: str = "─") -> str:
 
         return cell_len(text)
 
-    def line(cells: Sequence[str]) -> str:
+    def line(cells: Sequence[str], best: Collection[int] = ()) -> str:
         gaps = [
             " " * (column_width - width(text))
             for text, column_width in zip(cells, widths, strict=True)
         ]
         places = enumerate(zip(cells, gaps, strict=True))
         padded = [text + gap if at < table.names else gap + text for at, (text, gap) in places]
+        for at in best:
+            padded[at] = f"\x1b[1m{padded[at]}\x1b[0m"
         return f"  {'   '.join(padded)}  "
 
     rows = [[_marked(cell) for cell in row] for row in table.rows]
@@ -110,7 +93,8 @@ def to_text(table: Table, rule: str = "─") -> str:
     for number, row in enumerate(rows):
         if number in table.sections and number:
             lines.append(empty)
-        lines.append(line(row))
+        best = [at for at, cell in enumerate(table.rows[number]) if cell.best and is_styled]
+        lines.append(line(row, best))
     return "\n".join([*lines, empty]) + "\n"
 
 
