@@ -31,7 +31,7 @@ def main() -> None:
     for _, losses in result.figures.each("shift"):
         table = loss_table(losses, settings.measures[0], settings, brief=True)
         console.print(table.title, style="bold")
-        console.print(Text.from_ansi(to_text(table, is_styled=True)))
+        console.print(Text.from_ansi(to_text(table, is_styled=True)), end="")
     # The stock picture fetches a font from a server; a reader's own will do.
     without_fonts = re.sub(r"@font-face {{.*?}}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
     print(
