@@ -150,28 +150,22 @@ def test_a_full_disk_and_a_folder_of_others(
 def test_a_hub_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants, errors, utils
 
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-
-    class Session:
-        def head(self, *_: Any, **__: Any) -> None:
+    def head(*_: Any, **__: Any) -> None:
+        if state == "warning":
             raise errors.HTTPError("too late")
 
-    monkeypatch.setattr(utils, "get_session", Session)
-    (silent,) = doctor._hub(ask=True)
-    assert silent.state == "warning"
-    assert "no answer from the Hub (HTTPError)" in silent.text
-    monkeypatch.setattr(Session, "head", lambda *_, **__: None)
-    (answers,) = doctor._hub(ask=True)
-    assert answers.state == "ok"
-    (unasked,) = doctor._hub(ask=False)
-    assert "not asked, as requested" in unasked.text
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    (offline,) = doctor._hub(ask=True)
-    assert "HF_HUB_OFFLINE is set" in offline.text
-    for one in (silent, answers, unasked, offline):
-        assert "a token is set" in one.text
-        assert "secret" not in str(one)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setattr(utils, "get_session", lambda: SimpleNamespace(head=head))
+    for is_offline, ask, state, text in (
+        (False, True, "warning", "no answer from the Hub (HTTPError)"),
+        (False, True, "ok", "answers"),
+        (False, False, "note", "not asked, as requested"),
+        (True, True, "note", "HF_HUB_OFFLINE is set"),
+    ):
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", is_offline)
+        (hub,) = doctor._hub(ask=ask)
+        assert (hub.state, text in hub.text, "a token is set" in hub.text) == (state, True, True)
+        assert "secret" not in str(hub)
 
 
 def test_copies_of_ms_marco_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
