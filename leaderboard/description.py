@@ -92,9 +92,8 @@ class Board:
     groups: Mapping[str, Mapping[str, str]]
 
 
-def _read() -> dict[str, Board]:
-    tables = tomllib.loads((files(__package__) / "boards.toml").read_text("utf-8"))
-    return {
+BOARDS: Mapping[str, Board] = MappingProxyType(
+    {
         name: Board(
             name,
             table["title"],
@@ -111,11 +110,11 @@ def _read() -> dict[str, Board]:
                 }
             ),
         )
-        for name, table in tables.items()
+        for name, table in tomllib.loads(
+            (files(__package__) / "boards.toml").read_text("utf-8")
+        ).items()
     }
-
-
-BOARDS: Mapping[str, Board] = MappingProxyType(_read())
+)
 """Every board by its id, the benchmark itself first."""
 
 
