@@ -358,6 +358,5 @@ def first_few(names: Iterable[str], count: int = 5) -> str:
 
 def quoted(value: object) -> str:
     """Return an id or a field as messages show it: quoted, and cut if it is too long to read."""
-    text = value.decode(errors="replace") if isinstance(value, bytes) else value
-    shown = repr(text)
+    shown = repr(value.decode(errors="replace") if isinstance(value, bytes) else value)
     return shown if len(shown) <= 80 else shown[:76] + "...'"
