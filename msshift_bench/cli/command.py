@@ -8,17 +8,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.models import OptionInfo
 
 from msshift_bench.cli.config_file import fill_in
 from msshift_bench.errors import UsageError
 
-_SHORT: Mapping[str, str] = MappingProxyType(
-    {"bool": "", "int": "N", "float": "X", "Path": "PATH", "str": "TEXT"}
+_SHORT: Mapping[type, str] = MappingProxyType(
+    {bool: "", int: "N", float: "X", Path: "PATH", str: "TEXT"}
 )
 """What help texts print for an option's type; typer's names leave 18 of 80 columns to words."""
 
@@ -28,21 +30,21 @@ _NO_DEFAULTS = ("", "None", "False", str(inspect.Parameter.empty))
 _ODD_DIGITS = re.compile(r"[0-9]_[0-9]|[^\x00-\x7f]")
 
 
-def _type_of(parameter: Any) -> str:
-    """Return the type of a parameter's value, or of each if it takes several, e.g. ``"int"``."""
-    kind: str = parameter.bare_type()
-    return kind.removeprefix("list[").removesuffix("]")
+def _innermost(kind: Any) -> type:
+    """Return ``str`` for ``list[str] | None``, and so on."""
+    inner = [part for part in get_args(kind) if part is not type(None)]
+    return _innermost(inner[0]) if inner else kind
 
 
 class _Brief:
-    """What has short names for the types of its options in its help text, and no line on --help."""
+    """What leaves room for words in its help text: no types of switches, and no line on --help."""
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, with those that typer adds."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for parameter in parameters:
             if isinstance(parameter, TyperOption):
-                parameter.metavar = parameter.metavar or _SHORT[_type_of(parameter)]
+                parameter.metavar = parameter.metavar or ""
                 parameter.min = parameter.max = None  # It is shown beside the type, and not read.
                 parameter.hidden |= parameter.name == "help"  # It would narrow all other lines.
         return parameters
@@ -61,13 +63,17 @@ class Command(_Brief, TyperCommand):
         Raises:
             UsageError: if a number is not written in plain digits.
         """
+        hints = inspect.signature(inspect.unwrap(self.callback or print)).parameters
         typed, *_ = self.make_parser(ctx).parse_args(args=list(args))
-        for parameter in (p for p in self.params if _type_of(p) in ("int", "float")):
-            value = typed.get(str(parameter.name)) or ()
-            for text in [value] if isinstance(value, str) else value:
-                if _ODD_DIGITS.search(text):
+        for parameter in self.params:
+            name = str(parameter.name)
+            value = typed.get(name) or ()
+            texts = [value] if isinstance(value, str) else value
+            if texts and _innermost(hints[name].annotation) in (int, float):
+                odd = next(filter(_ODD_DIGITS.search, texts), None)
+                if odd is not None:
                     raise UsageError(
-                        f"{parameter.opts[0]} is {text!r}; write a number in plain digits, e.g. 10"
+                        f"{parameter.opts[0]} is {odd!r}; write a number in plain digits, e.g. 10"
                     )
         return super().parse_args(ctx, args)
 
@@ -123,6 +129,8 @@ def _unfolded(
         if notes:
             option = copy(notes[0])
             option.rich_help_panel = next(iter(notes[1:]), panel or option.rich_help_panel)
+            if isinstance(option, OptionInfo):
+                option.metavar = option.metavar or _SHORT[_innermost(kind)]
             default = str(parameter.default)
             # typer would give the default a line of its own.
             if option.show_default is True and default not in _NO_DEFAULTS:

@@ -41,7 +41,7 @@ NUMERIC = [
     (words, option.opts[0])
     for words, command in leaves(get_command(app))
     for option in command.params  # type: ignore[attr-defined]
-    if option.bare_type() in ("int", "float", "list[int]")
+    if option.metavar in ("N", "X", "DAYS")
 ]
 
 
