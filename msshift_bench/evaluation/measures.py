@@ -174,7 +174,7 @@ def _precision(run: JudgedRun, cutoff: int | None) -> Floats:
 
 def _recall(run: JudgedRun, cutoff: int | None) -> Floats:
     retrieved = _per_query(run, _mean_over_places(run, cutoff, _one))
-    return _divide(retrieved, run.judgements.relevant_counts)
+    return _divide(retrieved, run.judgements.relevant.counts)
 
 
 def _success(run: JudgedRun, cutoff: int | None) -> Floats:
@@ -235,7 +235,7 @@ def _average_precision(run: JudgedRun, cutoff: int | None) -> Floats:
     constant = placement.before + 1 - slope * (placement.above + 1)
     precision = constant * _mean_over_places(run, cutoff, _reciprocal)
     precision += slope * _mean_over_places(run, cutoff, _one)
-    return _divide(_per_query(run, precision), run.judgements.relevant_counts)
+    return _divide(_per_query(run, precision), run.judgements.relevant.counts)
 
 
 def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
@@ -265,7 +265,7 @@ def _search_length(run: JudgedRun, cutoff: int | None) -> Floats:
     counted = np.minimum(tied, cutoff - surely)
     total = (counted + 1) * surely + counted * (counted + 1) // 2 + (tied - counted) * cutoff
     lengths = _per_query(run, total / (tied + 1))
-    relevant = run.judgements.relevant_counts
+    relevant = run.judgements.relevant.counts
     retrieved = np.bincount(placement.query, minlength=len(relevant))
     lengths += (relevant - retrieved) * float(cutoff)
     return np.where(relevant > 0, lengths / np.maximum(relevant, 1), float(cutoff))

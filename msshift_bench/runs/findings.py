@@ -93,22 +93,13 @@ class RunFindings:
         self, sources: Sequence[str], *, strict: bool = False, escalated: Sequence[str] = ()
     ) -> None:
         self.counts: Counter[str] = Counter()
-        self._sources = tuple(sources)
+        self.sources = tuple(sources)
         self._strict = strict
         self._escalated = frozenset(escalated)
         self._first: dict[str, list[tuple[int, str]]] = {}
 
-    @property
-    def errors(self) -> int:
-        """How many errors were found, kept or not."""
-        return sum(self._counts_of("error").values())
-
-    @property
-    def warning_counts(self) -> dict[str, int]:
-        """How many warnings were found, by code."""
-        return self._counts_of("warning")
-
-    def _counts_of(self, severity: Literal["error", "warning"]) -> dict[str, int]:
+    def counts_of(self, severity: Literal["error", "warning"]) -> dict[str, int]:
+        """How many findings of one severity there were, kept or not, by code."""
         counts = sorted(self.counts.items())
         return {code: count for code, count in counts if self.severity(code) == severity}
 
@@ -158,7 +149,7 @@ class RunFindings:
             Finding(
                 code=code,
                 message=message,
-                source=self._sources[place >> _LINE_BITS],
+                source=self.sources[place >> _LINE_BITS],
                 line=place & ((1 << _LINE_BITS) - 1),
                 fix=CODES[code].fix,
                 severity=severity,
@@ -172,8 +163,8 @@ class RunFindings:
         Raises:
             RunError: with at most `MAX_FINDINGS` errors of each code, in reading order.
         """
-        counts = self._counts_of("error")
+        counts = self.counts_of("error")
         if counts:
-            name = ", ".join(self._sources)
-            noun = "error" if self.errors == 1 else "errors"
-            raise RunError(f"{name}: {self.errors} {noun}", self.kept("error"), counts)
+            name, errors = ", ".join(self.sources), sum(counts.values())
+            noun = "error" if errors == 1 else "errors"
+            raise RunError(f"{name}: {errors} {noun}", self.kept("error"), counts)

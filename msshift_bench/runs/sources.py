@@ -82,11 +82,6 @@ class InputFile:
     lasting: bool
     state: tuple[int, int, int] | None
 
-    @property
-    def has_changed(self) -> bool:
-        """Whether the file was written to, replaced or removed since it was first opened."""
-        return file_state(self.path) != self.state
-
 
 @contextmanager
 def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[InputFile]]:
@@ -173,7 +168,7 @@ class TextRun:
 
     def lines(self, file: int, findings: RunFindings) -> Iterator[Lines]:
         """Yield the sound lines, a block of text after the other."""
-        place, errors_before = place_of(file, 1), findings.errors
+        place = place_of(file, 1)
         try:
             with open_stream(self._path) as stream:
                 for parsed in map_in_threads(self._parse, self._blocks(stream), MOST_THREADS):
@@ -181,16 +176,15 @@ class TextRun:
                         yield parse_each(parsed, place, self._format, findings)
                         place += parsed.count(b"\n")
                     else:
-                        places, begin = parsed.places, place
+                        yield parsed._replace(places=parsed.places + place)
                         place += parsed.size
-                        places += begin
-                        yield parsed
         except NotTextError:
             return
         except DamagedInputError as error:
             findings.add("truncated-input", place_of(file, 0), str(error))
-        if place == place_of(file, 1) and findings.errors == errors_before:
-            findings.add("empty-file", place_of(file, 0), "the file holds no line")
+        else:
+            if place == place_of(file, 1):
+                findings.add("empty-file", place_of(file, 0), "the file holds no line")
 
     def _parse(self, text: bytes) -> Lines | bytes:
         """Return a text's lines, numbered from 0, or the text, to be read line by line."""

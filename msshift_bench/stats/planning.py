@@ -25,6 +25,7 @@ variable, of
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import replace
 from statistics import NormalDist
@@ -34,7 +35,7 @@ import numpy as np
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
 from msshift_bench.stats.estimates import Part, Uncertainty
-from msshift_bench.stats.inference import SIGNIFICANT
+from msshift_bench.stats.figures import SIGNIFICANT
 
 __all__ = [
     "ASSUMED_CORRELATION",
@@ -84,13 +85,9 @@ def more_seeds_to_halve(known: Uncertainty, confidence: float) -> int | None:
     def is_enough(seeds: int) -> bool:
         return _with_seeds(known, seeds).half_width(confidence) <= half
 
-    if not is_enough(_MOST_SEEDS):
-        return None
-    low, high = known.seeds, _MOST_SEEDS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high - known.seeds
+    more = range(known.seeds + 1, _MOST_SEEDS + 1)
+    place = bisect.bisect_left(more, True, key=is_enough)
+    return place + 1 if place < len(more) else None
 
 
 def _with_seeds(known: Uncertainty, seeds: int) -> Uncertainty:

@@ -84,7 +84,7 @@ def test_judgements_count_the_queries_given_and_remember_the_others() -> None:
     qrels = [Qrel("1", "d1", 1), Qrel("2", "d1", 3), Qrel("2", "d2", 1), Qrel("54", "d", 1)]
     judgements = Judgements.from_qrels(qrels, queries=["2", "1", "9"])
     assert judgements.query_ids == ("2", "1", "9")
-    assert judgements.relevant_counts.tolist() == [2, 1, 0]
+    assert judgements.relevant.counts.tolist() == [2, 1, 0]
     assert judgements.uncounted == {"54"}
     queries, ranks, gains = judgements.ideal
     assert (queries.tolist(), ranks.tolist(), gains.tolist()) == ([0, 0, 1], [1, 2, 1], [3, 1, 1])

@@ -201,7 +201,7 @@ parts = st.builds(Part, scales, freedoms)
 
 
 def half_width(confidence: float, first: Part, second: Part) -> float:
-    return Uncertainty(first, second, 2).interval(0.0, confidence).high
+    return Uncertainty(first, second, 2).interval(0.0, confidence)[1]
 
 
 def two_sided_p(distance: float, first: Part, second: Part) -> float:
