@@ -453,12 +453,13 @@ class Checks:
         summary = f"the runs of {scores.system} and the test sets of {place} do not belong together"
         self._refuse(f"{summary}:", unanswered)
         self._refuse(f"runs of {scores.system} lack queries of {place}:", incomplete, "partial")
-        models = {id(run): _trained(model, scores.shift) for model, run in scores.runs.items()}
+        models = {id(run): model for model, run in scores.runs.items()}
         findings = [
             Finding(
                 "identical-runs",
-                f"holds the same rankings as {first.report.name}; {models[id(first)]} and "
-                f"{models[id(second)]} gave it",
+                f"holds the same rankings as {first.report.name}; "
+                f"{_trained(models[id(first)], scores.shift)} and "
+                f"{_trained(models[id(second)], scores.shift)} gave it",
                 second.report.name,
                 fix="give each model's own run; if one model was trained without any group, give "
                 "one file, <system>/<shift>.run; --allow identical goes on",
@@ -502,18 +503,32 @@ class Checks:
             scores: the scores of one system.
             name: how the doubts call it.
         """
-        doubts = _missing_doubts(scores, name)
+        doubts, runs = [], list(scores.runs.values())
+        lacked = {
+            group: (max((int(run.missing[queries].sum()) for run in runs), default=0), len(queries))
+            for group, queries in scores.groups.items()
+        }
+        if any(count > FEW_MISSING * size for count, size in lacked.values()):
+            counts = ", ".join(
+                f"{count:,} of {size:,} of {group}" for group, (count, size) in lacked.items()
+            )
+            known = looks_like([query_id.encode() for query_id in scores.query_ids])
+            holder = "a run" if len(runs) > 1 else "the run"
+            doubts.append(
+                f"{name}: test queries that {holder} does not hold: {counts}"
+                + (f"; among the test queries are {known}" if known else "")
+            )
         if scores.missing_files and scores.shift:
             lacking = {seed for seed, _ in scores.missing_files}
             seeds = " and ".join(str(seed) for seed in scores.seeds if seed not in lacking)
             alone = f"; seed {seeds} alone can be evaluated: move the others' folders"
             trained = scores.shift.training_of("; ".join(scores.missing_runs))
             doubts.append(f"{name}: no run {trained}" + alone * bool(seeds))
-        remarks = Counter(remark for run in scores.runs.values() for remark in run.remarks)
+        remarks = Counter(remark for run in runs for remark in run.remarks)
         for remark, count in remarks.items():
-            whose = f" ({count} of {len(scores.runs)} run files)" if len(scores.runs) > 1 else ""
+            whose = f" ({count} of {len(runs)} run files)" if len(runs) > 1 else ""
             doubts.append(f"{name}: {remark}{whose}")
-        for run in scores.runs.values():
+        for run in runs:
             sidecar = self.sidecar(Path(run.report.name))
             if sidecar.absent_passages:
                 doubts.append(_absent(name, sidecar.absent_passages))
@@ -571,19 +586,3 @@ def _trained(model: tuple[str, int | None], shift: Shift | None) -> str:
     held_out, seed = model
     trained = f"trained {shift.training_of(held_out)}" if shift else held_out
     return f"the model {trained}" + ("" if seed is None else f" with seed {seed}")
-
-
-def _missing_doubts(scores: Scores, name: str) -> list[str]:
-    """Return a doubt if runs lack more than `FEW_MISSING` of a group's test queries."""
-    runs = list(scores.runs.values())
-    lacked = {
-        group: (max((int(run.missing[queries].sum()) for run in runs), default=0), len(queries))
-        for group, queries in scores.groups.items()
-    }
-    if not any(count > FEW_MISSING * size for count, size in lacked.values()):
-        return []
-    counts = [f"{count:,} of {size:,} of {group}" for group, (count, size) in lacked.items()]
-    known = looks_like([query_id.encode() for query_id in scores.query_ids])
-    holder = "a run" if len(runs) > 1 else "the run"
-    doubt = f"{name}: test queries that {holder} does not hold: {', '.join(counts)}"
-    return [doubt + (f"; among the test queries are {known}" if known else "")]

@@ -143,7 +143,7 @@ def score_run_sets(
     scores = []
     for part in score_files(pairs, settings):
         checks.check_scores(part, settings.missing)
-        part.check_counted(settings.missing)
+        counted_by_all([part], settings.missing)
         scores.append(part)
     return scores
 
@@ -270,7 +270,7 @@ def system_claims(
     """
     averaged = averaged_by(scores, settings)
     for measure in settings.measures:
-        counted = scores.check_counted(settings.missing)
+        counted = counted_by_all([scores], settings.missing)
         yield from loss_claims(scores, measure, counted, averaged)
         yield from matrix_claims(scores, measure, counted)
     slices = {} if labels is None else slice_scores(scores, labels, settings.missing)

@@ -162,9 +162,14 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
         strict=settings.strict,
     )
     if settings.missing == "error" and run.missing.any():
-        raise RunError(
-            f"the run {run.report.name} is incomplete:", [_missing(run.missing, judgements)]
+        ids = [judgements.query_ids[position] for position in np.flatnonzero(run.missing)]
+        shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+        finding = Finding(
+            "missing-query",
+            f"{len(ids)} of {len(judgements)} test queries are not in it: {shown}",
+            fix="run the system on all test queries, or choose --missing zero or --missing skip",
         )
+        raise RunError(f"the run {run.report.name} is incomplete:", [finding])
     _check_answered(run)
     remarks = _remarks_about(run, measures)
     if settings.strict and remarks:
@@ -251,16 +256,6 @@ def _check_answered(run: JudgedRun) -> None:
         fix=_TEXT_IDS if bare & set(map(_bare, strangers)) else _OTHER_TEST_SET,
     )
     raise RunError("run and test set do not belong together:", [finding])
-
-
-def _missing(missing: NDArray[np.bool_], judgements: Judgements) -> Finding:
-    ids = [judgements.query_ids[position] for position in np.flatnonzero(missing)]
-    shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
-    return Finding(
-        "missing-query",
-        f"{len(ids)} of {len(judgements)} test queries are not in it: {shown}",
-        fix="run the system on all test queries, or choose --missing zero or --missing skip",
-    )
 
 
 def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
@@ -424,18 +419,6 @@ class Scores:
         runs = self.runs.values()
         return {group: answered_by_all(runs, queries) for group, queries in self.groups.items()}
 
-    def check_counted(self, missing: str) -> dict[str, Ints]:
-        """Return what `counted` does.
-
-        Raises:
-            DataError: if no query of a group is left to count.
-        """
-        counted = self.counted(missing)
-        for group, queries in counted.items():
-            if not queries.size:
-                raise DataError(f"{self.system}: every test query of {group} is missing")
-        return counted
-
     def of(self, measure: str, models: Sequence[str], queries: Ints) -> Floats:
         """Return the mean over models of the scores of some queries, ``[seeds, queries]``.
 
@@ -499,17 +482,19 @@ def counted_by_all(scores: Sequence[Scores], missing: str) -> dict[str, Ints]:
     """Return the queries of each group that count: they are the same for all that is compared.
 
     Args:
-        scores: the scores of systems, or of runs, on the same test set.
+        scores: the scores of one or several systems, or of runs, on the same test set.
         missing: the policy for missing queries.
 
     Raises:
         DataError: if there is no query of a group that all runs hold.
     """
-    if missing != "skip":
-        return dict(scores[0].groups)
-    runs = [run for part in scores for run in part.runs.values()]
-    counted = {group: answered_by_all(runs, ids) for group, ids in scores[0].groups.items()}
+    counted = dict(scores[0].groups)
+    if missing == "skip":
+        runs = [run for part in scores for run in part.runs.values()]
+        counted = {group: answered_by_all(runs, queries) for group, queries in counted.items()}
     for group, queries in counted.items():
+        if not queries.size and len(scores) == 1:
+            raise DataError(f"{scores[0].system}: every test query of {group} is missing")
         if not queries.size:
             raise DataError(f"there is no test query of {group} that all runs hold")
     return counted

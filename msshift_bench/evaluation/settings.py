@@ -120,6 +120,7 @@ def delegate(name: str) -> Measure | None:
         raise UsageError(f"ir_measures cannot compute {name}: {problem}")
     name, partial = str(measure), measure.NAME in _PARTIAL
     summed = isinstance(measure.aggregator(), ir_measures.SumAgg)
+    gains = measure.params.get("gains", {})
     return Measure(
         name,
         functools.partial(_compute, name, partial),
@@ -128,17 +129,12 @@ def delegate(name: str) -> Measure | None:
         aggregate="sum" if summed else "mean",
         computed_by="ir_measures",
         partial=partial,
-        reads_nonrelevant=_reads_nonrelevant(measure),
-    )
-
-
-def _reads_nonrelevant(measure: Any) -> bool:
-    gains = measure.params.get("gains", {})
-    return (
-        measure.NAME in _READ_NONRELEVANT
-        or measure.params.get("judged_only", False)
-        or measure.params.get("rel", 1) < 1
-        or any(level < 1 and gain > 0 for level, gain in gains.items())
+        reads_nonrelevant=(
+            measure.NAME in _READ_NONRELEVANT
+            or measure.params.get("judged_only", False)
+            or measure.params.get("rel", 1) < 1
+            or any(level < 1 and gain > 0 for level, gain in gains.items())
+        ),
     )
 
 
@@ -171,18 +167,14 @@ def _unsupported(measure: Any) -> str | None:
         return None
     offers = []
     for provider in providers:
-        lacking = "" if provider.is_available() else _lacking(provider)
+        how = provider.install_instructions()
+        lacking = " and is not installed" + (f" ({how})" if how else "")
         offers += [
-            f"{provider.NAME} computes {_form(offered)}{lacking}"
+            f"{provider.NAME} computes {_form(offered)}{lacking * (not provider.is_available())}"
             for offered in provider.SUPPORTED_MEASURES
             if offered.NAME == measure.NAME
         ]
     return "; ".join(offers) or "none of the libraries that it uses does"
-
-
-def _lacking(provider: Any) -> str:
-    how = provider.install_instructions()
-    return " and is not installed" + (f" ({how})" if how else "")
 
 
 def _form(offered: Any) -> str:
@@ -342,11 +334,15 @@ class Settings(Inference):
         Inference.__init__(self, confidence, correction, average)
         if missing not in MISSING_POLICIES:
             raise UnknownNameError("policy for missing queries", missing, MISSING_POLICIES)
-        object.__setattr__(self, "measures", parse_measures(measures))
-        object.__setattr__(self, "ties", check_tie_policy(ties))
-        object.__setattr__(self, "missing", missing)
-        object.__setattr__(self, "strict", strict)
-        object.__setattr__(self, "run_format", run_format)
+        values = {
+            "measures": parse_measures(measures),
+            "ties": check_tie_policy(ties),
+            "missing": missing,
+            "strict": strict,
+            "run_format": run_format,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""

@@ -23,6 +23,7 @@ from msshift_bench.output import (
     Format,
     Head,
     Table,
+    column_format,
     heads_of,
     pivot,
     say_level,
@@ -203,19 +204,11 @@ def _loss_lines(
     if any(figure.counts for figure in loss):
         lines.append((f"{say_level(settings.confidence)} interval{only}", "rel_loss", PERCENT_ENDS))
     if seeds > 1:
-        lines.append((f"sd of {seeds} seeds", "rel_loss", Format(_seed_sd_text)))
-        lines.append(("variance from seeds", "rel_loss", Format(_seed_share_text)))
+        lines.append((f"sd of {seeds} seeds", "rel_loss", column_format("seed_sd", show_percent)))
+        lines.append(("variance from seeds", "rel_loss", column_format("seed_share", show_share)))
     this_model = ", this model" if only else ""
     lines.append((f"p ({settings.correction}){only}{this_model}", "rel_loss", P_VALUE))
     return lines
-
-
-def _seed_sd_text(figure: Figure) -> str:
-    return show_percent(figure.seed_sd)
-
-
-def _seed_share_text(figure: Figure) -> str:
-    return show_share(figure.seed_share)
 
 
 def show_share(value: float | None) -> str:
@@ -449,7 +442,7 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
     (group,) = figures.names("group")
     title = f"{group}{scale_of(measures, ', means')}"
     columns = [
-        Head((name,), {"figure": name}, Format(_count_text))
+        Head((name,), {"figure": name}, column_format("number", "{:.0f}".format))
         for name in ("queries", "missing", "tied")
     ]
     columns += [
@@ -477,10 +470,6 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
             shown[2:],
             label=f"{group} {measure} runs",
         )
-
-
-def _count_text(figure: Figure) -> str:
-    return f"{figure.number:.0f}"
 
 
 def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msshift_bench.stats import DAGGER, QUERIES_ONLY, SIGNIFICANT, STAR, Figure, Figures
 
@@ -30,6 +30,7 @@ __all__ = [
     "show_p",
     "show_percent",
     "show_percent_interval",
+    "column_format",
 ]
 
 
@@ -135,30 +136,34 @@ class Head(NamedTuple):
     format: Format | None = None
 
 
-def _p_text(figure: Figure) -> str:
-    return show_p(figure.p)
+def column_format(column: str, show: Callable[[Any], str], *, is_marked: bool = False) -> Format:
+    """Return the format that prints an attribute of a `Figure`.
+
+    Args:
+        column: the attribute.
+        show: returns the text of its value.
+        is_marked: whether its mark and its weight are shown.
+    """
+
+    def text(figure: Figure) -> str:
+        return show(getattr(figure, column))
+
+    return Format(text, is_marked)
+
+
+REL_LOSS = column_format("value", show_percent, is_marked=True)
+"""A fraction in percent."""
+
+PERCENT_ENDS = column_format("interval", show_percent_interval)
+"""The interval of a fraction in percent."""
+
+P_VALUE = column_format("p", show_p)
+"""A corrected p-value."""
 
 
 def _queries_text(figure: Figure) -> str:
     return f"{figure.queries or 0:,}"
 
-
-def _percent_text(figure: Figure) -> str:
-    return show_percent(figure.value)
-
-
-def _ends_text(figure: Figure) -> str:
-    return show_percent_interval(figure.interval)
-
-
-REL_LOSS = Format(_percent_text, is_marked=True)
-"""A fraction in percent."""
-
-PERCENT_ENDS = Format(_ends_text)
-"""The interval of a fraction in percent."""
-
-P_VALUE = Format(_p_text)
-"""A corrected p-value."""
 
 QUERIES = Format(_queries_text)
 """The number of queries that count."""
