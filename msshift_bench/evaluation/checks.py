@@ -404,7 +404,9 @@ class Checks:
                 fix="make both runs with the same model",
             )
             for first, second in pairs
-            if first.path.is_file() and second.path.is_file() and first.maker != second.maker
+            if first.path.is_file()
+            and second.path.is_file()
+            and (first.weights, first.parameters) != (second.weights, second.parameters)
         ]
         self._refuse("runs on queries and on their variants do not belong together:", findings)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from msshift_bench.data import DataInfo, Dataset, open_dataset
@@ -316,10 +317,9 @@ def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
         UnknownNameError: if it is neither.
         CollectionError: if the file is malformed, or labels a query twice.
     """
-    path = Path(by)
+    path, findings = Path(by), FindingLog()
     labels: dict[str, str] = {}
     if path.is_file():
-        findings = FindingLog()
         for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings):
             if query_id in labels:
                 findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
@@ -545,21 +545,18 @@ def _ranks(figures: Figures) -> list[Figure]:
     nothing is known of another training of the others. See `rank_ranges`.
     """
     wholes = figures.where(figure="rel_loss", group=(MEAN, ALL_QUERIES))
-    losses = {row.system: row.value for row in wholes if not row.against and row.value is not None}
-    order = sorted(losses, key=lambda system: (losses[system], system))
-    replicated = {row.system for row in wholes if not row.against and (row.seeds or 1) > 1}
-    apart = set()
-    for row in wholes:
-        if row.mark == STAR and row.value is not None and {row.system, row.against} <= replicated:
-            is_first = row.value < 0
-            apart.add((row.system, row.against) if is_first else (row.against, row.system))
-    ranges = rank_ranges([system for system in order if system in replicated], apart)
+    losses = [row for row in wholes if not row.against and row.value is not None]
+    losses.sort(key=attrgetter("value", "system"))
+    replicated = [row.system for row in losses if (row.seeds or 1) > 1]
+    apart = [
+        (row.system, row.against) if row.number < 0 else (row.against, row.system)
+        for row in wholes.where(mark=STAR)
+        if {row.system, row.against} <= set(replicated)
+    ]
+    ranges = rank_ranges(replicated, apart)
     ranks = []
-    for system in order:
-        rel_loss = next(row for row in wholes if row.system == system)
-        rank = Figure("rank", shift=rel_loss.shift, system=system, measure=rel_loss.measure)
-        if system in ranges:
-            best, worst = ranges[system]
-            rank = rank._replace(value=best, low=best, high=worst)
-        ranks.append(rank._replace(group=rel_loss.group))
+    for row in losses:
+        best, worst = ranges.get(row.system, (None, None))
+        rank = Figure("rank", shift=row.shift, system=row.system, measure=row.measure)
+        ranks.append(rank._replace(group=row.group, value=best, low=best, high=worst))
     return ranks

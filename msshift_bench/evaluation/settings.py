@@ -115,7 +115,9 @@ def delegate(name: str) -> Measure | None:
     except (NameError, ValueError, SyntaxError, TypeError):
         return None
     if problem := next(_problems(measure), None):
-        raise UsageError(f"ir_measures cannot compute {name}: {problem}; {_usage(measure)}")
+        spelled = [_spelled(measure, parameter) for parameter in measure.SUPPORTED_PARAMS]
+        takes = f"{measure.NAME} takes {', '.join(spelled) or 'no parameters'}"
+        raise UsageError(f"ir_measures cannot compute {name}: {problem}; {takes}")
     if problem := _unsupported(measure) or _failure(str(measure)):
         raise UsageError(f"ir_measures cannot compute {name}: {problem}")
     name, partial = str(measure), measure.NAME in _PARTIAL
@@ -205,11 +207,6 @@ def _failure(name: str) -> str | None:
     except Exception as error:  # its providers raise what their tools happen to raise
         return f"{type(error).__name__}: {error}"
     return None
-
-
-def _usage(measure: Any) -> str:
-    spelled = [_spelled(measure, parameter) for parameter in measure.SUPPORTED_PARAMS]
-    return f"{measure.NAME} takes {', '.join(spelled) or 'no parameters'}"
 
 
 def _spelled(measure: Any, parameter: str) -> str:

@@ -41,7 +41,7 @@ def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
     """Cut lines anew, so that no query lies in two neighbouring parts."""
     held: list[Lines] = []  # from the first line of a query on
     for part in parts:
-        if not part.size:
+        if not len(part.scores):
             continue
         held.append(part)
         if held[0].queries[0] != part.queries[-1]:
@@ -57,7 +57,7 @@ def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
 
 def grouped(parts: Iterable[Lines]) -> Iterator[QueryLines]:
     """Put the lines of each query together, in the order in which the queries came."""
-    filled = [part for part in parts if part.size]
+    filled = [part for part in parts if len(part.scores)]
     if filled:
         lines = Lines.joined(filled)
         numbers = pc.dictionary_encode(lines.queries).indices
@@ -107,11 +107,11 @@ class _Queries:
     def __init__(self, lines: Lines, starts: Ints) -> None:
         self.lines = lines
         self.starts = starts
-        self.counts = np.diff(self.starts, append=lines.size)
-        self.begins = np.zeros(lines.size, np.bool_)
+        self.counts = np.diff(self.starts, append=len(lines.scores))
+        self.begins = np.zeros(len(lines.scores), np.bool_)
         self.begins[self.starts] = True
         self.owner = np.repeat(np.arange(len(self.starts)), self.counts)
-        self.rises = np.zeros(lines.size, np.bool_)
+        self.rises = np.zeros(len(lines.scores), np.bool_)
         self.rises[1:] = (lines.scores[1:] > lines.scores[:-1]) & ~self.begins[1:]
         self.id_column = take(lines.queries, self.starts)
         self.ids: list[bytes] = self.id_column.to_pylist()
@@ -242,7 +242,7 @@ class RunJudge:
         rows = keys.find(take(relevant.doc, wanted), relevant.hash[wanted], owner)
         retrieved = rows >= 0
         rows, owner, wanted = rows[retrieved], owner[retrieved], wanted[retrieved]
-        bounds = np.append(np.flatnonzero(is_new), lines.size)
+        bounds = np.append(np.flatnonzero(is_new), len(lines.scores))
         after = np.searchsorted(bounds, rows, side="right")
         begin, end = bounds[after - 1], bounds[after]
         start = starts[owner]

@@ -242,11 +242,6 @@ class Lines(NamedTuple):
     ranks: NDArray[Any] | None
     places: Ints
 
-    @property
-    def size(self) -> int:
-        """How many lines there are."""
-        return len(self.scores)
-
     def starts(self) -> Ints:
         """The row that each query begins in; a query that comes back begins anew."""
         differs = flags(pc.not_equal(self.queries[1:], self.queries[:-1]))

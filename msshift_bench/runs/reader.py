@@ -325,13 +325,15 @@ def _rankings(parts: Iterable[Lines]) -> list[QueryRanking]:
     """Return sound lines query by query, as Python values."""
     by_query: dict[str, list[RankedDoc]] = {}
     for lines in parts:
-        if not lines.size:
+        if not len(lines.scores):
             continue
         starts = lines.starts()
         queries = take(lines.queries, starts).cast(pa.string()).to_pylist()
         docs, scores = lines.docs.cast(pa.string()).to_pylist(), lines.scores.tolist()
-        ranks = [0] * lines.size if lines.ranks is None else lines.ranks.tolist()
-        for query, start, end in zip(queries, starts, [*starts[1:], lines.size], strict=True):
+        ranks = [0] * len(lines.scores) if lines.ranks is None else lines.ranks.tolist()
+        for query, start, end in zip(
+            queries, starts, [*starts[1:], len(lines.scores)], strict=True
+        ):
             ranking = zip(docs[start:end], scores[start:end], ranks[start:end], strict=True)
             by_query.setdefault(query, []).extend(ranking)
     return list(by_query.items())

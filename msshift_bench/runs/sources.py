@@ -177,7 +177,7 @@ class TextRun:
                         place += parsed.count(b"\n")
                     else:
                         yield parsed._replace(places=parsed.places + place)
-                        place += parsed.size
+                        place += len(parsed.scores)
         except NotTextError:
             return
         except DamagedInputError as error:
