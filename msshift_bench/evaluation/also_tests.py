@@ -30,8 +30,8 @@ from msshift_bench.evaluation.notes import change_notes, extra_notes, trained_no
 from msshift_bench.evaluation.results import Result, notes_of
 from msshift_bench.evaluation.scores import (
     Scores,
-    answered_by_all,
     check_is_mean,
+    counted_queries,
 )
 from msshift_bench.evaluation.scoring import find_dataset, score_files
 from msshift_bench.evaluation.settings import Settings
@@ -168,10 +168,8 @@ def _evaluate_extra(
 
 def _counted(scores: Sequence[Scores], settings: Settings) -> Ints:
     """Return the queries that count: with ``skip``, those that each system's runs hold."""
-    queries = np.arange(len(scores[0].query_ids))
-    if settings.missing != "skip":
-        return queries
-    return answered_by_all((run for part in scores for run in part.runs.values()), queries)
+    runs = (run for part in scores for run in part.runs.values())
+    return counted_queries(runs, np.arange(len(scores[0].query_ids)), settings.missing)
 
 
 def _runs_for(

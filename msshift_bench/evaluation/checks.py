@@ -9,6 +9,7 @@ that it trained on, by their ids, their words, and their relevant passages.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -151,6 +152,7 @@ class Checks:
     Attributes:
         doubts: what was allowed, and what is odd and no reason to refuse.
         training_data: the data set that models were trained on; `None` if none is at hand.
+        sidecar: returns what the sidecar of a run says.
         trained: what was counted of test queries among training queries, by test set, shift,
             model and data set; `None` where its training queries are not known.
 
@@ -167,13 +169,7 @@ class Checks:
         self.doubts: list[str] = []
         self.training_data: Dataset | None = None
         self.trained: dict[tuple[str, str, str, str], TrainedQueries | None] = {}
-        self._sidecars: dict[Path, Sidecar] = {}
-
-    def sidecar(self, run: Path) -> Sidecar:
-        """Return what the sidecar of a run says."""
-        if run not in self._sidecars:
-            self._sidecars[run] = Sidecar.of(run)
-        return self._sidecars[run]
+        self.sidecar = functools.cache(Sidecar.of)
 
     def _refuse(
         self,

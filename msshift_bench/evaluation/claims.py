@@ -100,21 +100,20 @@ def estimates_of(
         for group, queries in counted.items()
         if (pair := scores.sides(measure.name, group, queries)) is not None
     }
-    masks = {group: None if is_kept is None else is_kept[counted[group]] for group in sides}
+
+    def kept(queries: Ints) -> NDArray[np.bool_] | None:
+        return None if is_kept is None else is_kept[queries]
+
     training = scores.system if scores.trained_per_group else FIXED
     groups = {
-        group: _figures(pair, training, group, measure, masks[group])
+        group: _figures(pair, training, group, measure, kept(counted[group]))
         for group, pair in sides.items()
     }
     if not groups:
         return {}
     if averaged == "pooled":
         inside, out = (np.concatenate(side, axis=1) for side in zip(*sides.values(), strict=True))
-        mask = (
-            None
-            if is_kept is None
-            else np.concatenate([is_kept[counted[group]] for group in sides])
-        )
+        mask = kept(np.concatenate([counted[group] for group in sides]))
         average_figures = _figures((inside, out), training, "", measure, mask)
     else:
         first = next(iter(groups.values()))

@@ -9,7 +9,7 @@ from operator import itemgetter
 from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.checks import TrainedQueries
-from msshift_bench.evaluation.claims import ALL_QUERIES, COMPARED, whole_of
+from msshift_bench.evaluation.claims import ALL_QUERIES, COMPARED, LEAKED_SLICES, whole_of
 from msshift_bench.evaluation.results import Note
 from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
@@ -113,9 +113,7 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
     """Return facts about runs: digests, missing and other queries, ties, warnings by code."""
     missing = sum(int(run.missing.sum()) for run in runs)
     tied = sum(int(run.tied.sum()) for run in runs)
-    codes: Counter[str] = Counter()
-    for run in runs:
-        codes.update(run.report.warning_counts)
+    codes = sum((Counter(run.report.warning_counts) for run in runs), Counter[str]())
     warnings = ", ".join(f"{code} {count}" for code, count in sorted(codes.items()))
     strangers = sum(run.report.extra_queries for run in runs)
     digests = " ".join(run.report.digest[:8] for run in runs)
@@ -128,12 +126,9 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
 
 def _system_counts(scores: Scores) -> str:
     """Return what a system's run set holds, and what was read."""
-    runs = list(scores.runs.values())
-    facts = [f"{len(runs)} run file{'s' * (len(runs) > 1)}"]
-    if scores.trained_per_group:
-        facts.append(f"{len(scores.seeds)} seed{'s' * (len(scores.seeds) > 1)}")
-    else:
-        facts.append("not trained per group")
+    runs, seeds = list(scores.runs.values()), scores.replicates
+    trained = f"{seeds} seed{'s' * (seeds > 1)}" if seeds else "not trained per group"
+    facts = [f"{len(runs)} run file{'s' * (len(runs) > 1)}", trained]
     if scores.missing_files and scores.shift is not None:
         lacking = ", ".join(scores.missing_runs)
         facts.append(f"no run of the model trained {scores.shift.training_of(lacking)}")
@@ -438,25 +433,20 @@ def left_out_notes(figures: Figures, source: str) -> list[str]:
         figures: the figures.
         source: what found the queries.
     """
-    counts: dict[tuple[str, str], tuple[int, int]] = {}
-    for row in figures.where(slice="all minus not leaked"):
-        not_leaked = figures.first(
-            slice="not leaked",
-            shift=row.shift,
-            system=row.system,
-            group=row.group,
-            measure=row.measure,
-            figure=row.figure,
-        )
-        if row.group not in _AVERAGED and not_leaked is not None:
-            queries = row.queries or 0
-            counts[row.shift, row.group] = queries - (not_leaked.queries or 0), queries
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for row in figures.where(slice=LEAKED_SLICES):
+        if row.group not in _AVERAGED:
+            counts.setdefault((row.shift, row.group), {})[row.slice] = row.queries or 0
     if not counts:
         return [
             "no figure without leaked test queries: no group has the scores of models that saw it "
             "and of one that did not"
         ]
-    shown = ", ".join(f"{group} {gone} of {all_}" for (_, group), (gone, all_) in counts.items())
+    not_leaked, difference = LEAKED_SLICES
+    shown = ", ".join(
+        f"{group} {of[difference] - of[not_leaked]} of {of[difference]}"
+        for (_, group), of in counts.items()
+    )
     return [
         f"test queries that leaked, by {source}: {shown}",
         "difference: all test queries minus those that did not leak; intervals and p count "

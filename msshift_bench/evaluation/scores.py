@@ -38,7 +38,7 @@ __all__ = [
     "KNOWN",
     "ScoredRun",
     "Scores",
-    "answered_by_all",
+    "counted_queries",
     "check_is_mean",
     "counted_by_all",
     "first_ids",
@@ -320,8 +320,16 @@ def positions_of(groups: Mapping[str, Sequence[str]], judgements: Judgements) ->
     }
 
 
-def answered_by_all(runs: Iterable[ScoredRun], queries: Ints) -> Ints:
-    """Return the positions of the queries that all runs hold."""
+def counted_queries(runs: Iterable[ScoredRun], queries: Ints, missing: str) -> Ints:
+    """Return the positions of the queries that count for some runs.
+
+    Args:
+        runs: the runs.
+        queries: the positions of all queries.
+        missing: the policy for missing queries; with ``skip``, only those count that all runs hold.
+    """
+    if missing != "skip":
+        return queries
     answered = [~run.missing[queries] for run in runs]
     return np.compress(np.all(answered, axis=0), queries)
 
@@ -414,10 +422,8 @@ class Scores:
             missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
                 count.
         """
-        if missing != "skip":
-            return dict(self.groups)
-        runs = self.runs.values()
-        return {group: answered_by_all(runs, queries) for group, queries in self.groups.items()}
+        runs, groups = self.runs.values(), self.groups.items()
+        return {group: counted_queries(runs, queries, missing) for group, queries in groups}
 
     def of(self, measure: str, models: Sequence[str], queries: Ints) -> Floats:
         """Return the mean over models of the scores of some queries, ``[seeds, queries]``.
@@ -488,10 +494,8 @@ def counted_by_all(scores: Sequence[Scores], missing: str) -> dict[str, Ints]:
     Raises:
         DataError: if there is no query of a group that all runs hold.
     """
-    counted = dict(scores[0].groups)
-    if missing == "skip":
-        runs = [run for part in scores for run in part.runs.values()]
-        counted = {group: answered_by_all(runs, queries) for group, queries in counted.items()}
+    runs, groups = [run for part in scores for run in part.runs.values()], scores[0].groups.items()
+    counted = {group: counted_queries(runs, queries, missing) for group, queries in groups}
     for group, queries in counted.items():
         if not queries.size and len(scores) == 1:
             raise DataError(f"{scores[0].system}: every test query of {group} is missing")

@@ -141,7 +141,11 @@ class Judgements:
         for query, doc, grade, *_ in records:
             if not (isinstance(query, str) and isinstance(doc, str)):
                 code, problem = "id-invalid", "ids must be strings"
-            elif not _is_relevance(grade):
+            elif (
+                isinstance(grade, bool)
+                or not isinstance(grade, int | np.integer)
+                or abs(int(grade)) > MAX_RELEVANCE
+            ):
                 code = "relevance-not-integer"
                 problem = f"relevance {quoted(grade)} is not a whole number of at most "
                 problem += f"{MAX_RELEVANCE}"
@@ -184,12 +188,6 @@ class Judgements:
         queries, gains = self.relevant.query, self.relevant.gain
         ranks = np.arange(len(queries)) - self.relevant.starts[queries] + 1
         return queries, ranks, gains[np.lexsort((-gains, queries))].astype(np.float64)
-
-
-def _is_relevance(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        return False
-    return -MAX_RELEVANCE <= int(value) <= MAX_RELEVANCE
 
 
 def read_qrels(path: str | PathLike[str]) -> list[Qrel]:

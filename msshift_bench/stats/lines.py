@@ -93,16 +93,6 @@ class Line(NamedTuple):
         """The number of points."""
         return len(self.similarities)
 
-    @property
-    def lowest(self) -> float:
-        """The smallest similarity that the line was fitted to."""
-        return min(self.similarities)
-
-    @property
-    def highest(self) -> float:
-        """The largest."""
-        return max(self.similarities)
-
     def at(self, similarity: ArrayLike) -> Floats:
         """Return the fitted Rel Loss at one similarity or several, in their shape."""
         return np.asarray(self.intercept + self.slope.value * np.asarray(similarity))

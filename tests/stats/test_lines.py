@@ -52,7 +52,7 @@ def test_a_line_is_the_one_of_statsmodels() -> None:
     assert line.interval(0.4) == pytest.approx((at.mean_ci_lower, at.mean_ci_upper))
     one_more = line.interval([0.4], of_a_group=True)
     assert np.ravel(one_more) == pytest.approx((at.obs_ci_lower, at.obs_ci_upper))
-    assert (line.groups, line.lowest, line.highest) == (5, 0.263, 0.47)
+    assert line.groups == 5
     assert line.at([0.0, 1.0]) == pytest.approx([line.intercept, sum(expected.params)])
 
 
