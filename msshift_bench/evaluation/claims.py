@@ -484,11 +484,12 @@ def left_out_claims(
         valued = ~np.isnan(scores.runs[model, seed].scores[measure.name])
         counted = {group: queries[valued[queries]] for group, queries in counted.items()}
     ids = {scores.query_ids[query] for queries in counted.values() for query in queries}
-    rest = [] if without.searched is None else sorted(ids - without.searched)
-    if rest:
+    unknown = [] if without.searched is None else sorted(ids - without.searched)
+    if unknown:
         raise DataError(
             f"{without.source} was made for other test queries: it does not say whether "
-            f"{len(rest):,} of the {len(ids):,} of {scores.system} leaked ({first_ids(rest)}); "
+            f"{len(unknown):,} of the {len(ids):,} of {scores.system} leaked "
+            f"({first_ids(unknown)}); "
             "search these, too, with 'msshift leakage find'"
         )
     is_kept = np.array([name not in without.query_ids for name in scores.query_ids], np.bool_)
@@ -509,12 +510,9 @@ def left_out_claims(
             if estimate is None or kept_estimate is None:
                 continue
             queries = sizes.get(group, sum(sizes.values()))
-            gone = leaked.get(group, sum(leaked.values()))
+            rest = queries - leaked.get(group, sum(leaked.values()))
             row = _named(scores, measure)._replace(figure=figure, group=group)
-            of_kept_queries = row._replace(
-                slice="not leaked", value=kept_estimate.value, queries=queries - gone
-            )
-            yield Claim(of_kept_queries)
+            yield Claim(row._replace(slice="not leaked", value=kept_estimate.value, queries=rest))
             row = row._replace(slice="all minus not leaked", queries=queries)
             over = "systems x groups" if group in sizes else "systems"
             yield Claim(row, estimate - kept_estimate, _family(row, over))

@@ -532,7 +532,17 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
         if groups := part.where(model=""):
             heads = heads_of(groups, "system", "group")
             title = f"{about}: does the shift add to it?"
-            columns = _compound_heads(level)
+            added, percent = {"figure": "out_minus_in"}, Format(REL_LOSS.text)
+            columns = [
+                Head(("queries",), added, QUERIES),
+                Head(("In",), {"figure": "loss_by_change_in"}, percent),
+                Head(("Out",), {"figure": "loss_by_change_out"}, percent),
+                Head(("Out - In",), added, percent),
+                Head((level,), added, PERCENT_ENDS),
+                Head(("p",), added, P_VALUE),
+                Head(("Rel Loss as is",), {"figure": "rel_loss"}, percent),
+                Head(("Rel Loss changed",), {"figure": "rel_loss_changed"}, percent),
+            ]
             tables.append(
                 pivot(
                     groups,
@@ -545,20 +555,6 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
                 )
             )
     yield Section(tables)
-
-
-def _compound_heads(level: str) -> list[Head]:
-    added, percent = {"figure": "out_minus_in"}, Format(REL_LOSS.text)
-    return [
-        Head(("queries",), added, QUERIES),
-        Head(("In",), {"figure": "loss_by_change_in"}, percent),
-        Head(("Out",), {"figure": "loss_by_change_out"}, percent),
-        Head(("Out - In",), added, percent),
-        Head((level,), added, PERCENT_ENDS),
-        Head(("p",), added, P_VALUE),
-        Head(("Rel Loss as is",), {"figure": "rel_loss"}, percent),
-        Head(("Rel Loss changed",), {"figure": "rel_loss_changed"}, percent),
-    ]
 
 
 def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
