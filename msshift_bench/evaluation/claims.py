@@ -459,7 +459,7 @@ def _named(scores: Scores, measure: Measure) -> Figure:
 def left_out_claims(
     scores: Scores,
     measure: Measure,
-    counted: Mapping[str, Ints],
+    missing: str,
     averaged: str,
     without: LeftOut,
 ) -> Iterator[Claim]:
@@ -472,13 +472,14 @@ def left_out_claims(
     Args:
         scores: the scores of a system, or of a single run.
         measure: a measure; queries without a value do not count.
-        counted: group -> positions of those of its queries that count.
+        missing: the policy for missing queries.
         averaged: a key of `stats.AVERAGES`.
         without: the queries to leave out.
 
     Raises:
         DataError: if no query of a group would be left, or some were not searched for leaks.
     """
+    counted = scores.counted(missing)
     if scores.shift is None:
         ((model, seed),) = scores.runs
         valued = ~np.isnan(scores.runs[model, seed].scores[measure.name])

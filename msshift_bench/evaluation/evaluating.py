@@ -241,8 +241,7 @@ def losses_of(
         claims += of_losses
         if without is not None:
             for part, measure in itertools.product(of_shift, settings.measures):
-                counted = part.counted(settings.missing)
-                claims += left_out_claims(part, measure, counted, averaged, without)
+                claims += left_out_claims(part, measure, settings.missing, averaged, without)
     figures = infer(claims, settings)
     notes += weak_notes(figures, settings)
     for (name,), means in figures.where(slice="").each("shift"):
@@ -385,7 +384,7 @@ def _delta_sections(
         for place, name in enumerate(part.names("shift")):
             about = {"shift": name, "view": "delta"}
             tables = [table] if place == 0 else []
-            yield Section(tables, about, delta_notes(part, settings) if place == 0 else [])
+            yield Section(tables, about, list(delta_notes(part, settings)) if place == 0 else [])
 
 
 def compare_run_sets(
@@ -512,7 +511,7 @@ def differences_of(
             + "; ".join(not_compared)
         )
     figures = Figures(rows)
-    lines = comparison_notes(data, settings, figures, averages.values())
+    lines = list(comparison_notes(data, settings, figures, averages.values()))
     if starts:
         pairs = sorted({" and ".join(sorted(pair)) for pair in starts})
         lines.append(
@@ -538,8 +537,8 @@ def _compared_sections(
     yield Section(tables)
 
 
-def _ranks(figures: Figures) -> list[Figure]:
-    """Return the rank of each system by its average Rel Loss, and the ranks that it might take.
+def _ranks(figures: Figures) -> Iterator[Figure]:
+    """Yield the rank of each system by its average Rel Loss, and the ranks that it might take.
 
     Only systems with several seeds are ranked, by the pairs that are told apart on the whole shift:
     nothing is known of another training of the others. See `rank_ranges`.
@@ -554,9 +553,7 @@ def _ranks(figures: Figures) -> list[Figure]:
         if {row.system, row.against} <= set(replicated)
     ]
     ranges = rank_ranges(replicated, apart)
-    ranks = []
     for row in losses:
         best, worst = ranges.get(row.system, (None, None))
         rank = Figure("rank", shift=row.shift, system=row.system, measure=row.measure)
-        ranks.append(rank._replace(group=row.group, value=best, low=best, high=worst))
-    return ranks
+        yield rank._replace(group=row.group, value=best, low=best, high=worst)

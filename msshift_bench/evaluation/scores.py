@@ -171,7 +171,7 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
         )
         raise RunError(f"the run {run.report.name} is incomplete:", [finding])
     _check_answered(run)
-    remarks = _remarks_about(run, measures)
+    remarks = tuple(_remarks_about(run, measures))
     if settings.strict and remarks:
         findings = [Finding("odd-run", remark, run.report.name) for remark in remarks]
         raise RunError("the run is odd, and --strict refuses that:", findings)
@@ -185,31 +185,27 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
     return ScoredRun(run.report, run.missing, tied, scores, best, worst, remarks)
 
 
-def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> tuple[str, ...]:
-    """Return why the scores of a run may not be what they seem: what is shallow, or finds nothing.
+def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]:
+    """Yield why the scores of a run may not be what they seem: what is shallow, or finds nothing.
 
     Raises:
         RunError: if no passage is found because ids lost their leading zeros.
     """
     answered = int(np.count_nonzero(~run.missing))
     if answered < FEWEST_ANSWERED:
-        return ()
-    remarks = []
+        return
     if not len(run.hits.query):
         _check_ids(run)
-        remarks.append(f"no relevant passage is among those of any of its {answered:,} queries")
+        yield f"no relevant passage is among those of any of its {answered:,} queries"
     depth = int(run.retrieved.max(initial=0))
     highest = int(run.judgements.relevant.gain.max(initial=0))
     for measure in measures:
         level = re.search(r"\brel=(\d+)", measure.name)
         if level and 0 < highest < int(level[1]):
-            remarks.append(f"{measure} finds nothing: no passage is judged above {highest}")
+            yield f"{measure} finds nothing: no passage is judged above {highest}"
         cutoff = re.search(r"@(\d+)$", measure.name)
         if cutoff and 0 < depth < int(cutoff[1]):
-            remarks.append(
-                f"{measure} counts no passage behind rank {depth:,}: no ranking is longer"
-            )
-    return tuple(remarks)
+            yield f"{measure} counts no passage behind rank {depth:,}: no ranking is longer"
 
 
 def _check_ids(run: JudgedRun) -> None:

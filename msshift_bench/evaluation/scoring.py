@@ -263,10 +263,11 @@ def score_runs(
     figures = _run_figures(scores, settings, judged.name, None if place is None else scores[place])
     if without is not None:
         means = [measure for measure in settings.measures if measure.aggregate == "mean"]
-        claims: list[Claim] = []
-        for part, measure in itertools.product(scores, means):
-            counted = part.counted(settings.missing)
-            claims += left_out_claims(part, measure, counted, "macro", without)
+        claims = [
+            claim
+            for part, measure in itertools.product(scores, means)
+            for claim in left_out_claims(part, measure, settings.missing, "macro", without)
+        ]
         figures = Figures([*figures, *infer(claims, settings)])
     lines = [*run_notes(judged.data, settings, scores, figures), *trained_notes(checks.trained)]
     notes = notes_of(lines, about={"view": "runs"})

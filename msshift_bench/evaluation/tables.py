@@ -271,17 +271,18 @@ def delta_table(
     shift = get_shift(figures[0].shift)
     rows = []
     for (name, system), _ in figures.each("shift", "system"):
-        shown = f"{system} (partial)" if (name, system) in partial else system
-        names = (get_shift(name).size, shown) if shift.size else (shown,)
+        named = f"{system} (partial)" if (name, system) in partial else system
+        names = (get_shift(name).size, named) if shift.size else (named,)
         rows.append(Head(names, {"shift": name, "system": system}))
-    columns = []
-    for measure in measures:
-        for title, wanted, shown_as in (
-            (f"{measure.mean_name} Inter.", ("avg_in", "score"), value(measure)),
-            ("Extra.", ("out", "score"), value(measure)),
-            ("Delta", ("rel_loss", "score"), Format(_delta_text)),
-        ):
-            columns.append(Head((title,), {"measure": measure.name, "figure": wanted}, shown_as))
+    columns = [
+        Head((title,), {"measure": measure.name, "figure": (figure, "score")}, shown)
+        for measure in measures
+        for title, figure, shown in (
+            (f"{measure.mean_name} Inter.", "avg_in", value(measure)),
+            ("Extra.", "out", value(measure)),
+            ("Delta", "rel_loss", Format(_delta_text)),
+        )
+    ]
     family = SIZED[shift.family].title if shift.size else shift.title
     return pivot(
         figures.where(group=WHOLE, model="", slice=""),
@@ -477,12 +478,13 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
     measures, tables = settings.measures, []
     for (test, name), part in figures.each("test", "shift"):
         values = part.where(figure=("score", "drop"))
-        rows = []
-        for system, model, against in dict.fromkeys(
-            (row.system, row.model, row.against) for row in values
-        ):
-            where = {"system": system, "model": model, "against": against}
-            rows.append(Head((system, f"drop from {against}" if against else model), where))
+        rows = [
+            Head(
+                (system, f"drop from {against}" if against else model),
+                {"system": system, "model": model, "against": against},
+            )
+            for (system, model, against), _ in values.each("system", "model", "against")
+        ]
         columns = [
             Head((measure.mean_name,), {"measure": measure.name}, value(measure, with_ends=True))
             for measure in measures

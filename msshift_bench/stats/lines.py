@@ -192,11 +192,8 @@ def slope_inside_groups(
         The mean of the groups' slopes, and how sure it is; `None` if fewer than `FEWEST_GROUPS`
         groups have queries that differ in the indicator.
     """
-    slopes = []
-    for group, loss in losses.items():
-        x, y = _centred(indicator[group]), _centred(loss)
-        if x.any():
-            slopes.append(float(x @ y) / float(x @ x))
+    centred = [(_centred(indicator[group]), _centred(loss)) for group, loss in losses.items()]
+    slopes = [float(x @ y) / float(x @ x) for x, y in centred if x.any()]
     if len(slopes) < FEWEST_GROUPS:
         return None
     error = float(np.std(slopes, ddof=1)) / math.sqrt(len(slopes))
