@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -486,7 +486,7 @@ class Checks:
     def doubt_runs(self, scores: Sequence[Scores]) -> None:
         """Doubt what is odd about run files of systems, and rankings that two of a shift share."""
         for part in scores:
-            self.doubts += self.doubts_about(part, part.place)
+            self.doubts += dict.fromkeys(self.doubts_about(part, part.place))
         for shift in dict.fromkeys(part.shift_name for part in scores):
             of_shift = (part.runs.values() for part in scores if part.shift_name == shift)
             self.doubts += [
@@ -494,14 +494,14 @@ class Checks:
                 for first, second in identical_runs(chain.from_iterable(of_shift))
             ]
 
-    def doubts_about(self, scores: Scores, name: str) -> list[str]:
-        """Return doubts about run files: those missing, queries they lack, sidecars of others.
+    def doubts_about(self, scores: Scores, name: str) -> Iterator[str]:
+        """Yield doubts about run files: those missing, queries they lack, sidecars of others.
 
         Args:
             scores: the scores of one system.
             name: how the doubts call it.
         """
-        doubts, runs = [], list(scores.runs.values())
+        runs = list(scores.runs.values())
         lacked = {
             group: (max((int(run.missing[queries].sum()) for run in runs), default=0), len(queries))
             for group, queries in scores.groups.items()
@@ -512,7 +512,7 @@ class Checks:
             )
             known = looks_like([query_id.encode() for query_id in scores.query_ids])
             holder = "a run" if len(runs) > 1 else "the run"
-            doubts.append(
+            yield (
                 f"{name}: test queries that {holder} does not hold: {counts}"
                 + (f"; among the test queries are {known}" if known else "")
             )
@@ -521,21 +521,22 @@ class Checks:
             seeds = " and ".join(str(seed) for seed in scores.seeds if seed not in lacking)
             alone = f"; seed {seeds} alone can be evaluated: move the others' folders"
             trained = scores.shift.training_of("; ".join(scores.missing_runs))
-            doubts.append(f"{name}: no run {trained}" + alone * bool(seeds))
+            partly = [m for m in scores.models if m not in scores.complete_models]
+            gone = f"; the model {scores.shift.training_of(', '.join(partly))} counts in no loss"
+            yield f"{name}: no run {trained}" + alone * bool(seeds) + gone * bool(partly)
         remarks = Counter(remark for run in runs for remark in run.remarks)
         for remark, count in remarks.items():
             whose = f" ({count} of {len(runs)} run files)" if len(runs) > 1 else ""
-            doubts.append(f"{name}: {remark}{whose}")
+            yield f"{name}: {remark}{whose}"
         for run in runs:
             sidecar = self.sidecar(Path(run.report.name))
             if sidecar.absent_passages:
-                doubts.append(_absent(name, sidecar.absent_passages))
+                yield _absent(name, sidecar.absent_passages)
             if sidecar.run_sha256 not in ("", run.report.digest):
-                doubts.append(
+                yield (
                     f"{sidecar.path} was written for another file than {sidecar.run}, by its "
                     "SHA-256: it does not say what made this run"
                 )
-        return list(dict.fromkeys(doubts))
 
     def doubt_collection(self, dataset: Dataset) -> None:
         """Doubt figures of a data set whose collection lacks passages that queries need."""
@@ -543,30 +544,26 @@ class Checks:
         if lacking := known.get("passages", {}).get("relevant_absent", 0):
             self.doubts.append(_absent(known["name"], lacking))
 
-    def misfits(self, run: str, report: RunReport, query_ids: Sequence[str]) -> list[Finding]:
-        """Return why a run that is well-formed cannot be scored on a test set.
+    def misfits(self, run: str, report: RunReport, query_ids: Sequence[str]) -> Iterator[Finding]:
+        """Yield why a run that is well-formed cannot be scored on a test set.
 
         Args:
             run: the run file; "-" for standard input.
             report: what was read of it.
             query_ids: the queries of the test set.
         """
-        findings: list[Finding] = []
         try:
             self.check_data([Path(run)])
         except RunError as error:
-            findings += error.findings
+            yield from error.findings
         if query_ids and report.queries == report.extra_queries:
-            findings.append(
-                Finding(
-                    "no-query-answered",
-                    f"it answers none of the {len(query_ids):,} queries of the test set "
-                    f"({first_ids(query_ids)})",
-                    report.name,
-                    fix="score the run on the test set that it was made for",
-                )
+            yield Finding(
+                "no-query-answered",
+                f"it answers none of the {len(query_ids):,} queries of the test set "
+                f"({first_ids(query_ids)})",
+                report.name,
+                fix="score the run on the test set that it was made for",
             )
-        return findings
 
 
 def _absent(name: str, count: int) -> str:

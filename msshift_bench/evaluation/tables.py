@@ -573,18 +573,17 @@ def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
         measure = measure_of[of_measure]
         difference, interval = value(measure), ends(measure)
         shown_as = Format(difference.text)
-        rows = []
-        for system, figure in dict.fromkeys((row.system, row.figure) for row in part):
-            where = {"system": system, "figure": figure}
-            title = _SHOWN[figure] if name else "all"
-            title = "score" if title == "mean" else title
+        titles = {**_SHOWN, "score": "score"}
+        rows = [
+            Head((system, line), {"system": system, "figure": figure, "slice": slice_}, shown)
+            for (system, figure), _ in part.each("system", "figure")
             for line, slice_, shown in (
-                (title, "", shown_as),
+                (titles[figure] if name else "all", "", shown_as),
                 ("not leaked", "not leaked", shown_as),
                 ("difference", "all minus not leaked", difference),
                 (level, "all minus not leaked", interval),
-            ):
-                rows.append(Head((system, line), {**where, "slice": slice_}, shown))
+            )
+        ]
         title = f"With and without leaked test queries, {measure.mean_name}{scale_of([measure])}"
         if name:
             title = f"{get_shift(name).title} ({name}): w{title[1:]}"

@@ -127,9 +127,9 @@ def test_a_sidecar_of_another_file_leaves_a_doubt(models: Path) -> None:
     shallow = (
         "dense: RR@10 counts no passage behind rank 2: no ranking is longer (2 of 2 run files)"
     )
-    assert Checks().doubts_about(scores_of(models), "dense") == [shallow]
+    assert list(Checks().doubts_about(scores_of(models), "dense")) == [shallow]
     write(run, SHORT + LONG, 4.0)
-    assert Checks().doubts_about(scores_of(models), "dense") == [
+    assert list(Checks().doubts_about(scores_of(models), "dense")) == [
         shallow,
         f"{run}.json was written for another file than {run}, by its SHA-256: it does not say "
         "what made this run",

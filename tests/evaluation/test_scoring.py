@@ -105,7 +105,7 @@ def doubts_of_evaluate(folder: Path, **options: Any) -> list[str]:
         path.write_text(f"{path.read_text()}q0 Q0 y{number} 200 -200.0 tag\n")
     tests = TestSet("length", OF_ZEROS, {"short": QUERIES[:12], "long": QUERIES[12:]})
     (scores,) = score_files([(find_run_sets([folder])[0], tests)], SETTINGS)
-    return Checks().doubts_about(scores, "dense/length")
+    return list(Checks().doubts_about(scores, "dense/length"))
 
 
 DOORS = pytest.mark.parametrize("doubts_of", [doubts_of_score, doubts_of_evaluate])
