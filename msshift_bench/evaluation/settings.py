@@ -172,28 +172,11 @@ def _unsupported(measure: Any) -> str | None:
         how = provider.install_instructions()
         lacking = " and is not installed" + (f" ({how})" if how else "")
         offers += [
-            f"{provider.NAME} computes {_form(offered)}{lacking * (not provider.is_available())}"
+            f"{provider.NAME} computes {offered}{lacking * (not provider.is_available())}"
             for offered in provider.SUPPORTED_MEASURES
             if offered.NAME == measure.NAME
         ]
     return "; ".join(offers) or "none of the libraries that it uses does"
-
-
-def _form(offered: Any) -> str:
-    """Return a measure with the parameters that a library takes, e.g. ``RBP(rel=..., [p=...])``."""
-    written, cutoff = [], ""
-    for name, parameter in offered.params.items():
-        value, needed = "...", getattr(parameter, "required", False)
-        if choices := getattr(parameter, "choices", ()):
-            # A choice that is no plain value stands for a parameter that is left out.
-            plain = [choice for choice in choices if isinstance(choice, str | int | float)]
-            value, needed = " or ".join(map(repr, plain)), len(plain) == len(choices)
-        if name == offered.AT_PARAM and value:
-            cutoff = "@k" if needed else "[@k]"
-        elif value:
-            written.append(f"{name}={value}" if needed else f"[{name}={value}]")
-    parameters = f"({', '.join(written)})" if written else ""
-    return f"{offered.NAME}{parameters}{cutoff}"
 
 
 @functools.cache
