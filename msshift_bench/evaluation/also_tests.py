@@ -310,7 +310,13 @@ def _pairs_of(
     tests = dataset.test_sets(shift) if dataset else {}
     rows = [row for members in tests.values() for row in members]
     variants = test_set.of_shift(shift.name, rows)
-    plain = changed if dataset is None else _own_runs(run_sets, changed)
+    own = (part for part in run_sets if (part.system, part.shift) == (changed.system, shift))
+    plain = changed if dataset is None else next(own, None)
+    if plain is None:
+        raise RunError(
+            f"{changed.system} has runs on variants for {shift.name} and none on the queries as "
+            f"they are, in {changed.system}/{shift.name}, with which they are compared"
+        )
     checks.check_data([*plain.files, *changed.files])
     checks.check_passages([(name, [*plain.files, *changed.files])])
     of_queries = of_variants = _score(changed, variants, settings, checks)
@@ -329,18 +335,6 @@ def _pairs_of(
         same = sum(part.text == texts[part.query_id] for part in variants.variants)
         described += f", {same:,} of them as the query"
     return _pair(name, of_queries, of_variants, variants, settings, checks), described
-
-
-def _own_runs(run_sets: Sequence[RunSet], changed: RunSet) -> RunSet:
-    """Return a system's runs on the queries as they are."""
-    system, shift = changed.system, changed.shift
-    for run_set in run_sets:
-        if (run_set.system, run_set.shift) == (system, shift):
-            return run_set
-    raise RunError(
-        f"{system} has runs on variants for {shift.name} and none on the queries as they are, in "
-        f"{system}/{shift.name}, with which they are compared"
-    )
 
 
 def _pair(

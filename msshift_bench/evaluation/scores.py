@@ -532,12 +532,10 @@ def slice_scores(
         missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
             count.
     """
-    members: dict[str, list[str]] = {}
-    for query_id in scores.query_ids:
-        members.setdefault(labels.get(query_id, OTHERS), []).append(query_id)
+    label_of = {query_id: labels.get(query_id, OTHERS) for query_id in scores.query_ids}
     slices = {}
-    for label in sorted(members):
-        part = scores.restricted_to(members[label])
+    for label in sorted(set(label_of.values())):
+        part = scores.restricted_to(name for name, of in label_of.items() if of == label)
         groups = {g: part.groups[g] for g, counted in part.counted(missing).items() if counted.size}
         if groups:
             slices[label] = replace(part, groups=groups)

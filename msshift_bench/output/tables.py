@@ -407,12 +407,13 @@ def to_latex(table: Table) -> str:
 
     columns = "l" * table.names + "r" * (len(table.header) - table.names)
     caption = f"{table.title}. {table.note}" if table.note else table.title
+    label = re.sub(r"[^a-z0-9]+", "-", (table.label or table.title).lower()).strip("-")
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{caption.translate(_LATEX_ESCAPES)}}}",
-        rf"\label{{tab:{_slug(table.label or table.title)}}}",
+        rf"\label{{tab:{label}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         " & ".join(name.translate(_LATEX_ESCAPES) for name in table.header) + r" \\",
@@ -423,10 +424,6 @@ def to_latex(table: Table) -> str:
         lines.append(" & ".join(show(cell) for cell in row) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 RENDERERS: Mapping[str, Callable[[Table], str]] = MappingProxyType(

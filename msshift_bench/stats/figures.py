@@ -334,18 +334,17 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
         for counts in {rows[number].counts for number in tests}:
             of_kind = {n: p if rows[n].counts == counts else 1.0 for n, p in tests.items()}
             for number, p in adjust(of_kind, inference.correction).items():
-                if rows[number].counts == counts:
-                    row = rows[number]._replace(p=p, p_uncorrected=tests[number])
-                    rows[number] = row._replace(mark=_mark(row), family=f"{name} ({family[-1]})")
+                row = rows[number]
+                if row.counts == counts:
+                    low, high = row.interval or (0.0, 0.0)
+                    is_apart = p <= SIGNIFICANT and not low <= 0 <= high
+                    rows[number] = row._replace(
+                        p=p,
+                        p_uncorrected=tests[number],
+                        mark=(DAGGER if counts == QUERIES_ONLY else STAR) * is_apart,
+                        family=f"{name} ({family[-1]})",
+                    )
     return Figures(rows)
-
-
-def _mark(row: Figure) -> str:
-    if row.p is None or row.p > SIGNIFICANT or row.low is None or row.high is None:
-        return ""
-    if row.low <= 0 <= row.high:
-        return ""
-    return DAGGER if row.counts == QUERIES_ONLY else STAR
 
 
 def rank_ranges(
