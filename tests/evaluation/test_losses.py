@@ -20,7 +20,6 @@ from msshift_bench.evaluation import (
     parse_measure,
     read_labels,
     show_delta,
-    slice_scores,
 )
 from msshift_bench.output import to_markdown
 from msshift_bench.runs import read_run, write_run
@@ -95,14 +94,6 @@ def test_models_that_not_every_seed_has_do_not_count(tiny_runs: Path) -> None:
     assert {row.model: (row.seeds, row.value) for row in cells} == {
         "short": (2, 0.75), "long": (1, 0.25),
     }  # fmt: skip
-
-
-def test_scores_can_be_restricted_afterwards(tiny_runs: Path) -> None:
-    (dense,) = score(tiny_runs / "dense")
-    for queries, groups in (({"s1", "l1"}, ["short", "long", "mean"]), ({"s1"}, ["short", "mean"])):
-        figures = losses_of([dense.restricted_to(queries)], DataInfo(), Settings()).figures
-        outs = figures.where(figure="out")
-        assert (outs.names("group"), {row.value for row in outs}) == (groups, {0.5})
 
 
 def test_a_group_without_rel_loss_leaves_the_shift_without_one() -> None:
@@ -186,17 +177,6 @@ def test_slices_without_a_query_that_counts_do_without_the_group_or_are_left_out
     assert result.doubts == ["dense/length: no slice rare, because a run lacks each of its queries"]
 
 
-def test_scores_are_sliced_by_label() -> None:
-    scores = made_scores("a", {"short": np.zeros((1, 2, 3)), "long": np.zeros((1, 2, 2))})
-    slices = slice_scores(scores, {"short-1": "b", "long-0": "b", "short-2": "a"})
-    groups = {label: {g: part.ids_of(g) for g in part.groups} for label, part in slices.items()}
-    assert groups == {
-        "a": {"short": ("short-2",)},
-        "b": {"short": ("short-1",), "long": ("long-0",)},
-        "others": {"short": ("short-0",), "long": ("long-1",)},
-    }
-
-
 def test_labels_of_other_queries_are_refused(
     lacking: Path, data: Path, tmp_path: Path, build_once: Build, golden: Golden
 ) -> None:
@@ -222,10 +202,6 @@ def test_labels_of_other_queries_are_refused(
 
 
 SETTINGS = Settings()
-
-
-def notes_of(result: Result) -> str:
-    return "\n".join(note.text for note in result.notes)
 
 
 def together(*results: Result, settings: Settings = SETTINGS) -> Result:
@@ -267,8 +243,6 @@ def test_tables_and_notes_that_the_made_world_does_not_have(
     assert [row[1].text for row in brief.rows] == [*names, *names[1:]]
 
 
-# ---- slices: how many queries they have, and no percentage of too few ---------------------
-
 SIZES = {"many": (20, 21), "few": (20, 19), "one-group": (20, 0), "hardly": (3, 4)}
 """Label -> queries of short and of long with that label."""
 
@@ -294,25 +268,13 @@ def test_slices_show_their_queries_and_no_figures_of_few(seeds: int, golden: Gol
             shown = zip(cells, (short, long), strict=False)
             assert all(cell in ("-", "") for cell, count in shown if count < 20)
     golden.check(f"few-queries-{seeds}.md", "\n".join(map(to_markdown, result.tables())))
-    assert "slices: no figures of fewer than 20 queries" in notes_of(result)
+    assert "slices: no figures of fewer than 20 queries" in [note.text for note in result.notes]
     few = result.figures.first(figure="rel_loss", slice="few", group="long")
     assert few.value is not None
 
 
-# ---- Deltas ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("rel_loss", "interval", "shown"),
-    [
-        (0.1234, (0.1, 0.15), "-12.3% [-15.0, -10.0]"),
-        (-0.01, (-0.02, 0.0001), "+1.0% [0.0, +2.0]"),
-        (0.0, (-0.01, 0.01), "0.0% [-1.0, +1.0]"),
-        (-0.0, None, "0.0%"),
-        (None, None, "-"),
-    ],
-)
-def test_a_delta_is_a_turned_rel_loss(
-    rel_loss: float | None, interval: tuple[float, float] | None, shown: str
-) -> None:
-    assert show_delta(rel_loss, interval) == shown
+def test_a_delta_is_a_turned_rel_loss() -> None:
+    assert show_delta(0.1234, (0.1, 0.15)) == "-12.3% [-15.0, -10.0]"
+    assert show_delta(-0.01, (-0.02, 0.0001)) == "+1.0% [0.0, +2.0]"
+    assert show_delta(0.0, (-0.01, 0.01)) == "0.0% [-1.0, +1.0]"
+    assert (show_delta(-0.0), show_delta(None)) == ("0.0%", "-")

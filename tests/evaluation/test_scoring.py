@@ -24,17 +24,11 @@ ROWS = [Qrel("q1", "a", 1), Qrel("q1", "c", 1), Qrel("q2", "d", 1)]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    path = tmp_path / "my.run"
-    path.write_text("q1 Q0 b 1 9 t\nq1 Q0 a 2 8 t\nq2 Q0 x 1 9 t\n")
-    return path
-
-
-@pytest.fixture
-def qrels(tmp_path: Path) -> Path:
-    path = tmp_path / "qrels.txt"
-    path.write_text("q1 0 a 1\nq1 0 c 1\nq2 0 d 1\n")
-    return path
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """The run and the qrels as files."""
+    (tmp_path / "my.run").write_text("q1 Q0 b 1 9 t\nq1 Q0 a 2 8 t\nq2 Q0 x 1 9 t\n")
+    (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq1 0 c 1\nq2 0 d 1\n")
+    return tmp_path / "my.run", tmp_path / "qrels.txt"
 
 
 def means(run: Any, qrels: Any, measures: Any = "RR@10", **settings: Any) -> dict[str, float]:
@@ -42,7 +36,8 @@ def means(run: Any, qrels: Any, measures: Any = "RR@10", **settings: Any) -> dic
     return {row.measure: row.number for row in result.figures.where(figure="score")}
 
 
-def test_runs_and_qrels_may_be_anything_that_holds_them(run: Path, qrels: Path) -> None:
+def test_runs_and_qrels_may_be_anything_that_holds_them(files: tuple[Path, Path]) -> None:
+    run, qrels = files
     record = namedtuple("record", "query_id doc_id relevance iteration")
     for a_run in (str(run), run, read_run(run), RUN):
         for judged in (
@@ -55,7 +50,8 @@ def test_runs_and_qrels_may_be_anything_that_holds_them(run: Path, qrels: Path) 
     assert (figures.names("measure"), figures.names("group")) == (["RR@10"], [str(qrels)])
 
 
-def test_what_is_wrong_is_named(run: Path, qrels: Path, golden: Golden) -> None:
+def test_what_is_wrong_is_named(files: tuple[Path, Path], golden: Golden) -> None:
+    run, qrels = files
     same = run.parent / "." / "my.run"
     refusals = {
         "no qrels": lambda: open_test_set("x.txt"),
