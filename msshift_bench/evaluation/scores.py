@@ -170,7 +170,8 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
             fix="run the system on all test queries, or choose --missing zero or --missing skip",
         )
         raise RunError(f"the run {run.report.name} is incomplete:", [finding])
-    _check_answered(run)
+    if len(judgements) and run.missing.all():
+        raise _nothing_answered(run)
     remarks = tuple(_remarks_about(run, measures))
     if settings.strict and remarks:
         findings = [Finding("odd-run", remark, run.report.name) for remark in remarks]
@@ -202,10 +203,10 @@ def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]
     for measure in measures:
         level = re.search(r"\brel=(\d+)", measure.name)
         if level and 0 < highest < int(level[1]):
-            yield f"{measure} finds nothing: no passage is judged above {highest}"
+            yield f"{measure.name} finds nothing: no passage is judged above {highest}"
         cutoff = re.search(r"@(\d+)$", measure.name)
         if cutoff and 0 < depth < int(cutoff[1]):
-            yield f"{measure} counts no passage behind rank {depth:,}: no ranking is longer"
+            yield f"{measure.name} counts no passage behind rank {depth:,}: no ranking is longer"
 
 
 def _check_ids(run: JudgedRun) -> None:
@@ -231,10 +232,9 @@ def _bare(name: str) -> str:
     return name.removesuffix(".0").lstrip("0")
 
 
-def _check_answered(run: JudgedRun) -> None:
+def _nothing_answered(run: JudgedRun) -> RunError:
+    """Return the error for a run that answers no query of the test set."""
     query_ids = run.judgements.query_ids
-    if not (query_ids and run.missing.all()):
-        return
     strangers = [query_id.decode() for query_id in run.unknown_queries]
     of_shift = bool(strangers) and run.judgements.elsewhere.issuperset(strangers)
     known = (
@@ -251,7 +251,7 @@ def _check_answered(run: JudgedRun) -> None:
         run.report.name,
         fix=_TEXT_IDS if bare & set(map(_bare, strangers)) else _OTHER_TEST_SET,
     )
-    raise RunError("run and test set do not belong together:", [finding])
+    return RunError("run and test set do not belong together:", [finding])
 
 
 def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
