@@ -375,9 +375,9 @@ def _pair(
         cell = methods.index(variant.method), columns[variant.query_id]
         places[cell] = of_changed[variant.run_id]
     counts = places >= 0
-    for first, second in zip(plain.runs.values(), changed.runs.values(), strict=True):
-        if settings.missing == "skip":
-            counts &= ~(first.missing[positions] | second.missing[places])
+    pairs = zip(plain.runs.values(), changed.runs.values(), strict=True)
+    for first, second in pairs if settings.missing == "skip" else ():
+        counts &= ~(first.missing[positions] | second.missing[places])
     if not counts.any():
         raise DataError(f"{name}: every variant, or the query that it is of, is missing")
     return _Pairs(of_variants, plain, changed, methods, positions, places, counts)

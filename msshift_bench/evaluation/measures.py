@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -140,8 +140,7 @@ def _discount(places: Ints) -> Floats:
     return 1.0 / np.log2(places + 1)
 
 
-def _precision(run: JudgedRun, cutoff: int | None) -> Floats:
-    assert cutoff is not None
+def _precision(run: JudgedRun, cutoff: int) -> Floats:
     return _per_query(run, _mean_over_places(run, cutoff, np.ones_like)) / cutoff
 
 
@@ -150,12 +149,11 @@ def _recall(run: JudgedRun, cutoff: int | None) -> Floats:
     return _divide(retrieved, run.judgements.relevant.counts)
 
 
-def _success(run: JudgedRun, cutoff: int | None) -> Floats:
+def _success(run: JudgedRun, cutoff: int) -> Floats:
     """A tie of m places, s of them within the cutoff, that holds r relevant documents has none
     of them there with probability C(m - s, r) / C(m, r). Only one tie straddles the cutoff, and
     the others have probability 0 or 1, so that their product is their minimum.
     """  # noqa: D205 - a derivation, not a summary
-    assert cutoff is not None
     placement = run.placement
     outside = placement.size - np.clip(cutoff - placement.above, 0, placement.size)
     none_inside = np.ones(len(outside))
@@ -224,14 +222,13 @@ def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
     return _divide(_per_query(run, gained), ideal)
 
 
-def _search_length(run: JudgedRun, cutoff: int | None) -> Floats:
+def _search_length(run: JudgedRun, cutoff: int) -> Floats:
     """Non-relevant documents above each relevant one, at most `cutoff`, averaged per query.
 
     In a tie, a relevant document has 0 ... n of the n non-relevant ones above it, each number with
     the same probability. Source: Alex, Hall and Metzler 2022, "Atomized Search Length"; bounded as
     in MS-Shift, section 4.
     """
-    assert cutoff is not None
     placement = run.placement
     surely = np.minimum(placement.above - placement.before, cutoff)
     tied = placement.size - placement.peers
@@ -260,7 +257,7 @@ NATIVE_MEASURES: Mapping[str, str] = MappingProxyType(
 )
 """The measures that this module computes: name -> one line; k stands for a cutoff."""
 
-_COMPUTE: Mapping[str, Callable[[JudgedRun, int | None], Floats]] = MappingProxyType(
+_COMPUTE: Mapping[str, Callable[[JudgedRun, Any], Floats]] = MappingProxyType(
     {
         "RR": _reciprocal_rank,
         "nDCG": _ndcg,

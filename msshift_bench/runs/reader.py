@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from types import MappingProxyType
@@ -276,12 +276,10 @@ def _judge_parts(
         findings = RunFindings(names, strict=strict, escalated=escalated)
         judge = RunJudge(judgements, tie_policy, findings)
         lines = _lines_of(parts, findings, into)
-        try:
+        with suppress(QueriesInterleavedError):
             for judged in map_in_threads(judge.judge, arrange(lines), MOST_THREADS):
                 judge.add(judged)
             break
-        except QueriesInterleavedError:
-            continue
     if not (judge.queries or findings.counts_of("error")):
         findings.add("empty-file", place_of(0, 0), "the run holds no line")
     return judge
