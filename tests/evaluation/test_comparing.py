@@ -12,7 +12,6 @@ from msshift_bench.arrays import Floats
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Result, Settings, differences_of
 from msshift_bench.stats import Figure
-from tests.support.golden import Golden
 from tests.support.made_scores import RR10, made_scores
 
 Cubes = Mapping[str, Floats]
@@ -34,17 +33,9 @@ def system(
     return cubes
 
 
-def untrained(level: float, noise: int) -> Cubes:
-    """A run that is the same whichever group is held out."""
-    return {group: cube[0, 0] for group, cube in system(0, noise, level=level).items()}
-
-
-def compare(systems: Mapping[str, Cubes], reference: str | None = None, **settings: Any) -> Result:
-    chosen = Settings(**settings)
-    scores = [
-        made_scores(name, cubes, measure=chosen.measures[0].name) for name, cubes in systems.items()
-    ]
-    return differences_of(scores, DataInfo(), chosen, reference=reference)
+def compare(systems: Mapping[str, Cubes]) -> Result:
+    scores = [made_scores(name, cubes) for name, cubes in systems.items()]
+    return differences_of(scores, DataInfo(), Settings())
 
 
 def difference(result: Result, first: str, second: str, **names: str) -> Figure:
@@ -93,19 +84,6 @@ def test_undefined_losses_have_no_difference_and_no_place() -> None:
     row = difference(compare(one_query), "a", "b", figure="out", group="short")
     assert row.value is not None
     assert (row.interval, row.p) == (None, None)
-
-
-def test_what_cannot_be_compared_is_refused(golden: Golden) -> None:
-    pair = {"a": system(0.1, 1), "bm25": untrained(0.6, 3)}
-    refusals = {
-        "an unknown reference": lambda: compare(pair, "bm2"),
-        "one system": lambda: compare({"a": pair["a"]}),
-    }
-    golden.check_refusals("not-compared.txt", refusals)
-    rows = compare({**pair, "b": system(0.2, 2)}, "bm25").figures
-    assert {(row.system, row.against) for row in rows if row.against} == {
-        ("a", "bm25"), ("b", "bm25"),
-    }  # fmt: skip
 
 
 def test_two_starts_of_one_pretraining_each_have_an_interval_and_no_p() -> None:
