@@ -25,7 +25,6 @@ from msshift_bench.evaluation.checks import (
     Checks,
 )
 from msshift_bench.evaluation.claims import (
-    ALL_QUERIES,
     LEAKED_SLICES,
     LeftOut,
     left_out_claims,
@@ -53,6 +52,7 @@ from msshift_bench.evaluation.scores import (
 from msshift_bench.evaluation.scoring import score_files, test_set_of_shift
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import (
+    WHOLE,
     compared_tables,
     delta_table,
     left_out_tables,
@@ -62,7 +62,7 @@ from msshift_bench.evaluation.tables import (
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.runs import RunSet, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
-from msshift_bench.stats import MEAN, STAR, Claim, Figure, Figures, infer, rank_ranges
+from msshift_bench.stats import STAR, Claim, Figure, Figures, infer, rank_ranges
 
 __all__ = [
     "averaged_by",
@@ -543,7 +543,7 @@ def _ranks(figures: Figures) -> Iterator[Figure]:
     Only systems with several seeds are ranked, by the pairs that are told apart on the whole shift:
     nothing is known of another training of the others. See `rank_ranges`.
     """
-    wholes = figures.where(figure="rel_loss", group=(MEAN, ALL_QUERIES))
+    wholes = figures.where(figure="rel_loss", group=WHOLE)
     losses = [row for row in wholes if not row.against and row.value is not None]
     losses.sort(key=attrgetter("value", "system"))
     replicated = [row.system for row in losses if (row.seeds or 1) > 1]

@@ -9,11 +9,11 @@ from operator import itemgetter
 from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.checks import TrainedQueries
-from msshift_bench.evaluation.claims import ALL_QUERIES, COMPARED, LEAKED_SLICES, whole_of
+from msshift_bench.evaluation.claims import COMPARED, LEAKED_SLICES, whole_of
 from msshift_bench.evaluation.results import Note
 from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
-from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, show_share
+from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, WHOLE, show_share
 from msshift_bench.output import say_level
 from msshift_bench.runs import TIE_POLICIES
 from msshift_bench.shifts import get_shift
@@ -213,7 +213,7 @@ def certainty_notes(claims: Sequence[Claim], settings: Settings) -> Iterator[str
     """
     measure = settings.measures[0].name
     for row, estimate, *_ in claims:
-        is_average = row.group in _AVERAGED and row.measure == measure
+        is_average = row.group in WHOLE and row.measure == measure
         if row.figure != "rel_loss" or not is_average or row.slice:
             continue
         seeds = row.seeds or 1
@@ -252,7 +252,7 @@ def weak_notes(figures: Figures, settings: Settings) -> list[Note]:
         few = row.figure == "avg_in" and row.number * (row.queries or 0) < _FEWEST_SCORED
         reason = _FEW_SCORED if few and row.measure in percent else ""
         reason = _UNSTABLE if (row.seed_sd or 0.0) > _LARGEST_SEED_SD else reason
-        if reason and row.group not in _AVERAGED:
+        if reason and row.group not in WHOLE:
             place = f"{row.group} ({row.slice})" if row.slice else row.group
             names = row.shift, row.system, row.measure, reason
             places.setdefault(names, []).append(place)
@@ -290,7 +290,7 @@ def comparison_notes(
     yield from (*data_notes(data, figures.names("shift")), *policy_notes(settings))
     if settings.missing == "skip":
         counts = {figure.group: figure.queries for figure in figures.where(figure="avg_in")}
-        shown = [f"{group} {counts[group]}" for group in counts if group not in _AVERAGED]
+        shown = [f"{group} {counts[group]}" for group in counts if group not in WHOLE]
         yield "compared on the queries that all hold: " + ", ".join(shown)
     yield (
         f"intervals and p: {QUERIES_AND_SEEDS}, as random effects, the seeds of two systems "
@@ -318,9 +318,6 @@ def comparison_notes(
             "that Avg In is Out and there is no Rel Loss; it is taken as it is, and a difference "
             "from it counts the seeds of the other system"
         )
-
-
-_AVERAGED = (MEAN, ALL_QUERIES)
 
 
 def run_notes(
@@ -424,7 +421,7 @@ def left_out_notes(figures: Figures, source: str) -> list[str]:
     """
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for row in figures.where(slice=LEAKED_SLICES):
-        if row.group not in _AVERAGED:
+        if row.group not in WHOLE:
             counts.setdefault((row.shift, row.group), {})[row.slice] = row.queries or 0
     if not counts:
         return [

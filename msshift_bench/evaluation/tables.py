@@ -1,6 +1,6 @@
 """The tables of results, each as two lists of heads over figures.
 
-Losses stand in the layout of MS-Shift's Tables 2 and 3. `delta_tables` has that of Tables 6 and 7
+Losses stand in the layout of MS-Shift's Tables 2 and 3. `delta_table` has that of Tables 6 and 7
 of Zhan et al., Evaluating Interpolation and Extrapolation Performance of Neural Retrieval Models
 (CIKM 2022), section 5: interpolation is what MS-Shift calls Avg In, extrapolation what it calls
 Out, and Delta = Extra. / Inter. - 1 is minus Rel Loss.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from msshift_bench.evaluation.claims import ALL_QUERIES
 from msshift_bench.evaluation.measures import Measure
@@ -34,11 +35,10 @@ from msshift_bench.stats import MEAN, QUERIES_ONLY, UNTESTED, Figure, Figures
 
 __all__ = [
     "FEWEST_IN_SLICE",
-    "best_figures",
+    "WHOLE",
     "change_tables",
     "compared_tables",
     "delta_table",
-    "ends",
     "figure_ends",
     "figure_text",
     "extra_tables",
@@ -46,7 +46,6 @@ __all__ = [
     "loss_table",
     "matrix_table",
     "run_tables",
-    "value",
     "show_delta",
 ]
 
@@ -143,10 +142,10 @@ def loss_table(
             rows.append(Head((system, "too few runs"), {"system": system}))
         else:
             name = f"{system} (partial)" if system in partial else system
-            lines = _loss_lines(loss, measure, settings)
+            lines = islice(_loss_lines(loss, measure, settings), 3 if brief else None)
             rows += [
                 Head((name, line), {"system": system, "figure": figure}, shown)
-                for line, figure, shown in (lines[:3] if brief else lines)
+                for line, figure, shown in lines
             ]
     only = f", only {label}" if label else ""
     return pivot(
@@ -163,9 +162,8 @@ def loss_table(
 
 def _query_counts(figures: Figures) -> Head:
     """Return the row of a slice that says how many queries count."""
-    counts: dict[str, set[int]] = {}
-    for figure in figures:
-        counts.setdefault(figure.group, set()).add(figure.queries or 0)
+    groups = figures.each("group")
+    counts = {group: [row.queries or 0 for row in of_group] for (group,), of_group in groups}
 
     def text(figure: Figure) -> str:
         low, high = min(counts[figure.group]), max(counts[figure.group])
@@ -191,24 +189,23 @@ def _printable(figures: Figures) -> Figures:
 
 def _loss_lines(
     loss: Figures, measure: Measure, settings: Settings
-) -> list[tuple[str, str, Format]]:
-    """Return the rows of a system: what they are called, their figure, and its format."""
+) -> Iterator[tuple[str, str, Format]]:
+    """Yield the rows of a system: what they are called, their figure, and its format."""
     # An interval or a p-value that counts queries only is labelled so.
     seeds = loss[0].seeds or 1
     only = f", {QUERIES_ONLY}" if seeds == 1 else ""
-    lines = [
+    yield from (
         ("Avg In", "avg_in", value(measure)),
         ("Out", "out", value(measure)),
         ("Rel Loss", "rel_loss", REL_LOSS),
-    ]
+    )
     if any(figure.counts for figure in loss):
-        lines.append((f"{say_level(settings.confidence)} interval{only}", "rel_loss", PERCENT_ENDS))
+        yield f"{say_level(settings.confidence)} interval{only}", "rel_loss", PERCENT_ENDS
     if seeds > 1:
-        lines.append((f"sd of {seeds} seeds", "rel_loss", column_format("seed_sd", show_percent)))
-        lines.append(("variance from seeds", "rel_loss", column_format("seed_share", show_share)))
+        yield f"sd of {seeds} seeds", "rel_loss", column_format("seed_sd", show_percent)
+        yield "variance from seeds", "rel_loss", column_format("seed_share", show_share)
     this_model = ", this model" if only else ""
-    lines.append((f"p ({settings.correction}){only}{this_model}", "rel_loss", P_VALUE))
-    return lines
+    yield f"p ({settings.correction}){only}{this_model}", "rel_loss", P_VALUE
 
 
 def show_share(value: float | None) -> str:
@@ -442,17 +439,13 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
     """
     (group,) = figures.names("group")
     title = f"{group}{scale_of(measures, ', means')}"
+    counts, whole = ("queries", "missing", "tied"), column_format("number", "{:.0f}".format)
     columns = [
-        Head((name,), {"figure": name}, column_format("number", "{:.0f}".format))
-        for name in ("queries", "missing", "tied")
-    ]
-    columns += [
-        Head(
-            (measure.name,),
-            {"measure": measure.name, "against": ""},
-            value(measure, with_ends=True),
-        )
-        for measure in measures
+        *(Head((name,), {"figure": name}, whole) for name in counts),
+        *(
+            Head((m.name,), {"measure": m.name, "against": ""}, value(m, with_ends=True))
+            for m in measures
+        ),
     ]
     values = figures.where(figure=("score", "sum"))
     rows = heads_of(values, "system")
