@@ -25,6 +25,7 @@ from msshift_bench.shifts import DATASET_NAME, SHIFTS
 
 if TYPE_CHECKING:
     from msshift_bench.data import TestSet
+    from msshift_bench.evaluation import LeftOut
     from msshift_bench.report import WrittenReport
     from msshift_bench.runs import RunValidation
 
@@ -114,16 +115,13 @@ def score(
             "say what to score the runs on: --test CONFIG, e.g. length-short, or --qrels FILE; "
             "folders of run sets are for 'msshift evaluate'"
         )
-    without = None
-    if without_leaked is not None:
-        without = msshift_bench.read_left_out(without_leaked, data if qrels is None else test_set)
     result = msshift_bench.score_runs(
         runs,
         test_set,
         settings,
         data=data,
         reference=reference,
-        without=without,
+        without=_left_out(without_leaked, data if qrels is None else test_set),
         allow=allow or (),
     )
     _write_per_query(result, per_query)
@@ -138,6 +136,14 @@ def _refuse(values: Mapping[str, object], what: str) -> None:
     """
     for option in (name for name, value in values.items() if value not in (None, False)):
         raise UsageError(f"{option} and {what} do not go together; leave one of them out")
+
+
+def _left_out(found: Path | None, known: msshift_bench.Dataset | TestSet | str) -> LeftOut | None:
+    """Return the test queries that leaked, if somebody looked for them."""
+    if found is None:
+        return None
+
+    return msshift_bench.read_left_out(found, known)
 
 
 def _write_per_query(result: msshift_bench.Result, path: Path | None) -> None:
@@ -301,9 +307,6 @@ def evaluate(
         where.data if whole else msshift_bench.open_dataset(where.data)
     )
     labels = None if by is None else read_labels(by, dataset)
-    without = None
-    if without_leaked is not None:
-        without = msshift_bench.read_left_out(without_leaked, dataset)
     with progress_bars(), in_line("evaluating"):
         result = msshift_bench.evaluate_run_sets(
             runs,
@@ -311,7 +314,7 @@ def evaluate(
             shifts,
             settings,
             labels=labels,
-            without=without,
+            without=_left_out(without_leaked, dataset),
             allow=allow or (),
         )
     # Files come first: the pipe that the tables go to may close, and end the command.

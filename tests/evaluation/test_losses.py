@@ -14,6 +14,7 @@ from msshift_bench.arrays import Floats
 from msshift_bench.data import DataInfo, open_dataset
 from msshift_bench.errors import DataError, RunError
 from msshift_bench.evaluation import (
+    Checks,
     Result,
     Settings,
     differences_of,
@@ -91,6 +92,9 @@ def test_models_that_not_every_seed_has_do_not_count(tiny_runs: Path) -> None:
     (scores,) = score(tiny_runs / "dense", allow=["partial"])
     assert (scores.models, scores.complete_models) == (["short", "long"], ["short"])
     assert scores.missing_files == ((2, "long"),)
+    (doubt,) = Checks().doubts_about(scores, "dense")
+    assert doubt.startswith("dense: no run without long (seed 2); seed 1 alone can be evaluated")
+    assert doubt.endswith("; the model without long counts in no loss")
     figures = evaluate(tiny_runs / "dense", ["partial"]).figures
     assert not figures.where(figure="rel_loss")
     cells = figures.where(figure="model_score", group="long")
