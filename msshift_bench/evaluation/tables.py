@@ -26,6 +26,7 @@ from msshift_bench.output import (
     Table,
     column_format,
     heads_of,
+    number,
     pivot,
     say_level,
     show_percent,
@@ -405,15 +406,12 @@ def _rank_table(
 ) -> Table:
     """Return the ranks of systems by their average Rel Loss, as far as they can be told apart."""
 
-    def rank(figure: Figure) -> str:
-        return "-" if figure.value is None else f"{figure.value:.0f}"
-
     def places(figure: Figure) -> str:
         return "-" if figure.value is None else f"{figure.low:.0f}-{figure.high:.0f}"
 
     losses = values.where(figure="rel_loss", group=WHOLE, against="")
     columns = [
-        Head(("rank",), {"figure": "rank"}, Format(rank)),
+        Head(("rank",), {"figure": "rank"}, number(0)),
         Head(("range",), {"figure": "rank"}, Format(places)),
         Head(("Rel Loss",), {"figure": "rel_loss"}, Format(REL_LOSS.text)),
         Head(("interval",), {"figure": "rel_loss"}, ends(measure, is_labelled=True)),
@@ -439,9 +437,8 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
     """
     (group,) = figures.names("group")
     title = f"{group}{scale_of(measures, ', means')}"
-    counts, whole = ("queries", "missing", "tied"), column_format("number", "{:.0f}".format)
     columns = [
-        *(Head((name,), {"figure": name}, whole) for name in counts),
+        *(Head((name,), {"figure": name}, number(0)) for name in ("queries", "missing", "tied")),
         *(
             Head((m.name,), {"measure": m.name, "against": ""}, value(m, with_ends=True))
             for m in measures
