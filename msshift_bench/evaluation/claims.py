@@ -101,19 +101,19 @@ def estimates_of(
         if (pair := scores.sides(measure.name, group, queries)) is not None
     }
 
-    def kept(queries: Ints) -> NDArray[np.bool_] | None:
+    def mask_of(queries: Ints) -> NDArray[np.bool_] | None:
         return None if is_kept is None else is_kept[queries]
 
     training = scores.system if scores.trained_per_group else FIXED
     groups = {
-        group: _figures(pair, training, group, measure, kept(counted[group]))
+        group: _figures(pair, training, group, measure, mask_of(counted[group]))
         for group, pair in sides.items()
     }
     if not groups:
         return {}
     if averaged == "pooled":
         inside, out = (np.concatenate(side, axis=1) for side in zip(*sides.values(), strict=True))
-        mask = kept(np.concatenate([counted[group] for group in sides]))
+        mask = mask_of(np.concatenate([counted[group] for group in sides]))
         average_figures = _figures((inside, out), training, "", measure, mask)
     else:
         first = next(iter(groups.values()))

@@ -269,8 +269,8 @@ def delta_table(
     shift = get_shift(figures[0].shift)
     rows = []
     for (name, system), _ in figures.each("shift", "system"):
-        named = f"{system} (partial)" if (name, system) in partial else system
-        names = (get_shift(name).size, named) if shift.size else (named,)
+        title = f"{system} (partial)" if (name, system) in partial else system
+        names = (get_shift(name).size, title) if shift.size else (title,)
         rows.append(Head(names, {"shift": name, "system": system}))
     columns = [
         Head((title,), {"measure": measure.name, "figure": (figure, "score")}, shown)

@@ -265,8 +265,10 @@ def _lines_of_columns(columns: Sequence[pa.Array], place: int) -> Lines | None:
     """Return columns of a Parquet file as lines; `None` if a value needs a closer look."""
     query, doc, score, *rank = columns
     numeric = pa.types.is_floating(score.type) or pa.types.is_integer(score.type)
-    whole = all(pa.types.is_integer(column.type) for column in rank)
-    if not (len(score) and numeric and whole) or any(column.null_count for column in columns):
+    are_integers = all(pa.types.is_integer(column.type) for column in rank)
+    if not (len(score) and numeric and are_integers) or any(
+        column.null_count for column in columns
+    ):
         return None
     queries, docs = _as_ids(query), _as_ids(doc)
     if queries is None or docs is None:
