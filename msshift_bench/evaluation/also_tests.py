@@ -310,8 +310,8 @@ def _pairs_of(
     tests = dataset.test_sets(shift) if dataset else {}
     rows = [row for members in tests.values() for row in members]
     variants = test_set.of_shift(shift.name, rows)
-    same = (part for part in run_sets if (part.system, part.shift) == (changed.system, shift))
-    plain = changed if dataset is None else next(same, None)
+    alike = (part for part in run_sets if (part.system, part.shift) == (changed.system, shift))
+    plain = changed if dataset is None else next(alike, None)
     if plain is None:
         raise RunError(
             f"{changed.system} has runs on variants for {shift.name} and none on the queries as "
