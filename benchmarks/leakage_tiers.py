@@ -13,8 +13,7 @@ from collections import Counter
 
 from benchmarks.support.planted_leaks import KINDS, plant
 from msshift_bench.leakage import TIERS, find_leakage
-from msshift_bench.output import Table
-from msshift_bench.output.rendering import to_markdown
+from msshift_bench.output import Table, to_markdown
 
 COMPARED = TIERS[:-1]
 

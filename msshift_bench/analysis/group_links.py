@@ -218,9 +218,9 @@ def link_claims(link: Link) -> Iterator[Claim]:
         yield Claim(link.named("intercept", system)._replace(value=line.intercept))
         yield Claim(link.named("r_squared", system)._replace(value=line.r_squared))
         for kind in RANK_CORRELATIONS:
-            order = rank_correlation(kind, link.similarities, losses)
-            row = link.named(kind, system)._replace(value=order.value)
-            yield Claim(row, family=(kind, "rank correlations of this call"), p=order.p)
+            value, p = rank_correlation(kind, link.similarities, losses)
+            row = link.named(kind, system)._replace(value=value)
+            yield Claim(row, family=(kind, "rank correlations of this call"), p=p)
     if len(link.shifts) > 1:
         parallel = fit_parallel_lines(
             link.similarities, link.losses[link.tested], [shift for shift, _ in link.groups]

@@ -188,9 +188,9 @@ def _with_misfits(known: RunValidation, run: str, test_set: TestSet) -> RunValid
     """Add what keeps a run from being scored on a test set though nothing is wrong with it."""
     from msshift_bench.evaluation import Checks
 
-    errors = Checks(test_set.data).misfits(run, known.report, list(test_set.judged))
+    errors = tuple(Checks(test_set.data).misfits(run, known.report, list(test_set.judged)))
     counts = {**known.counts, **Counter(error.code for error in errors)}
-    return replace(known, errors=tuple(errors), counts=counts, error_count=len(errors))
+    return replace(known, errors=errors, counts=counts, error_count=len(errors))
 
 
 def evaluate(

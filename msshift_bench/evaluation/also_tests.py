@@ -30,8 +30,8 @@ from msshift_bench.evaluation.notes import change_notes, extra_notes, trained_no
 from msshift_bench.evaluation.results import Result, notes_of
 from msshift_bench.evaluation.scores import (
     Scores,
-    answered_by_all,
     check_is_mean,
+    counted_queries,
 )
 from msshift_bench.evaluation.scoring import find_dataset, score_files
 from msshift_bench.evaluation.settings import Settings
@@ -168,10 +168,8 @@ def _evaluate_extra(
 
 def _counted(scores: Sequence[Scores], settings: Settings) -> Ints:
     """Return the queries that count: with ``skip``, those that each system's runs hold."""
-    queries = np.arange(len(scores[0].query_ids))
-    if settings.missing != "skip":
-        return queries
-    return answered_by_all((run for part in scores for run in part.runs.values()), queries)
+    runs = (run for part in scores for run in part.runs.values())
+    return counted_queries(runs, np.arange(len(scores[0].query_ids)), settings.missing)
 
 
 def _runs_for(
@@ -312,7 +310,13 @@ def _pairs_of(
     tests = dataset.test_sets(shift) if dataset else {}
     rows = [row for members in tests.values() for row in members]
     variants = test_set.of_shift(shift.name, rows)
-    plain = changed if dataset is None else _own_runs(run_sets, changed)
+    alike = (part for part in run_sets if (part.system, part.shift) == (changed.system, shift))
+    plain = changed if dataset is None else next(alike, None)
+    if plain is None:
+        raise RunError(
+            f"{changed.system} has runs on variants for {shift.name} and none on the queries as "
+            f"they are, in {changed.system}/{shift.name}, with which they are compared"
+        )
     checks.check_data([*plain.files, *changed.files])
     checks.check_passages([(name, [*plain.files, *changed.files])])
     of_queries = of_variants = _score(changed, variants, settings, checks)
@@ -331,18 +335,6 @@ def _pairs_of(
         same = sum(part.text == texts[part.query_id] for part in variants.variants)
         described += f", {same:,} of them as the query"
     return _pair(name, of_queries, of_variants, variants, settings, checks), described
-
-
-def _own_runs(run_sets: Sequence[RunSet], changed: RunSet) -> RunSet:
-    """Return a system's runs on the queries as they are."""
-    system, shift = changed.system, changed.shift
-    for run_set in run_sets:
-        if (run_set.system, run_set.shift) == (system, shift):
-            return run_set
-    raise RunError(
-        f"{system} has runs on variants for {shift.name} and none on the queries as they are, in "
-        f"{system}/{shift.name}, with which they are compared"
-    )
 
 
 def _pair(
@@ -383,9 +375,9 @@ def _pair(
         cell = methods.index(variant.method), columns[variant.query_id]
         places[cell] = of_changed[variant.run_id]
     counts = places >= 0
-    for first, second in zip(plain.runs.values(), changed.runs.values(), strict=True):
-        if settings.missing == "skip":
-            counts &= ~(first.missing[positions] | second.missing[places])
+    pairs = zip(plain.runs.values(), changed.runs.values(), strict=True)
+    for first, second in pairs if settings.missing == "skip" else ():
+        counts &= ~(first.missing[positions] | second.missing[places])
     if not counts.any():
         raise DataError(f"{name}: every variant, or the query that it is of, is missing")
     return _Pairs(of_variants, plain, changed, methods, positions, places, counts)

@@ -9,9 +9,10 @@ that it trained on, by their ids, their words, and their relevant passages.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -151,6 +152,7 @@ class Checks:
     Attributes:
         doubts: what was allowed, and what is odd and no reason to refuse.
         training_data: the data set that models were trained on; `None` if none is at hand.
+        sidecar: returns what the sidecar of a run says.
         trained: what was counted of test queries among training queries, by test set, shift,
             model and data set; `None` where its training queries are not known.
 
@@ -167,13 +169,7 @@ class Checks:
         self.doubts: list[str] = []
         self.training_data: Dataset | None = None
         self.trained: dict[tuple[str, str, str, str], TrainedQueries | None] = {}
-        self._sidecars: dict[Path, Sidecar] = {}
-
-    def sidecar(self, run: Path) -> Sidecar:
-        """Return what the sidecar of a run says."""
-        if run not in self._sidecars:
-            self._sidecars[run] = Sidecar.of(run)
-        return self._sidecars[run]
+        self.sidecar = functools.cache(Sidecar.of)
 
     def _refuse(
         self,
@@ -404,7 +400,9 @@ class Checks:
                 fix="make both runs with the same model",
             )
             for first, second in pairs
-            if first.path.is_file() and second.path.is_file() and first.maker != second.maker
+            if first.path.is_file()
+            and second.path.is_file()
+            and (first.weights, first.parameters) != (second.weights, second.parameters)
         ]
         self._refuse("runs on queries and on their variants do not belong together:", findings)
 
@@ -453,12 +451,13 @@ class Checks:
         summary = f"the runs of {scores.system} and the test sets of {place} do not belong together"
         self._refuse(f"{summary}:", unanswered)
         self._refuse(f"runs of {scores.system} lack queries of {place}:", incomplete, "partial")
-        models = {id(run): _trained(model, scores.shift) for model, run in scores.runs.items()}
+        models = {id(run): model for model, run in scores.runs.items()}
         findings = [
             Finding(
                 "identical-runs",
-                f"holds the same rankings as {first.report.name}; {models[id(first)]} and "
-                f"{models[id(second)]} gave it",
+                f"holds the same rankings as {first.report.name}; "
+                f"{_trained(models[id(first)], scores.shift)} and "
+                f"{_trained(models[id(second)], scores.shift)} gave it",
                 second.report.name,
                 fix="give each model's own run; if one model was trained without any group, give "
                 "one file, <system>/<shift>.run; --allow identical goes on",
@@ -487,7 +486,7 @@ class Checks:
     def doubt_runs(self, scores: Sequence[Scores]) -> None:
         """Doubt what is odd about run files of systems, and rankings that two of a shift share."""
         for part in scores:
-            self.doubts += self.doubts_about(part, part.place)
+            self.doubts += dict.fromkeys(self.doubts_about(part, part.place))
         for shift in dict.fromkeys(part.shift_name for part in scores):
             of_shift = (part.runs.values() for part in scores if part.shift_name == shift)
             self.doubts += [
@@ -495,34 +494,49 @@ class Checks:
                 for first, second in identical_runs(chain.from_iterable(of_shift))
             ]
 
-    def doubts_about(self, scores: Scores, name: str) -> list[str]:
-        """Return doubts about run files: those missing, queries they lack, sidecars of others.
+    def doubts_about(self, scores: Scores, name: str) -> Iterator[str]:
+        """Yield doubts about run files: those missing, queries they lack, sidecars of others.
 
         Args:
             scores: the scores of one system.
             name: how the doubts call it.
         """
-        doubts = _missing_doubts(scores, name)
+        runs = list(scores.runs.values())
+        lacked = {
+            group: (max((int(run.missing[queries].sum()) for run in runs), default=0), len(queries))
+            for group, queries in scores.groups.items()
+        }
+        if any(count > FEW_MISSING * size for count, size in lacked.values()):
+            counts = ", ".join(
+                f"{count:,} of {size:,} of {group}" for group, (count, size) in lacked.items()
+            )
+            known = looks_like([query_id.encode() for query_id in scores.query_ids])
+            holder = "a run" if len(runs) > 1 else "the run"
+            yield (
+                f"{name}: test queries that {holder} does not hold: {counts}"
+                + (f"; among the test queries are {known}" if known else "")
+            )
         if scores.missing_files and scores.shift:
             lacking = {seed for seed, _ in scores.missing_files}
             seeds = " and ".join(str(seed) for seed in scores.seeds if seed not in lacking)
             alone = f"; seed {seeds} alone can be evaluated: move the others' folders"
             trained = scores.shift.training_of("; ".join(scores.missing_runs))
-            doubts.append(f"{name}: no run {trained}" + alone * bool(seeds))
-        remarks = Counter(remark for run in scores.runs.values() for remark in run.remarks)
+            partly = [m for m in scores.models if m not in scores.complete_models]
+            gone = f"; the model {scores.shift.training_of(', '.join(partly))} counts in no loss"
+            yield f"{name}: no run {trained}" + alone * bool(seeds) + gone * bool(partly)
+        remarks = Counter(remark for run in runs for remark in run.remarks)
         for remark, count in remarks.items():
-            whose = f" ({count} of {len(scores.runs)} run files)" if len(scores.runs) > 1 else ""
-            doubts.append(f"{name}: {remark}{whose}")
-        for run in scores.runs.values():
+            whose = f" ({count} of {len(runs)} run files)" if len(runs) > 1 else ""
+            yield f"{name}: {remark}{whose}"
+        for run in runs:
             sidecar = self.sidecar(Path(run.report.name))
             if sidecar.absent_passages:
-                doubts.append(_absent(name, sidecar.absent_passages))
+                yield _absent(name, sidecar.absent_passages)
             if sidecar.run_sha256 not in ("", run.report.digest):
-                doubts.append(
+                yield (
                     f"{sidecar.path} was written for another file than {sidecar.run}, by its "
                     "SHA-256: it does not say what made this run"
                 )
-        return list(dict.fromkeys(doubts))
 
     def doubt_collection(self, dataset: Dataset) -> None:
         """Doubt figures of a data set whose collection lacks passages that queries need."""
@@ -530,30 +544,26 @@ class Checks:
         if lacking := known.get("passages", {}).get("relevant_absent", 0):
             self.doubts.append(_absent(known["name"], lacking))
 
-    def misfits(self, run: str, report: RunReport, query_ids: Sequence[str]) -> list[Finding]:
-        """Return why a run that is well-formed cannot be scored on a test set.
+    def misfits(self, run: str, report: RunReport, query_ids: Sequence[str]) -> Iterator[Finding]:
+        """Yield why a run that is well-formed cannot be scored on a test set.
 
         Args:
             run: the run file; "-" for standard input.
             report: what was read of it.
             query_ids: the queries of the test set.
         """
-        findings: list[Finding] = []
         try:
             self.check_data([Path(run)])
         except RunError as error:
-            findings += error.findings
+            yield from error.findings
         if query_ids and report.queries == report.extra_queries:
-            findings.append(
-                Finding(
-                    "no-query-answered",
-                    f"it answers none of the {len(query_ids):,} queries of the test set "
-                    f"({first_ids(query_ids)})",
-                    report.name,
-                    fix="score the run on the test set that it was made for",
-                )
+            yield Finding(
+                "no-query-answered",
+                f"it answers none of the {len(query_ids):,} queries of the test set "
+                f"({first_ids(query_ids)})",
+                report.name,
+                fix="score the run on the test set that it was made for",
             )
-        return findings
 
 
 def _absent(name: str, count: int) -> str:
@@ -571,19 +581,3 @@ def _trained(model: tuple[str, int | None], shift: Shift | None) -> str:
     held_out, seed = model
     trained = f"trained {shift.training_of(held_out)}" if shift else held_out
     return f"the model {trained}" + ("" if seed is None else f" with seed {seed}")
-
-
-def _missing_doubts(scores: Scores, name: str) -> list[str]:
-    """Return a doubt if runs lack more than `FEW_MISSING` of a group's test queries."""
-    runs = list(scores.runs.values())
-    lacked = {
-        group: (max((int(run.missing[queries].sum()) for run in runs), default=0), len(queries))
-        for group, queries in scores.groups.items()
-    }
-    if not any(count > FEW_MISSING * size for count, size in lacked.values()):
-        return []
-    counts = [f"{count:,} of {size:,} of {group}" for group, (count, size) in lacked.items()]
-    known = looks_like([query_id.encode() for query_id in scores.query_ids])
-    holder = "a run" if len(runs) > 1 else "the run"
-    doubt = f"{name}: test queries that {holder} does not hold: {', '.join(counts)}"
-    return [doubt + (f"; among the test queries are {known}" if known else "")]

@@ -100,21 +100,20 @@ def estimates_of(
         for group, queries in counted.items()
         if (pair := scores.sides(measure.name, group, queries)) is not None
     }
-    masks = {group: None if is_kept is None else is_kept[counted[group]] for group in sides}
+
+    def mask_of(queries: Ints) -> NDArray[np.bool_] | None:
+        return None if is_kept is None else is_kept[queries]
+
     training = scores.system if scores.trained_per_group else FIXED
     groups = {
-        group: _figures(pair, training, group, measure, masks[group])
+        group: _figures(pair, training, group, measure, mask_of(counted[group]))
         for group, pair in sides.items()
     }
     if not groups:
         return {}
     if averaged == "pooled":
         inside, out = (np.concatenate(side, axis=1) for side in zip(*sides.values(), strict=True))
-        mask = (
-            None
-            if is_kept is None
-            else np.concatenate([is_kept[counted[group]] for group in sides])
-        )
+        mask = mask_of(np.concatenate([counted[group] for group in sides]))
         average_figures = _figures((inside, out), training, "", measure, mask)
     else:
         first = next(iter(groups.values()))
@@ -158,14 +157,16 @@ def loss_claims(
     for group, figures in groups.items():
         row = of_system._replace(group=group, seeds=seeds, queries=sizes.get(group, total))
         over = "systems x groups" if group in sizes else "systems"
+        loss = figures.get("loss")
+        paired_p, effect_size = (None, None) if loss is None else _of_these_models(loss)
         for figure, estimate in figures.items():
             tested = figure == "rel_loss"
             family = _family(row, over) if tested else ()
-            p = _paired_t(figures["loss"]) if tested and seeds == 1 and group in sizes else None
+            p = paired_p if tested and seeds == 1 and group in sizes else None
             bounds = _bounds_of(figure, measure)
             yield Claim(row._replace(figure=figure), estimate, family, p, bounds)
-        if figures.get("loss") is not None:
-            yield Claim(row._replace(figure="effect_size", value=_effect_size(figures["loss"])))
+        if loss is not None:
+            yield Claim(row._replace(figure="effect_size", value=effect_size))
 
 
 def _family(row: Figure, over: str) -> tuple[str, ...]:
@@ -179,25 +180,23 @@ def _bounds_of(figure: str, measure: Measure) -> tuple[float, float]:
     return measure.bounds if is_score else (-math.inf, math.inf)
 
 
-def _paired_t(loss: Estimate | None) -> float | None:
-    """Return the p of the paper's paired t-test: Student's, over queries, of these very models."""
-    known = None if loss is None else loss.with_models_fixed().uncertainty()
-    return None if loss is None or known is None else known.p_value(loss.value)
+def _of_these_models(loss: Estimate) -> tuple[float | None, float | None]:
+    """Return what is known of a loss of these very models.
 
-
-def _effect_size(loss: Estimate | None) -> float | None:
-    """Return Cohen's d_z: the mean paired difference / its standard deviation over queries.
-
-    Source: Cohen 1988, section 2.3.5; Sakai, SIGIR Forum 2014, asks for one beside every p-value.
-    It is standardised by the spread of *differences*, so it is not to be read on the scale of
-    Cohen's d for independent samples. `None` for several samples, or where nothing varies.
+    Returns:
+        The p of the paper's paired t-test: Student's, over queries; and Cohen's d_z: the mean
+        paired difference / its standard deviation over queries. Source: Cohen 1988, section 2.3.5;
+        Sakai, SIGIR Forum 2014, asks for one beside every p-value. It is standardised by the spread
+        of *differences*, so it is not to be read on the scale of Cohen's d for independent samples.
+        It is `None` for several samples, and both are where nothing varies.
     """
-    fixed = None if loss is None else loss.with_models_fixed()
-    known = None if fixed is None else fixed.uncertainty()
-    if loss is None or fixed is None or known is None or len(fixed.parts) > 1:
-        return None
+    fixed = loss.with_models_fixed()
+    known = fixed.uncertainty()
+    if known is None:
+        return None, None
     deviation = known.queries.scale * (known.queries.df + 1) ** 0.5
-    return loss.value / deviation if deviation else None
+    has_size = deviation and len(fixed.parts) == 1
+    return known.p_value(loss.value), loss.value / deviation if has_size else None
 
 
 def matrix_claims(scores: Scores, measure: Measure, counted: Mapping[str, Ints]) -> Iterator[Claim]:
@@ -227,17 +226,15 @@ def _bounds(row: Figure, runs: Sequence[ScoredRun], queries: Ints) -> Iterator[C
     if not any(run.tied[queries].any() for run in runs):
         return
     best, worst = (
-        float(np.mean([_valued(scores[row.measure][queries]).mean() for scores in bounds]))
-        for bounds in ([run.best for run in runs], [run.worst for run in runs])
+        float(np.mean([scores[~np.isnan(scores)].mean() for scores in of_runs]))
+        for of_runs in (
+            [run.best[row.measure][queries] for run in runs],
+            [run.worst[row.measure][queries] for run in runs],
+        )
     )
     if best != worst:
         yield Claim(row._replace(figure="tie_best", value=best))
         yield Claim(row._replace(figure="tie_worst", value=worst))
-
-
-def _valued(scores: Floats) -> Floats:
-    """Return the scores of the queries for which the measure has a value."""
-    return scores[~np.isnan(scores)]
 
 
 def pair_claims(
@@ -271,7 +268,8 @@ def pair_claims(
         pairs = [(name, reference) for name in systems if name != reference]
     for figure in COMPARED:
         known = {
-            name: {group: _compared(figures, figure) for group, figures in groups.items()}
+            # One ranking for all groups has its score in and out.
+            name: {group: of.get("score", of.get(figure)) for group, of in groups.items()}
             for name, groups in estimates.items()
             if figure != "rel_loss" or systems[name].trained_per_group
         }
@@ -300,11 +298,6 @@ def pair_claims(
                 over = "pairs x groups" if group in sizes else "pairs"
                 family = () if (first, second) in untested else _family(row, over)
                 yield Claim(row, difference, family)
-
-
-def _compared(figures: Estimates, figure: str) -> Estimate | None:
-    """Return a figure to compare; one ranking for all groups has its score in and out."""
-    return figures["score"] if "score" in figures else figures[figure]
 
 
 def run_claims(
@@ -466,7 +459,7 @@ def _named(scores: Scores, measure: Measure) -> Figure:
 def left_out_claims(
     scores: Scores,
     measure: Measure,
-    counted: Mapping[str, Ints],
+    missing: str,
     averaged: str,
     without: LeftOut,
 ) -> Iterator[Claim]:
@@ -479,23 +472,25 @@ def left_out_claims(
     Args:
         scores: the scores of a system, or of a single run.
         measure: a measure; queries without a value do not count.
-        counted: group -> positions of those of its queries that count.
+        missing: the policy for missing queries.
         averaged: a key of `stats.AVERAGES`.
         without: the queries to leave out.
 
     Raises:
         DataError: if no query of a group would be left, or some were not searched for leaks.
     """
+    counted = scores.counted(missing)
     if scores.shift is None:
         ((model, seed),) = scores.runs
         valued = ~np.isnan(scores.runs[model, seed].scores[measure.name])
         counted = {group: queries[valued[queries]] for group, queries in counted.items()}
     ids = {scores.query_ids[query] for queries in counted.values() for query in queries}
-    rest = [] if without.searched is None else sorted(ids - without.searched)
-    if rest:
+    unknown = [] if without.searched is None else sorted(ids - without.searched)
+    if unknown:
         raise DataError(
             f"{without.source} was made for other test queries: it does not say whether "
-            f"{len(rest):,} of the {len(ids):,} of {scores.system} leaked ({first_ids(rest)}); "
+            f"{len(unknown):,} of the {len(ids):,} of {scores.system} leaked "
+            f"({first_ids(unknown)}); "
             "search these, too, with 'msshift leakage find'"
         )
     is_kept = np.array([name not in without.query_ids for name in scores.query_ids], np.bool_)
@@ -516,12 +511,9 @@ def left_out_claims(
             if estimate is None or kept_estimate is None:
                 continue
             queries = sizes.get(group, sum(sizes.values()))
-            gone = leaked.get(group, sum(leaked.values()))
+            rest = queries - leaked.get(group, sum(leaked.values()))
             row = _named(scores, measure)._replace(figure=figure, group=group)
-            of_kept_queries = row._replace(
-                slice="not leaked", value=kept_estimate.value, queries=queries - gone
-            )
-            yield Claim(of_kept_queries)
+            yield Claim(row._replace(slice="not leaked", value=kept_estimate.value, queries=rest))
             row = row._replace(slice="all minus not leaked", queries=queries)
             over = "systems x groups" if group in sizes else "systems"
             yield Claim(row, estimate - kept_estimate, _family(row, over))

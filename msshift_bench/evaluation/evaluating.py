@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from msshift_bench.data import DataInfo, Dataset, open_dataset
@@ -24,7 +25,6 @@ from msshift_bench.evaluation.checks import (
     Checks,
 )
 from msshift_bench.evaluation.claims import (
-    ALL_QUERIES,
     LEAKED_SLICES,
     LeftOut,
     left_out_claims,
@@ -52,6 +52,7 @@ from msshift_bench.evaluation.scores import (
 from msshift_bench.evaluation.scoring import score_files, test_set_of_shift
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import (
+    WHOLE,
     compared_tables,
     delta_table,
     left_out_tables,
@@ -61,7 +62,7 @@ from msshift_bench.evaluation.tables import (
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.runs import RunSet, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
-from msshift_bench.stats import MEAN, STAR, Claim, Figure, Figures, infer, rank_ranges
+from msshift_bench.stats import STAR, Claim, Figure, Figures, infer, rank_ranges
 
 __all__ = [
     "averaged_by",
@@ -143,7 +144,7 @@ def score_run_sets(
     scores = []
     for part in score_files(pairs, settings):
         checks.check_scores(part, settings.missing)
-        part.check_counted(settings.missing)
+        counted_by_all([part], settings.missing)
         scores.append(part)
     return scores
 
@@ -240,8 +241,7 @@ def losses_of(
         claims += of_losses
         if without is not None:
             for part, measure in itertools.product(of_shift, settings.measures):
-                counted = part.counted(settings.missing)
-                claims += left_out_claims(part, measure, counted, averaged, without)
+                claims += left_out_claims(part, measure, settings.missing, averaged, without)
     figures = infer(claims, settings)
     notes += weak_notes(figures, settings)
     for (name,), means in figures.where(slice="").each("shift"):
@@ -270,7 +270,7 @@ def system_claims(
     """
     averaged = averaged_by(scores, settings)
     for measure in settings.measures:
-        counted = scores.check_counted(settings.missing)
+        counted = counted_by_all([scores], settings.missing)
         yield from loss_claims(scores, measure, counted, averaged)
         yield from matrix_claims(scores, measure, counted)
     slices = {} if labels is None else slice_scores(scores, labels, settings.missing)
@@ -316,10 +316,9 @@ def read_labels(by: str, data: Dataset | str | Path) -> dict[str, str]:
         UnknownNameError: if it is neither.
         CollectionError: if the file is malformed, or labels a query twice.
     """
-    path = Path(by)
+    path, findings = Path(by), FindingLog()
     labels: dict[str, str] = {}
     if path.is_file():
-        findings = FindingLog()
         for line, (query_id, label) in tsv_rows(path, ("query_id", "label"), findings):
             if query_id in labels:
                 findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
@@ -385,7 +384,7 @@ def _delta_sections(
         for place, name in enumerate(part.names("shift")):
             about = {"shift": name, "view": "delta"}
             tables = [table] if place == 0 else []
-            yield Section(tables, about, delta_notes(part, settings) if place == 0 else [])
+            yield Section(tables, about, list(delta_notes(part, settings)) if place == 0 else [])
 
 
 def compare_run_sets(
@@ -512,7 +511,7 @@ def differences_of(
             + "; ".join(not_compared)
         )
     figures = Figures(rows)
-    lines = comparison_notes(data, settings, figures, averages.values())
+    lines = list(comparison_notes(data, settings, figures, averages.values()))
     if starts:
         pairs = sorted({" and ".join(sorted(pair)) for pair in starts})
         lines.append(
@@ -538,28 +537,23 @@ def _compared_sections(
     yield Section(tables)
 
 
-def _ranks(figures: Figures) -> list[Figure]:
-    """Return the rank of each system by its average Rel Loss, and the ranks that it might take.
+def _ranks(figures: Figures) -> Iterator[Figure]:
+    """Yield the rank of each system by its average Rel Loss, and the ranks that it might take.
 
     Only systems with several seeds are ranked, by the pairs that are told apart on the whole shift:
     nothing is known of another training of the others. See `rank_ranges`.
     """
-    wholes = figures.where(figure="rel_loss", group=(MEAN, ALL_QUERIES))
-    losses = {row.system: row.value for row in wholes if not row.against and row.value is not None}
-    order = sorted(losses, key=lambda system: (losses[system], system))
-    replicated = {row.system for row in wholes if not row.against and (row.seeds or 1) > 1}
-    apart = set()
-    for row in wholes:
-        if row.mark == STAR and row.value is not None and {row.system, row.against} <= replicated:
-            is_first = row.value < 0
-            apart.add((row.system, row.against) if is_first else (row.against, row.system))
-    ranges = rank_ranges([system for system in order if system in replicated], apart)
-    ranks = []
-    for system in order:
-        rel_loss = next(row for row in wholes if row.system == system)
-        rank = Figure("rank", shift=rel_loss.shift, system=system, measure=rel_loss.measure)
-        if system in ranges:
-            best, worst = ranges[system]
-            rank = rank._replace(value=best, low=best, high=worst)
-        ranks.append(rank._replace(group=rel_loss.group))
-    return ranks
+    wholes = figures.where(figure="rel_loss", group=WHOLE)
+    losses = [row for row in wholes if not row.against and row.value is not None]
+    losses.sort(key=attrgetter("value", "system"))
+    replicated = [row.system for row in losses if (row.seeds or 1) > 1]
+    apart = [
+        (row.system, row.against) if row.number < 0 else (row.against, row.system)
+        for row in wholes.where(mark=STAR)
+        if {row.system, row.against} <= set(replicated)
+    ]
+    ranges = rank_ranges(replicated, apart)
+    for row in losses:
+        best, worst = ranges.get(row.system, (None, None))
+        rank = Figure("rank", shift=row.shift, system=row.system, measure=row.measure)
+        yield rank._replace(group=row.group, value=best, low=best, high=worst)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from msshift_bench.errors import UnknownNameError
 from msshift_bench.runs import JudgedRun
 
 __all__ = [
-    "Family",
     "Measure",
     "NATIVE_MEASURES",
     "VALID_NAMES",
@@ -98,28 +97,6 @@ class Measure:
         return f"Measure({self.name!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """A measure before its cutoff is chosen.
-
-    Attributes:
-        name: the part before the ``@``.
-        description: one line.
-        compute: takes a judged run and a cutoff (`None` for the whole ranking), and returns one
-            value per query of the test set, shape ``[queries]``.
-        needs_cutoff: whether the name alone is not a measure.
-        higher_is_better: whether a larger value is a better ranking.
-        percent: whether its values lie between 0 and 1, so that tables print them times 100.
-    """
-
-    name: str
-    description: str
-    compute: Callable[[JudgedRun, int | None], Floats]
-    needs_cutoff: bool = False
-    higher_is_better: bool = True
-    percent: bool = True
-
-
 def _mean_over_places(
     run: JudgedRun, cutoff: int | None, value: Callable[[Ints], Floats]
 ) -> Floats:
@@ -155,10 +132,6 @@ def _divide(values: Floats, counts: Ints | Floats) -> Floats:
     return np.divide(values, counts, out=np.zeros(len(values)), where=counts > 0)
 
 
-def _one(places: Ints) -> Floats:
-    return np.ones(len(places))
-
-
 def _reciprocal(places: Ints) -> Floats:
     return 1.0 / places
 
@@ -167,22 +140,20 @@ def _discount(places: Ints) -> Floats:
     return 1.0 / np.log2(places + 1)
 
 
-def _precision(run: JudgedRun, cutoff: int | None) -> Floats:
-    assert cutoff is not None
-    return _per_query(run, _mean_over_places(run, cutoff, _one)) / cutoff
+def _precision(run: JudgedRun, cutoff: int) -> Floats:
+    return _per_query(run, _mean_over_places(run, cutoff, np.ones_like)) / cutoff
 
 
 def _recall(run: JudgedRun, cutoff: int | None) -> Floats:
-    retrieved = _per_query(run, _mean_over_places(run, cutoff, _one))
-    return _divide(retrieved, run.judgements.relevant_counts)
+    retrieved = _per_query(run, _mean_over_places(run, cutoff, np.ones_like))
+    return _divide(retrieved, run.judgements.relevant.counts)
 
 
-def _success(run: JudgedRun, cutoff: int | None) -> Floats:
+def _success(run: JudgedRun, cutoff: int) -> Floats:
     """A tie of m places, s of them within the cutoff, that holds r relevant documents has none
     of them there with probability C(m - s, r) / C(m, r). Only one tie straddles the cutoff, and
     the others have probability 0 or 1, so that their product is their minimum.
     """  # noqa: D205 - a derivation, not a summary
-    assert cutoff is not None
     placement = run.placement
     outside = placement.size - np.clip(cutoff - placement.above, 0, placement.size)
     none_inside = np.ones(len(outside))
@@ -234,8 +205,8 @@ def _average_precision(run: JudgedRun, cutoff: int | None) -> Floats:
     slope = (placement.peers - 1) / np.maximum(placement.size - 1, 1)
     constant = placement.before + 1 - slope * (placement.above + 1)
     precision = constant * _mean_over_places(run, cutoff, _reciprocal)
-    precision += slope * _mean_over_places(run, cutoff, _one)
-    return _divide(_per_query(run, precision), run.judgements.relevant_counts)
+    precision += slope * _mean_over_places(run, cutoff, np.ones_like)
+    return _divide(_per_query(run, precision), run.judgements.relevant.counts)
 
 
 def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
@@ -251,53 +222,57 @@ def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
     return _divide(_per_query(run, gained), ideal)
 
 
-def _search_length(run: JudgedRun, cutoff: int | None) -> Floats:
+def _search_length(run: JudgedRun, cutoff: int) -> Floats:
     """Non-relevant documents above each relevant one, at most `cutoff`, averaged per query.
 
     In a tie, a relevant document has 0 ... n of the n non-relevant ones above it, each number with
     the same probability. Source: Alex, Hall and Metzler 2022, "Atomized Search Length"; bounded as
     in MS-Shift, section 4.
     """
-    assert cutoff is not None
     placement = run.placement
     surely = np.minimum(placement.above - placement.before, cutoff)
     tied = placement.size - placement.peers
     counted = np.minimum(tied, cutoff - surely)
     total = (counted + 1) * surely + counted * (counted + 1) // 2 + (tied - counted) * cutoff
     lengths = _per_query(run, total / (tied + 1))
-    relevant = run.judgements.relevant_counts
+    relevant = run.judgements.relevant.counts
     retrieved = np.bincount(placement.query, minlength=len(relevant))
     lengths += (relevant - retrieved) * float(cutoff)
     return np.where(relevant > 0, lengths / np.maximum(relevant, 1), float(cutoff))
 
 
-_FAMILIES = (
-    Family("RR", "reciprocal rank of the first relevant document", _reciprocal_rank),
-    Family("nDCG", "normalised discounted cumulative gain, graded", _ndcg),
-    Family("R", "part of the relevant documents that is retrieved", _recall, needs_cutoff=True),
-    Family("P", "part of the first k places that is relevant", _precision, needs_cutoff=True),
-    Family("AP", "average precision", _average_precision),
-    Family("Success", "whether a relevant document is retrieved", _success, needs_cutoff=True),
-    Family(
-        "ASL",
-        "atomized search length: non-relevant documents above a relevant one, at most k",
-        _search_length,
-        needs_cutoff=True,
-        higher_is_better=False,
-        percent=False,
-    ),
-)
-_SPELLINGS = {"mrr": "rr", "map": "ap", "recall": "r", "precision": "p"}
-_BY_NAME = {family.name.lower(): family for family in _FAMILIES}
-
 NATIVE_MEASURES: Mapping[str, str] = MappingProxyType(
     {
-        name: family.description
-        for family in _FAMILIES
-        for name in ([] if family.needs_cutoff else [family.name]) + [f"{family.name}@k"]
+        "RR": "reciprocal rank of the first relevant document",
+        "RR@k": "reciprocal rank of the first relevant document",
+        "nDCG": "normalised discounted cumulative gain, graded",
+        "nDCG@k": "normalised discounted cumulative gain, graded",
+        "R@k": "part of the relevant documents that is retrieved",
+        "P@k": "part of the first k places that is relevant",
+        "AP": "average precision",
+        "AP@k": "average precision",
+        "Success@k": "whether a relevant document is retrieved",
+        "ASL@k": "atomized search length: non-relevant documents above a relevant one, at most k",
     }
 )
 """The measures that this module computes: name -> one line; k stands for a cutoff."""
+
+_COMPUTE: Mapping[str, Callable[[JudgedRun, Any], Floats]] = MappingProxyType(
+    {
+        "RR": _reciprocal_rank,
+        "nDCG": _ndcg,
+        "R": _recall,
+        "P": _precision,
+        "AP": _average_precision,
+        "Success": _success,
+        "ASL": _search_length,
+    }
+)
+"""The part of a name before the ``@`` -> what takes a judged run and a cutoff (`None` for the whole
+ranking), and returns one value per query of the test set, shape ``[queries]``."""
+
+_SPELLINGS = {name.lower(): name for name in _COMPUTE}
+_SPELLINGS |= {"mrr": "RR", "map": "AP", "recall": "R", "precision": "P"}
 
 VALID_NAMES = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_measures")
 """What a measure may be called, for messages."""
@@ -313,18 +288,18 @@ def native_measure(name: str) -> Measure | None:
         UnknownNameError: if it needs another cutoff; the message lists the valid names.
     """
     match = re.fullmatch(r"([A-Za-z]+)(?:@([0-9]{1,9}))?", name)
-    spelling = match[1].lower() if match else ""
-    family = _BY_NAME.get(_SPELLINGS.get(spelling, spelling))
+    family = _SPELLINGS.get(match[1].lower()) if match else None
     if match is None or family is None:
         return None
     cutoff = int(match[2]) if match[2] else None
-    if cutoff == 0 or (cutoff is None and family.needs_cutoff):
+    if cutoff == 0 or (cutoff is None and family not in NATIVE_MEASURES):
         raise UnknownNameError("measure", name, VALID_NAMES)
-    canonical = family.name if cutoff is None else f"{family.name}@{cutoff}"
+    canonical = family if cutoff is None else f"{family}@{cutoff}"
+    is_length = family == "ASL"
     return Measure(
         canonical,
-        lambda runs: [family.compute(run, cutoff) for run in runs],
-        mean_name=f"M{canonical}" if family.name in ("RR", "AP") else canonical,
-        higher_is_better=family.higher_is_better,
-        percent=family.percent,
+        lambda runs: [_COMPUTE[family](run, cutoff) for run in runs],
+        mean_name=f"M{canonical}" if family in ("RR", "AP") else canonical,
+        higher_is_better=not is_length,
+        percent=not is_length,
     )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
 from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.checks import TrainedQueries
-from msshift_bench.evaluation.claims import ALL_QUERIES, COMPARED, whole_of
+from msshift_bench.evaluation.claims import COMPARED, LEAKED_SLICES, whole_of
 from msshift_bench.evaluation.results import Note
 from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
-from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, show_share
+from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, WHOLE, show_share
 from msshift_bench.output import say_level
 from msshift_bench.runs import TIE_POLICIES
 from msshift_bench.shifts import get_shift
@@ -65,27 +65,26 @@ _DROP = (
 )
 
 
-def data_notes(data: DataInfo, shifts: Container[str] = ()) -> list[str]:
-    """Return the notes on the version, and on the data if they are known.
+def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
+    """Yield the notes on the version, and on the data if they are known.
 
     Args:
         data: the data of the figures.
         shifts: the shifts in the tables; a note says if their training sets differ in size.
     """
-    lines = [f"msshift-bench {__version__}"]
+    yield f"msshift-bench {__version__}"
     if data.edition:
-        lines.append(
+        yield (
             f"data: {data.collection}, edition {data.edition}, version {data.data_version}, "
             f"content {data.content_digest[:12]}"
         )
-    lines += [
+    yield from (
         f"unbalanced: the groups of {shift} give different numbers of training queries ("
         + ", ".join(f"{group} {count:,}" for group, count in training.queries.items())
         + "), so that a loss is also one of training size"
         for shift, training in data.training.items()
         if shift in shifts and not training.balanced
-    ]
-    return lines
+    )
 
 
 def policy_notes(settings: Settings) -> list[str]:
@@ -113,9 +112,7 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
     """Return facts about runs: digests, missing and other queries, ties, warnings by code."""
     missing = sum(int(run.missing.sum()) for run in runs)
     tied = sum(int(run.tied.sum()) for run in runs)
-    codes: Counter[str] = Counter()
-    for run in runs:
-        codes.update(run.report.warning_counts)
+    codes = sum((Counter(run.report.warning_counts) for run in runs), Counter[str]())
     warnings = ", ".join(f"{code} {count}" for code, count in sorted(codes.items()))
     strangers = sum(run.report.extra_queries for run in runs)
     digests = " ".join(run.report.digest[:8] for run in runs)
@@ -128,26 +125,22 @@ def run_counts(runs: Sequence[ScoredRun]) -> str:
 
 def _system_counts(scores: Scores) -> str:
     """Return what a system's run set holds, and what was read."""
-    runs = list(scores.runs.values())
-    facts = [f"{len(runs)} run file{'s' * (len(runs) > 1)}"]
-    if scores.trained_per_group:
-        facts.append(f"{len(scores.seeds)} seed{'s' * (len(scores.seeds) > 1)}")
-    else:
-        facts.append("not trained per group")
+    runs, seeds = list(scores.runs.values()), scores.replicates
+    trained = f"{seeds} seed{'s' * (seeds > 1)}" if seeds else "not trained per group"
+    facts = [f"{len(runs)} run file{'s' * (len(runs) > 1)}", trained]
     if scores.missing_files and scores.shift is not None:
         lacking = ", ".join(scores.missing_runs)
         facts.append(f"no run of the model trained {scores.shift.training_of(lacking)}")
     return f"{', '.join(facts)}; {run_counts(runs)}"
 
 
-def tie_notes(figures: Figures, settings: Settings) -> list[str]:
-    """Return, for each system and measure, the mean that the order of equal scores changes most.
+def tie_notes(figures: Figures, settings: Settings) -> Iterator[str]:
+    """Yield, for each system and measure, the mean that the order of equal scores changes most.
 
     Args:
         figures: the means of runs, or of models on the groups of one shift, with their bounds.
         settings: the measures; what does not change a printed digit is not told.
     """
-    lines = []
     for measure in settings.measures:
         for (system,), part in figures.where(measure=measure.name).each("system"):
             pairs = zip(part.where(figure="tie_worst"), part.where(figure="tie_best"), strict=True)
@@ -162,13 +155,12 @@ def tie_notes(figures: Figures, settings: Settings) -> list[str]:
                 if worst.model not in ("", FOR_ALL):
                     trained = get_shift(worst.shift).training_of(worst.model)
                     place += f" of the model trained {trained}"
-                lines.append(
+                yield (
                     f"{system}: by the order of equal scores {measure.name} is "
                     f"{measure.show(worst.value)} to {measure.show(best.value)} on {place}"
                     + " (the widest range)"
                     * (len(moved) > 1)
                 )
-    return lines
 
 
 def loss_notes(
@@ -179,8 +171,8 @@ def loss_notes(
     averaged: str,
     *,
     has_slices: bool,
-) -> list[Note]:
-    """Return the notes below the losses of one shift.
+) -> Iterator[Note]:
+    """Yield the notes below the losses of one shift.
 
     Args:
         data: the data.
@@ -200,32 +192,28 @@ def loss_notes(
         *policy_notes(settings),
         *(f"{part.system}: {_system_counts(part)}" for part in scores),
     ]
-    certain = certainty_notes(claims, settings)
-    notes = [Note(line, "data", about) for line in lines]
+    yield from (Note(line, "data", about) for line in lines)
+    certain = list(certainty_notes(claims, settings))
     if certain:
-        notes.append(Note(f"{whole_of(averaged)}: {AVERAGES[averaged]}", about=about))
+        yield Note(f"{whole_of(averaged)}: {AVERAGES[averaged]}", about=about)
         losses = [claim.figure for claim in claims if claim.figure.figure == "rel_loss"]
         if any((loss.seeds or 1) > 1 for loss in losses):
-            counted = f"intervals and p: {QUERIES_AND_SEEDS}, as random effects"
-            notes.append(Note(counted, about=about))
-        notes += [Note(line, about=about) for line in certain]
+            yield Note(f"intervals and p: {QUERIES_AND_SEEDS}, as random effects", about=about)
+    yield from (Note(line, about=about) for line in certain)
     if has_slices:
-        few = f"slices: no figures of fewer than {FEWEST_IN_SLICE} queries"
-        notes.append(Note(few, about=about))
-    return notes
+        yield Note(f"slices: no figures of fewer than {FEWEST_IN_SLICE} queries", about=about)
 
 
-def certainty_notes(claims: Sequence[Claim], settings: Settings) -> list[str]:
-    """Return, for each system, where its average loss is uncertain, and what would help.
+def certainty_notes(claims: Sequence[Claim], settings: Settings) -> Iterator[str]:
+    """Yield, for each system, where its average loss is uncertain, and what would help.
 
     Args:
         claims: the claims of losses on one shift, not of slices; those by the first measure count.
         settings: the level of the intervals.
     """
-    lines = []
     measure = settings.measures[0].name
     for row, estimate, *_ in claims:
-        is_average = row.group in _AVERAGED and row.measure == measure
+        is_average = row.group in WHOLE and row.measure == measure
         if row.figure != "rel_loss" or not is_average or row.slice:
             continue
         seeds = row.seeds or 1
@@ -245,8 +233,7 @@ def certainty_notes(claims: Sequence[Claim], settings: Settings) -> list[str]:
             line = f"{show_share(share)} of the variance of its average Rel Loss is what its "
             line += f"{seeds} seeds differ by, noise included, {show_share(1 - share)} comes from "
             line += f"the choice of queries; {halved}{luck}"
-        lines.append(f"{row.system}: {line}")
-    return lines
+        yield f"{row.system}: {line}"
 
 
 def weak_notes(figures: Figures, settings: Settings) -> list[Note]:
@@ -265,7 +252,7 @@ def weak_notes(figures: Figures, settings: Settings) -> list[Note]:
         few = row.figure == "avg_in" and row.number * (row.queries or 0) < _FEWEST_SCORED
         reason = _FEW_SCORED if few and row.measure in percent else ""
         reason = _UNSTABLE if (row.seed_sd or 0.0) > _LARGEST_SEED_SD else reason
-        if reason and row.group not in _AVERAGED:
+        if reason and row.group not in WHOLE:
             place = f"{row.group} ({row.slice})" if row.slice else row.group
             names = row.shift, row.system, row.measure, reason
             places.setdefault(names, []).append(place)
@@ -275,16 +262,15 @@ def weak_notes(figures: Figures, settings: Settings) -> list[Note]:
     ]
 
 
-def delta_notes(figures: Figures, settings: Settings) -> list[str]:
-    """Return what the columns of `delta_table` mean."""
+def delta_notes(figures: Figures, settings: Settings) -> Iterator[str]:
+    """Yield what the columns of `delta_table` mean."""
     seeds = {figure.seeds for figure in figures.where(figure="rel_loss")}
-    lines = [_DELTA + f" ({QUERIES_ONLY})" * (seeds == {1})]
+    yield _DELTA + f" ({QUERIES_ONLY})" * (seeds == {1})
     if figures.where(group=MEAN):
-        lines.append("Delta: minus the mean of the groups' Rel Losses")
+        yield "Delta: minus the mean of the groups' Rel Losses"
     lower = sorted(measure.name for measure in settings.measures if not measure.higher_is_better)
     if lower:
-        lines.append(f"of {', '.join(lower)} lower is better: the sign of its Delta is turned")
-    return lines
+        yield f"of {', '.join(lower)} lower is better: the sign of its Delta is turned"
 
 
 def comparison_notes(
@@ -292,8 +278,8 @@ def comparison_notes(
     settings: Settings,
     figures: Figures,
     averages: Iterable[str],
-) -> list[str]:
-    """Return the notes below a comparison: data, policies, and how differences were tested.
+) -> Iterator[str]:
+    """Yield the notes below a comparison: data, policies, and how differences were tested.
 
     Args:
         data: the data.
@@ -301,18 +287,18 @@ def comparison_notes(
         figures: the figures and differences of all shifts.
         averages: how groups are averaged, on all shifts.
     """
-    lines = [*data_notes(data, figures.names("shift")), *policy_notes(settings)]
+    yield from (*data_notes(data, figures.names("shift")), *policy_notes(settings))
     if settings.missing == "skip":
         counts = {figure.group: figure.queries for figure in figures.where(figure="avg_in")}
-        shown = [f"{group} {counts[group]}" for group in counts if group not in _AVERAGED]
-        lines.append("compared on the queries that all hold: " + ", ".join(shown))
-    lines += [
+        shown = [f"{group} {counts[group]}" for group in counts if group not in WHOLE]
+        yield "compared on the queries that all hold: " + ", ".join(shown)
+    yield (
         f"intervals and p: {QUERIES_AND_SEEDS}, as random effects, the seeds of two systems "
-        "independent of each other",
-        *dict.fromkeys(f"{whole_of(name)}: {AVERAGES[name]}" for name in averages),
-    ]
+        "independent of each other"
+    )
+    yield from dict.fromkeys(f"{whole_of(name)}: {AVERAGES[name]}" for name in averages)
     if figures.where(figure="rank"):
-        lines.append(
+        yield (
             "rank: 1 + the number of systems known to lose less; range: the ranks that it might "
             "take"
         )
@@ -320,49 +306,44 @@ def comparison_notes(
     seeds = {figure.system: figure.seeds for figure in values}
     single = sorted(system for system, count in seeds.items() if count == 1)
     if single:
-        lines.append(
+        yield (
             f"one seed: {', '.join(single)}: what is said counts {QUERIES_ONLY}, so "
             f"there is {DAGGER} in place of a star, and no rank; models of other seeds, in folders "
             "<shift>/seed-<n>, would count"
         )
     untrained = sorted(system for system, count in seeds.items() if count is None)
     if untrained:
-        lines.append(
+        yield (
             f"not trained per group: {', '.join(untrained)}: one run for all held-out groups, so "
             "that Avg In is Out and there is no Rel Loss; it is taken as it is, and a difference "
             "from it counts the seeds of the other system"
         )
-    return lines
-
-
-_AVERAGED = (MEAN, ALL_QUERIES)
 
 
 def run_notes(
     data: DataInfo, settings: Settings, scores: Sequence[Scores], figures: Figures
-) -> list[str]:
-    """Return the notes below single runs: data, policies and counts."""
-    lines = [*data_notes(data), *policy_notes(settings)]
+) -> Iterator[str]:
+    """Yield the notes below single runs: data, policies and counts."""
+    yield from (*data_notes(data), *policy_notes(settings))
     for part in scores:
-        lines.append(f"{part.system}: {run_counts(list(part.runs.values()))}")
+        yield f"{part.system}: {run_counts(list(part.runs.values()))}"
         (queries,) = part.counted(settings.missing).values()
-        lines += [
+        yield from (
             f"{figure.measure}: the mean of the {figure.queries} of {len(queries)} queries that it "
             "has a value for"
             for figure in figures.where(
                 system=part.system, figure=("score", "sum"), against="", slice=""
             )
             if (figure.queries or 0) < len(queries)
-        ]
-    lines += tie_notes(figures, settings)
-    lines.append(
+        )
+    yield from tie_notes(figures, settings)
+    yield (
         f"{say_level(settings.confidence)} intervals: {QUERIES_ONLY}, of this one run (Student's t)"
     )
     differences = [figure for figure in figures if figure.against]
     if differences and settings.missing == "skip":
         counted = max(figure.queries or 0 for figure in differences)
-        lines.append(f"differences: on the {counted} queries that all runs hold")
-    return lines
+        yield f"differences: on the {counted} queries that all runs hold"
 
 
 def extra_notes(settings: Settings, figures: Figures) -> list[str]:
@@ -438,25 +419,20 @@ def left_out_notes(figures: Figures, source: str) -> list[str]:
         figures: the figures.
         source: what found the queries.
     """
-    counts: dict[tuple[str, str], tuple[int, int]] = {}
-    for row in figures.where(slice="all minus not leaked"):
-        not_leaked = figures.first(
-            slice="not leaked",
-            shift=row.shift,
-            system=row.system,
-            group=row.group,
-            measure=row.measure,
-            figure=row.figure,
-        )
-        if row.group not in _AVERAGED and not_leaked is not None:
-            queries = row.queries or 0
-            counts[row.shift, row.group] = queries - (not_leaked.queries or 0), queries
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for row in figures.where(slice=LEAKED_SLICES):
+        if row.group not in WHOLE:
+            counts.setdefault((row.shift, row.group), {})[row.slice] = row.queries or 0
     if not counts:
         return [
             "no figure without leaked test queries: no group has the scores of models that saw it "
             "and of one that did not"
         ]
-    shown = ", ".join(f"{group} {gone} of {all_}" for (_, group), (gone, all_) in counts.items())
+    not_leaked, difference = LEAKED_SLICES
+    shown = ", ".join(
+        f"{group} {of[difference] - of[not_leaked]} of {of[difference]}"
+        for (_, group), of in counts.items()
+    )
     return [
         f"test queries that leaked, by {source}: {shown}",
         "difference: all test queries minus those that did not leak; intervals and p count "

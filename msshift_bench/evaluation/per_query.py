@@ -175,12 +175,14 @@ def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Score
     score_column, missing_column = part["score"].to_numpy(), part["missing"].to_numpy()
     start, runs = 0, {}
     for seed, held_out in models:
-        run = _empty_run(measures, len(query_ids))
+        values = {measure: np.zeros(len(query_ids)) for measure in measures}
+        missing, tied = np.zeros(len(query_ids), np.bool_), np.zeros(len(query_ids), np.bool_)
+        run = ScoredRun(RunReport(""), missing, tied, values, values, values)
         for positions in groups.values():
             for measure in measures:
                 block = slice(start, start + len(positions))
-                run.scores[measure][positions] = score_column[block]
-                run.missing[positions] = missing_column[block]
+                values[measure][positions] = score_column[block]
+                missing[positions] = missing_column[block]
                 start = block.stop
         runs[FOR_ALL if held_out is None else held_out, seed] = run
     scores = Scores(part["system"][0].as_py(), shift, query_ids, groups, runs)
@@ -193,12 +195,6 @@ def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Score
     if misplaced:
         _refuse("scores-layout", f"{shift.name}: not where they belong: {', '.join(misplaced)}")
     return replace(scores, groups={group: np.sort(where) for group, where in groups.items()})
-
-
-def _empty_run(measures: Sequence[str], size: int) -> ScoredRun:
-    scores = {measure: np.zeros(size) for measure in measures}
-    flags = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-    return ScoredRun(RunReport(""), *flags, scores, scores, scores)
 
 
 def _refuse(code: str, message: str) -> Never:

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Note", "Result", "Section", "notes_of"]
 
-_FLOATS = ("value", "low", "high", "p", "p_uncorrected", "seed_sd", "seed_share")
-_KINDS = {**dict.fromkeys(_FLOATS, "float64"), "seeds": "int64", "queries": "int64"}
+_KINDS = {
+    **dict.fromkeys(("value", "low", "high"), "float64"),
+    **dict.fromkeys(("p", "p_uncorrected", "seed_sd", "seed_share"), "float64"),
+    **dict.fromkeys(("seeds", "queries"), "int64"),
+}
 
 
 class Note(NamedTuple):
@@ -138,7 +141,7 @@ class Result:
             **self._head(),
             **plain(self.facts),
             "figures": [
-                plain({name: value for name, value in row._asdict().items() if value not in _EMPTY})
+                {name: plain(v) for name, v in row._asdict().items() if v not in ("", None)}
                 for row in self.figures
             ],
         }
@@ -196,6 +199,3 @@ class Result:
 
         table = pa.concat_tables([scores_table(part) for part in self.scores])
         return with_head(table, self._head())
-
-
-_EMPTY = ("", None)

@@ -38,7 +38,7 @@ __all__ = [
     "KNOWN",
     "ScoredRun",
     "Scores",
-    "answered_by_all",
+    "counted_queries",
     "check_is_mean",
     "counted_by_all",
     "first_ids",
@@ -162,11 +162,17 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
         strict=settings.strict,
     )
     if settings.missing == "error" and run.missing.any():
-        raise RunError(
-            f"the run {run.report.name} is incomplete:", [_missing(run.missing, judgements)]
+        ids = [judgements.query_ids[position] for position in np.flatnonzero(run.missing)]
+        shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+        finding = Finding(
+            "missing-query",
+            f"{len(ids)} of {len(judgements)} test queries are not in it: {shown}",
+            fix="run the system on all test queries, or choose --missing zero or --missing skip",
         )
-    _check_answered(run)
-    remarks = _remarks_about(run, measures)
+        raise RunError(f"the run {run.report.name} is incomplete:", [finding])
+    if len(judgements) and run.missing.all():
+        raise _nothing_answered(run)
+    remarks = tuple(_remarks_about(run, measures))
     if settings.strict and remarks:
         findings = [Finding("odd-run", remark, run.report.name) for remark in remarks]
         raise RunError("the run is odd, and --strict refuses that:", findings)
@@ -180,31 +186,27 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
     return ScoredRun(run.report, run.missing, tied, scores, best, worst, remarks)
 
 
-def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> tuple[str, ...]:
-    """Return why the scores of a run may not be what they seem: what is shallow, or finds nothing.
+def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]:
+    """Yield why the scores of a run may not be what they seem: what is shallow, or finds nothing.
 
     Raises:
         RunError: if no passage is found because ids lost their leading zeros.
     """
     answered = int(np.count_nonzero(~run.missing))
     if answered < FEWEST_ANSWERED:
-        return ()
-    remarks = []
+        return
     if not len(run.hits.query):
         _check_ids(run)
-        remarks.append(f"no relevant passage is among those of any of its {answered:,} queries")
+        yield f"no relevant passage is among those of any of its {answered:,} queries"
     depth = int(run.retrieved.max(initial=0))
     highest = int(run.judgements.relevant.gain.max(initial=0))
     for measure in measures:
         level = re.search(r"\brel=(\d+)", measure.name)
         if level and 0 < highest < int(level[1]):
-            remarks.append(f"{measure} finds nothing: no passage is judged above {highest}")
+            yield f"{measure.name} finds nothing: no passage is judged above {highest}"
         cutoff = re.search(r"@(\d+)$", measure.name)
         if cutoff and 0 < depth < int(cutoff[1]):
-            remarks.append(
-                f"{measure} counts no passage behind rank {depth:,}: no ranking is longer"
-            )
-    return tuple(remarks)
+            yield f"{measure.name} counts no passage behind rank {depth:,}: no ranking is longer"
 
 
 def _check_ids(run: JudgedRun) -> None:
@@ -230,10 +232,9 @@ def _bare(name: str) -> str:
     return name.removesuffix(".0").lstrip("0")
 
 
-def _check_answered(run: JudgedRun) -> None:
+def _nothing_answered(run: JudgedRun) -> RunError:
+    """Return the error for a run that answers no query of the test set."""
     query_ids = run.judgements.query_ids
-    if not (query_ids and run.missing.all()):
-        return
     strangers = [query_id.decode() for query_id in run.unknown_queries]
     of_shift = bool(strangers) and run.judgements.elsewhere.issuperset(strangers)
     known = (
@@ -250,17 +251,7 @@ def _check_answered(run: JudgedRun) -> None:
         run.report.name,
         fix=_TEXT_IDS if bare & set(map(_bare, strangers)) else _OTHER_TEST_SET,
     )
-    raise RunError("run and test set do not belong together:", [finding])
-
-
-def _missing(missing: NDArray[np.bool_], judgements: Judgements) -> Finding:
-    ids = [judgements.query_ids[position] for position in np.flatnonzero(missing)]
-    shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
-    return Finding(
-        "missing-query",
-        f"{len(ids)} of {len(judgements)} test queries are not in it: {shown}",
-        fix="run the system on all test queries, or choose --missing zero or --missing skip",
-    )
+    return RunError("run and test set do not belong together:", [finding])
 
 
 def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, ScoredRun]]:
@@ -325,8 +316,16 @@ def positions_of(groups: Mapping[str, Sequence[str]], judgements: Judgements) ->
     }
 
 
-def answered_by_all(runs: Iterable[ScoredRun], queries: Ints) -> Ints:
-    """Return the positions of the queries that all runs hold."""
+def counted_queries(runs: Iterable[ScoredRun], queries: Ints, missing: str) -> Ints:
+    """Return the positions of the queries that count for some runs.
+
+    Args:
+        runs: the runs.
+        queries: the positions of all queries.
+        missing: the policy for missing queries; with ``skip``, only those count that all runs hold.
+    """
+    if missing != "skip":
+        return queries
     answered = [~run.missing[queries] for run in runs]
     return np.compress(np.all(answered, axis=0), queries)
 
@@ -419,22 +418,8 @@ class Scores:
             missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
                 count.
         """
-        if missing != "skip":
-            return dict(self.groups)
-        runs = self.runs.values()
-        return {group: answered_by_all(runs, queries) for group, queries in self.groups.items()}
-
-    def check_counted(self, missing: str) -> dict[str, Ints]:
-        """Return what `counted` does.
-
-        Raises:
-            DataError: if no query of a group is left to count.
-        """
-        counted = self.counted(missing)
-        for group, queries in counted.items():
-            if not queries.size:
-                raise DataError(f"{self.system}: every test query of {group} is missing")
-        return counted
+        runs, groups = self.runs.values(), self.groups.items()
+        return {group: counted_queries(runs, queries, missing) for group, queries in groups}
 
     def of(self, measure: str, models: Sequence[str], queries: Ints) -> Floats:
         """Return the mean over models of the scores of some queries, ``[seeds, queries]``.
@@ -499,17 +484,17 @@ def counted_by_all(scores: Sequence[Scores], missing: str) -> dict[str, Ints]:
     """Return the queries of each group that count: they are the same for all that is compared.
 
     Args:
-        scores: the scores of systems, or of runs, on the same test set.
+        scores: the scores of one or several systems, or of runs, on the same test set.
         missing: the policy for missing queries.
 
     Raises:
         DataError: if there is no query of a group that all runs hold.
     """
-    if missing != "skip":
-        return dict(scores[0].groups)
-    runs = [run for part in scores for run in part.runs.values()]
-    counted = {group: answered_by_all(runs, ids) for group, ids in scores[0].groups.items()}
+    runs, groups = [run for part in scores for run in part.runs.values()], scores[0].groups.items()
+    counted = {group: counted_queries(runs, queries, missing) for group, queries in groups}
     for group, queries in counted.items():
+        if not queries.size and len(scores) == 1:
+            raise DataError(f"{scores[0].system}: every test query of {group} is missing")
         if not queries.size:
             raise DataError(f"there is no test query of {group} that all runs hold")
     return counted
@@ -547,12 +532,10 @@ def slice_scores(
         missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
             count.
     """
-    members: dict[str, list[str]] = {}
-    for query_id in scores.query_ids:
-        members.setdefault(labels.get(query_id, OTHERS), []).append(query_id)
+    label_of = {query_id: labels.get(query_id, OTHERS) for query_id in scores.query_ids}
     slices = {}
-    for label in sorted(members):
-        part = scores.restricted_to(members[label])
+    for label in sorted(set(label_of.values())):
+        part = scores.restricted_to(name for name, of in label_of.items() if of == label)
         groups = {g: part.groups[g] for g, counted in part.counted(missing).items() if counted.size}
         if groups:
             slices[label] = replace(part, groups=groups)

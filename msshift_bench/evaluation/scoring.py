@@ -85,13 +85,16 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
         return source
     if isinstance(source, str) and not Path(source).exists() and "." not in Path(source).name:
         return _test_set_of_config(source, data)
+    judged: dict[str, dict[str, int]] = {}
     if isinstance(source, str | PathLike):
         if not Path(source).exists():
             raise NotFoundError(f"no qrels file {source}")
-        name, judgements = str(source), Judgements.from_qrels(read_qrels(source))
+        name = str(source)
+        for query, doc, relevance in read_qrels(source):
+            judged.setdefault(query, {})[doc] = relevance
     else:
-        name, judgements = "<qrels>", Judgements.from_qrels(source)
-    return TestSet(name, judgements.judged, {name: judgements.query_ids})
+        name, judged = "<qrels>", Judgements.from_qrels(source).judged
+    return TestSet(name, judged, {name: tuple(judged)})
 
 
 def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:
@@ -222,7 +225,10 @@ def score_runs(
         raise UsageError("name at least one run to score")
     settings, judged = settings or Settings(), open_test_set(test_set, data)
     checks = Checks(judged.data, allow)
-    sources = _each_once(runs)
+    sources = list(runs)
+    for earlier, run in itertools.combinations(runs, 2):
+        if _is_same(run, earlier):
+            raise UsageError(f"{run} is given twice")
     place = None
     if reference is not None:
         for measure in settings.measures:
@@ -247,20 +253,21 @@ def score_runs(
     judgements = judgements_of(judged)
     groups = positions_of(judged.groups, judgements)
     scored = [score_run(source, judgements, settings) for source in sources]
-    names = _numbered(run.report.name for run in scored)
-    scores = [
-        Scores(name, None, judgements.query_ids, groups, {(FOR_ALL, None): run})
-        for name, run in zip(names, scored, strict=True)
-    ]
-    for part in scores:
-        checks.check_scores(part, settings.missing, every_group=False)
+    names = [run.report.name for run in scored]
+    scores = []
+    for number, (name, run) in enumerate(zip(names, scored, strict=True)):
+        before = names[:number].count(name)
+        name += f" ({before + 1})" * bool(before)
+        scores.append(Scores(name, None, judgements.query_ids, groups, {(FOR_ALL, None): run}))
+        checks.check_scores(scores[-1], settings.missing, every_group=False)
     figures = _run_figures(scores, settings, judged.name, None if place is None else scores[place])
     if without is not None:
         means = [measure for measure in settings.measures if measure.aggregate == "mean"]
-        claims: list[Claim] = []
-        for part, measure in itertools.product(scores, means):
-            counted = part.counted(settings.missing)
-            claims += left_out_claims(part, measure, counted, "macro", without)
+        claims = [
+            claim
+            for part, measure in itertools.product(scores, means)
+            for claim in left_out_claims(part, measure, settings.missing, "macro", without)
+        ]
         figures = Figures([*figures, *infer(claims, settings)])
     lines = [*run_notes(judged.data, settings, scores, figures), *trained_notes(checks.trained)]
     notes = notes_of(lines, about={"view": "runs"})
@@ -311,26 +318,7 @@ def _run_sections(figures: Figures, *, settings: Settings) -> Iterator[Section]:
         yield Section(list(left_out_tables(figures, settings)), {"view": "left out"})
 
 
-def _each_once(runs: Sequence[object]) -> list[object]:
-    sources: list[object] = []
-    for run in runs:
-        if any(_is_same(run, earlier) for earlier in sources):
-            raise UsageError(f"{run} is given twice")
-        sources.append(run)
-    return sources
-
-
 def _is_same(run: object, earlier: object) -> bool:
     if isinstance(run, str | PathLike) and isinstance(earlier, str | PathLike):
         return Path(run).resolve() == Path(earlier).resolve()
     return run is earlier
-
-
-def _numbered(names: Iterable[str]) -> list[str]:
-    """Return the names, with a number behind those that occurred before."""
-    seen: dict[str, int] = {}
-    numbered = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return numbered

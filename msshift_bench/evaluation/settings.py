@@ -115,11 +115,14 @@ def delegate(name: str) -> Measure | None:
     except (NameError, ValueError, SyntaxError, TypeError):
         return None
     if problem := next(_problems(measure), None):
-        raise UsageError(f"ir_measures cannot compute {name}: {problem}; {_usage(measure)}")
+        spelled = [_spelled(measure, parameter) for parameter in measure.SUPPORTED_PARAMS]
+        takes = f"{measure.NAME} takes {', '.join(spelled) or 'no parameters'}"
+        raise UsageError(f"ir_measures cannot compute {name}: {problem}; {takes}")
     if problem := _unsupported(measure) or _failure(str(measure)):
         raise UsageError(f"ir_measures cannot compute {name}: {problem}")
     name, partial = str(measure), measure.NAME in _PARTIAL
     summed = isinstance(measure.aggregator(), ir_measures.SumAgg)
+    gains = measure.params.get("gains", {})
     return Measure(
         name,
         functools.partial(_compute, name, partial),
@@ -128,17 +131,12 @@ def delegate(name: str) -> Measure | None:
         aggregate="sum" if summed else "mean",
         computed_by="ir_measures",
         partial=partial,
-        reads_nonrelevant=_reads_nonrelevant(measure),
-    )
-
-
-def _reads_nonrelevant(measure: Any) -> bool:
-    gains = measure.params.get("gains", {})
-    return (
-        measure.NAME in _READ_NONRELEVANT
-        or measure.params.get("judged_only", False)
-        or measure.params.get("rel", 1) < 1
-        or any(level < 1 and gain > 0 for level, gain in gains.items())
+        reads_nonrelevant=(
+            measure.NAME in _READ_NONRELEVANT
+            or measure.params.get("judged_only", False)
+            or measure.params.get("rel", 1) < 1
+            or any(level < 1 and gain > 0 for level, gain in gains.items())
+        ),
     )
 
 
@@ -171,35 +169,14 @@ def _unsupported(measure: Any) -> str | None:
         return None
     offers = []
     for provider in providers:
-        lacking = "" if provider.is_available() else _lacking(provider)
+        how = provider.install_instructions()
+        lacking = " and is not installed" + (f" ({how})" if how else "")
         offers += [
-            f"{provider.NAME} computes {_form(offered)}{lacking}"
+            f"{provider.NAME} computes {offered}{lacking * (not provider.is_available())}"
             for offered in provider.SUPPORTED_MEASURES
             if offered.NAME == measure.NAME
         ]
     return "; ".join(offers) or "none of the libraries that it uses does"
-
-
-def _lacking(provider: Any) -> str:
-    how = provider.install_instructions()
-    return " and is not installed" + (f" ({how})" if how else "")
-
-
-def _form(offered: Any) -> str:
-    """Return a measure with the parameters that a library takes, e.g. ``RBP(rel=..., [p=...])``."""
-    written, cutoff = [], ""
-    for name, parameter in offered.params.items():
-        value, needed = "...", getattr(parameter, "required", False)
-        if choices := getattr(parameter, "choices", ()):
-            # A choice that is no plain value stands for a parameter that is left out.
-            plain = [choice for choice in choices if isinstance(choice, str | int | float)]
-            value, needed = " or ".join(map(repr, plain)), len(plain) == len(choices)
-        if name == offered.AT_PARAM and value:
-            cutoff = "@k" if needed else "[@k]"
-        elif value:
-            written.append(f"{name}={value}" if needed else f"[{name}={value}]")
-    parameters = f"({', '.join(written)})" if written else ""
-    return f"{offered.NAME}{parameters}{cutoff}"
 
 
 @functools.cache
@@ -213,11 +190,6 @@ def _failure(name: str) -> str | None:
     except Exception as error:  # its providers raise what their tools happen to raise
         return f"{type(error).__name__}: {error}"
     return None
-
-
-def _usage(measure: Any) -> str:
-    spelled = [_spelled(measure, parameter) for parameter in measure.SUPPORTED_PARAMS]
-    return f"{measure.NAME} takes {', '.join(spelled) or 'no parameters'}"
 
 
 def _spelled(measure: Any, parameter: str) -> str:
@@ -342,11 +314,15 @@ class Settings(Inference):
         Inference.__init__(self, confidence, correction, average)
         if missing not in MISSING_POLICIES:
             raise UnknownNameError("policy for missing queries", missing, MISSING_POLICIES)
-        object.__setattr__(self, "measures", parse_measures(measures))
-        object.__setattr__(self, "ties", check_tie_policy(ties))
-        object.__setattr__(self, "missing", missing)
-        object.__setattr__(self, "strict", strict)
-        object.__setattr__(self, "run_format", run_format)
+        values = {
+            "measures": parse_measures(measures),
+            "ties": check_tie_policy(ties),
+            "missing": missing,
+            "strict": strict,
+            "run_format": run_format,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""

@@ -1,6 +1,6 @@
 """The tables of results, each as two lists of heads over figures.
 
-Losses stand in the layout of MS-Shift's Tables 2 and 3. `delta_tables` has that of Tables 6 and 7
+Losses stand in the layout of MS-Shift's Tables 2 and 3. `delta_table` has that of Tables 6 and 7
 of Zhan et al., Evaluating Interpolation and Extrapolation Performance of Neural Retrieval Models
 (CIKM 2022), section 5: interpolation is what MS-Shift calls Avg In, extrapolation what it calls
 Out, and Delta = Extra. / Inter. - 1 is minus Rel Loss.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from msshift_bench.evaluation.claims import ALL_QUERIES
 from msshift_bench.evaluation.measures import Measure
@@ -23,7 +24,9 @@ from msshift_bench.output import (
     Format,
     Head,
     Table,
+    column_format,
     heads_of,
+    number,
     pivot,
     say_level,
     show_percent,
@@ -33,11 +36,10 @@ from msshift_bench.stats import MEAN, QUERIES_ONLY, UNTESTED, Figure, Figures
 
 __all__ = [
     "FEWEST_IN_SLICE",
-    "best_figures",
+    "WHOLE",
     "change_tables",
     "compared_tables",
     "delta_table",
-    "ends",
     "figure_ends",
     "figure_text",
     "extra_tables",
@@ -45,7 +47,6 @@ __all__ = [
     "loss_table",
     "matrix_table",
     "run_tables",
-    "value",
     "show_delta",
 ]
 
@@ -142,10 +143,10 @@ def loss_table(
             rows.append(Head((system, "too few runs"), {"system": system}))
         else:
             name = f"{system} (partial)" if system in partial else system
-            lines = _loss_lines(loss, measure, settings)
+            lines = islice(_loss_lines(loss, measure, settings), 3 if brief else None)
             rows += [
                 Head((name, line), {"system": system, "figure": figure}, shown)
-                for line, figure, shown in (lines[:3] if brief else lines)
+                for line, figure, shown in lines
             ]
     only = f", only {label}" if label else ""
     return pivot(
@@ -162,9 +163,8 @@ def loss_table(
 
 def _query_counts(figures: Figures) -> Head:
     """Return the row of a slice that says how many queries count."""
-    counts: dict[str, set[int]] = {}
-    for figure in figures:
-        counts.setdefault(figure.group, set()).add(figure.queries or 0)
+    groups = figures.each("group")
+    counts = {group: [row.queries or 0 for row in of_group] for (group,), of_group in groups}
 
     def text(figure: Figure) -> str:
         low, high = min(counts[figure.group]), max(counts[figure.group])
@@ -190,32 +190,23 @@ def _printable(figures: Figures) -> Figures:
 
 def _loss_lines(
     loss: Figures, measure: Measure, settings: Settings
-) -> list[tuple[str, str, Format]]:
-    """Return the rows of a system: what they are called, their figure, and its format."""
+) -> Iterator[tuple[str, str, Format]]:
+    """Yield the rows of a system: what they are called, their figure, and its format."""
     # An interval or a p-value that counts queries only is labelled so.
     seeds = loss[0].seeds or 1
     only = f", {QUERIES_ONLY}" if seeds == 1 else ""
-    lines = [
+    yield from (
         ("Avg In", "avg_in", value(measure)),
         ("Out", "out", value(measure)),
         ("Rel Loss", "rel_loss", REL_LOSS),
-    ]
+    )
     if any(figure.counts for figure in loss):
-        lines.append((f"{say_level(settings.confidence)} interval{only}", "rel_loss", PERCENT_ENDS))
+        yield f"{say_level(settings.confidence)} interval{only}", "rel_loss", PERCENT_ENDS
     if seeds > 1:
-        lines.append((f"sd of {seeds} seeds", "rel_loss", Format(_seed_sd_text)))
-        lines.append(("variance from seeds", "rel_loss", Format(_seed_share_text)))
+        yield f"sd of {seeds} seeds", "rel_loss", column_format("seed_sd", show_percent)
+        yield "variance from seeds", "rel_loss", column_format("seed_share", show_share)
     this_model = ", this model" if only else ""
-    lines.append((f"p ({settings.correction}){only}{this_model}", "rel_loss", P_VALUE))
-    return lines
-
-
-def _seed_sd_text(figure: Figure) -> str:
-    return show_percent(figure.seed_sd)
-
-
-def _seed_share_text(figure: Figure) -> str:
-    return show_share(figure.seed_share)
+    yield f"p ({settings.correction}){only}{this_model}", "rel_loss", P_VALUE
 
 
 def show_share(value: float | None) -> str:
@@ -278,17 +269,18 @@ def delta_table(
     shift = get_shift(figures[0].shift)
     rows = []
     for (name, system), _ in figures.each("shift", "system"):
-        shown = f"{system} (partial)" if (name, system) in partial else system
-        names = (get_shift(name).size, shown) if shift.size else (shown,)
+        title = f"{system} (partial)" if (name, system) in partial else system
+        names = (get_shift(name).size, title) if shift.size else (title,)
         rows.append(Head(names, {"shift": name, "system": system}))
-    columns = []
-    for measure in measures:
-        for title, wanted, shown_as in (
-            (f"{measure.mean_name} Inter.", ("avg_in", "score"), value(measure)),
-            ("Extra.", ("out", "score"), value(measure)),
-            ("Delta", ("rel_loss", "score"), Format(_delta_text)),
-        ):
-            columns.append(Head((title,), {"measure": measure.name, "figure": wanted}, shown_as))
+    columns = [
+        Head((title,), {"measure": measure.name, "figure": (figure, "score")}, shown)
+        for measure in measures
+        for title, figure, shown in (
+            (f"{measure.mean_name} Inter.", "avg_in", value(measure)),
+            ("Extra.", "out", value(measure)),
+            ("Delta", "rel_loss", Format(_delta_text)),
+        )
+    ]
     family = SIZED[shift.family].title if shift.size else shift.title
     return pivot(
         figures.where(group=WHOLE, model="", slice=""),
@@ -414,15 +406,12 @@ def _rank_table(
 ) -> Table:
     """Return the ranks of systems by their average Rel Loss, as far as they can be told apart."""
 
-    def rank(figure: Figure) -> str:
-        return "-" if figure.value is None else f"{figure.value:.0f}"
-
     def places(figure: Figure) -> str:
         return "-" if figure.value is None else f"{figure.low:.0f}-{figure.high:.0f}"
 
     losses = values.where(figure="rel_loss", group=WHOLE, against="")
     columns = [
-        Head(("rank",), {"figure": "rank"}, Format(rank)),
+        Head(("rank",), {"figure": "rank"}, number(0)),
         Head(("range",), {"figure": "rank"}, Format(places)),
         Head(("Rel Loss",), {"figure": "rel_loss"}, Format(REL_LOSS.text)),
         Head(("interval",), {"figure": "rel_loss"}, ends(measure, is_labelled=True)),
@@ -449,16 +438,11 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
     (group,) = figures.names("group")
     title = f"{group}{scale_of(measures, ', means')}"
     columns = [
-        Head((name,), {"figure": name}, Format(_count_text))
-        for name in ("queries", "missing", "tied")
-    ]
-    columns += [
-        Head(
-            (measure.name,),
-            {"measure": measure.name, "against": ""},
-            value(measure, with_ends=True),
-        )
-        for measure in measures
+        *(Head((name,), {"figure": name}, number(0)) for name in ("queries", "missing", "tied")),
+        *(
+            Head((m.name,), {"measure": m.name, "against": ""}, value(m, with_ends=True))
+            for m in measures
+        ),
     ]
     values = figures.where(figure=("score", "sum"))
     rows = heads_of(values, "system")
@@ -479,21 +463,18 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
         )
 
 
-def _count_text(figure: Figure) -> str:
-    return f"{figure.number:.0f}"
-
-
 def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
     """Yield tables per extra test set and shift: systems and models down, measures across."""
     measures, tables = settings.measures, []
     for (test, name), part in figures.each("test", "shift"):
         values = part.where(figure=("score", "drop"))
-        rows = []
-        for system, model, against in dict.fromkeys(
-            (row.system, row.model, row.against) for row in values
-        ):
-            where = {"system": system, "model": model, "against": against}
-            rows.append(Head((system, f"drop from {against}" if against else model), where))
+        rows = [
+            Head(
+                (system, f"drop from {against}" if against else model),
+                {"system": system, "model": model, "against": against},
+            )
+            for (system, model, against), _ in values.each("system", "model", "against")
+        ]
         columns = [
             Head((measure.mean_name,), {"measure": measure.name}, value(measure, with_ends=True))
             for measure in measures
@@ -543,7 +524,17 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
         if groups := part.where(model=""):
             heads = heads_of(groups, "system", "group")
             title = f"{about}: does the shift add to it?"
-            columns = _compound_heads(level)
+            added, percent = {"figure": "out_minus_in"}, Format(REL_LOSS.text)
+            columns = [
+                Head(("queries",), added, QUERIES),
+                Head(("In",), {"figure": "loss_by_change_in"}, percent),
+                Head(("Out",), {"figure": "loss_by_change_out"}, percent),
+                Head(("Out - In",), added, percent),
+                Head((level,), added, PERCENT_ENDS),
+                Head(("p",), added, P_VALUE),
+                Head(("Rel Loss as is",), {"figure": "rel_loss"}, percent),
+                Head(("Rel Loss changed",), {"figure": "rel_loss_changed"}, percent),
+            ]
             tables.append(
                 pivot(
                     groups,
@@ -556,20 +547,6 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
                 )
             )
     yield Section(tables)
-
-
-def _compound_heads(level: str) -> list[Head]:
-    added, percent = {"figure": "out_minus_in"}, Format(REL_LOSS.text)
-    return [
-        Head(("queries",), added, QUERIES),
-        Head(("In",), {"figure": "loss_by_change_in"}, percent),
-        Head(("Out",), {"figure": "loss_by_change_out"}, percent),
-        Head(("Out - In",), added, percent),
-        Head((level,), added, PERCENT_ENDS),
-        Head(("p",), added, P_VALUE),
-        Head(("Rel Loss as is",), {"figure": "rel_loss"}, percent),
-        Head(("Rel Loss changed",), {"figure": "rel_loss_changed"}, percent),
-    ]
 
 
 def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
@@ -586,18 +563,17 @@ def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
         measure = measure_of[of_measure]
         difference, interval = value(measure), ends(measure)
         shown_as = Format(difference.text)
-        rows = []
-        for system, figure in dict.fromkeys((row.system, row.figure) for row in part):
-            where = {"system": system, "figure": figure}
-            title = _SHOWN[figure] if name else "all"
-            title = "score" if title == "mean" else title
+        titles = {**_SHOWN, "score": "score"}
+        rows = [
+            Head((system, line), {"system": system, "figure": figure, "slice": slice_}, shown)
+            for (system, figure), _ in part.each("system", "figure")
             for line, slice_, shown in (
-                (title, "", shown_as),
+                (titles[figure] if name else "all", "", shown_as),
                 ("not leaked", "not leaked", shown_as),
                 ("difference", "all minus not leaked", difference),
                 (level, "all minus not leaked", interval),
-            ):
-                rows.append(Head((system, line), {**where, "slice": slice_}, shown))
+            )
+        ]
         title = f"With and without leaked test queries, {measure.mean_name}{scale_of([measure])}"
         if name:
             title = f"{get_shift(name).title} ({name}): w{title[1:]}"

@@ -44,7 +44,7 @@ from msshift_bench.output import (
     pivot,
 )
 from msshift_bench.plumbing import numbered_lines
-from msshift_bench.stats import Figure, Figures, Interval, clustered_share
+from msshift_bench.stats import Figure, Figures, clustered_share
 
 __all__ = ["ThresholdCurve", "draw_thresholds", "pairs_to_judge", "review_leakage"]
 
@@ -224,7 +224,7 @@ class ThresholdCurve:
         good = np.flatnonzero((pairs > 0) & (hits >= precision * pairs - 1e-9))
         return float(self._cosines[self._ends[good[-1]]]) if len(good) else math.inf
 
-    def _interval(self, precision: float) -> Interval | None:
+    def _interval(self, precision: float) -> tuple[float, float] | None:
         if self._queries < 2:
             return None
         random, count = np.random.default_rng(self._queries), self._queries
@@ -232,7 +232,7 @@ class ThresholdCurve:
         weights = (np.bincount(sample, minlength=count) for sample in samples)
         drawn = [self._lowest(often, precision) for often in weights]
         low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
-        return None if math.isinf(high) else Interval(float(low), float(high))
+        return None if math.isinf(high) else (float(low), float(high))
 
     def _sure(self, precision: float) -> float | None:
         # Where the precision itself is too low, its interval begins lower still.
@@ -256,14 +256,14 @@ def _check_precision(precision: float) -> None:
         raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
 
 
-def _known(row: Figure, value: float | None, interval: Interval | None) -> Figure:
+def _known(row: Figure, value: float | None, interval: tuple[float, float] | None) -> Figure:
     low, high = interval or (None, None)
     return row._replace(value=value, low=low, high=high)
 
 
 def _share(row: Figure, hits: Floats, items: Floats) -> Figure:
     share = clustered_share(hits, items)
-    return row if share is None else _known(row, share.value, share.interval)
+    return row if share is None else _known(row, *share)
 
 
 def review_leakage(

@@ -89,7 +89,7 @@ def _group_links(inputs: Inputs, figures: Figures, links: Sequence[Link]) -> Pic
         name = get_shift(link.shift).title if len(link.shifts) == 1 else "All shifts"
         verdict = link.verdict(figures)
         line = link.line(link.tested)
-        where = np.linspace(line.lowest, line.highest, _BAND_POINTS)
+        where = np.linspace(min(line.similarities), max(line.similarities), _BAND_POINTS)
         low, high = line.interval(where)
         style = "-" if verdict.mark else "--"
         ax.fill_between(where, 100 * low, 100 * high, color=LINE, alpha=0.45, lw=0, zorder=0)

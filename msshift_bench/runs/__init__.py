@@ -5,7 +5,7 @@
 `shifts`, `records`, `arrays` and `errors`.
 """
 
-from msshift_bench.runs.findings import CODES
+from msshift_bench.runs.findings import CODES, WARNINGS
 from msshift_bench.runs.judged import (
     TIE_POLICIES,
     JudgedRun,
@@ -39,6 +39,7 @@ __all__ = [
     "RunSet",
     "Sidecar",
     "TIE_POLICIES",
+    "WARNINGS",
     "check_tie_policy",
     "extra_runs_path",
     "find_run_sets",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Literal
@@ -15,64 +14,51 @@ from numpy.typing import NDArray
 
 from msshift_bench.errors import MAX_FINDINGS, Finding, RunError
 
-__all__ = ["CODES", "Code", "RunFindings", "place_of"]
+__all__ = ["CODES", "WARNINGS", "RunFindings", "place_of"]
 
 _LINE_BITS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """The meaning of a finding's code.
-
-    Attributes:
-        severity: ``"error"`` stops; ``"warning"`` is counted and shown.
-        fix: how to put it right, in one sentence.
-    """
-
-    severity: Literal["error", "warning"]
-    fix: str
-
-
-CODES: Mapping[str, Code] = MappingProxyType(
+WARNINGS: Mapping[str, str] = MappingProxyType(
     {
-        "empty-file": Code("error", "check that the retrieval run finished and wrote its output"),
-        "binary-input": Code(
-            "error", "give a text run in UTF-8, compressed with gzip, bzip2, xz or zstd if at all"
-        ),
-        "truncated-input": Code(
-            "error", "copy or compress the file again: it is cut off or damaged"
-        ),
-        "changed-while-read": Code("error", "wait until the file is written, and try again"),
-        "unreadable-parquet": Code(
-            "error", "write columns query_id, doc_id and score (optionally rank) to the file"
-        ),
-        "parquet-too-large": Code("error", "write short ids, and less than a gigabyte at once"),
-        "not-utf8": Code("error", "convert the file to UTF-8"),
-        "field-count": Code(
-            "error",
-            "write 'query_id Q0 doc_id rank score tag' (TREC) or 'query_id doc_id rank' "
-            "(MS MARCO) on every line, with no white space inside a field",
-        ),
-        "id-invalid": Code("error", "give ids as strings of 1 to 1,048,576 bytes, or as integers"),
-        "score-not-number": Code("error", "write scores as decimal numbers such as 12.75 or 1e-3"),
-        "score-nan": Code("error", "find out why the model gave NaN, and retrieve again"),
-        "score-infinite": Code("error", "write scores that fit 32-bit floats"),
-        "rank-not-integer": Code("error", "write ranks as whole numbers from 1"),
-        "duplicate-document": Code("error", "keep one line per document in a query's ranking"),
-        "rank-zero-based": Code("warning", "write ranks from 1"),
-        "rank-repeated": Code("warning", "give every document of a query a rank of its own"),
-        "rank-gap": Code("warning", "number a query's documents 1, 2, 3, ..."),
-        "rank-order": Code("warning", "write a query's lines in the order of their ranks"),
-        "rank-score-disagree": Code(
-            "warning", "make sure that a higher score means a better rank, or use --ties rank"
-        ),
-        "unknown-query": Code("warning", "check that the run and the test set belong together"),
-        "query-without-qrels": Code("warning", "check that the run and the qrels belong together"),
-        "id-leading-zeros": Code("warning", "read ids as strings, and write them as they came"),
-        "id-decimal": Code("warning", "read ids as strings: a table of numbers turned 7 into 7.0"),
+        "rank-zero-based": "write ranks from 1",
+        "rank-repeated": "give every document of a query a rank of its own",
+        "rank-gap": "number a query's documents 1, 2, 3, ...",
+        "rank-order": "write a query's lines in the order of their ranks",
+        "rank-score-disagree": "make sure that a higher score means a better rank, or use --ties "
+        "rank",
+        "unknown-query": "check that the run and the test set belong together",
+        "query-without-qrels": "check that the run and the qrels belong together",
+        "id-leading-zeros": "read ids as strings, and write them as they came",
+        "id-decimal": "read ids as strings: a table of numbers turned 7 into 7.0",
     }
 )
-"""Every code of a finding about a run. Codes are stable: none is ever reworded or reused."""
+"""Code of what is counted and shown, and stops nothing -> how to put it right, in one sentence."""
+
+CODES: Mapping[str, str] = MappingProxyType(
+    {
+        "empty-file": "check that the retrieval run finished and wrote its output",
+        "binary-input": "give a text run in UTF-8, compressed with gzip, bzip2, xz or zstd if at "
+        "all",
+        "truncated-input": "copy or compress the file again: it is cut off or damaged",
+        "changed-while-read": "wait until the file is written, and try again",
+        "unreadable-parquet": "write columns query_id, doc_id and score (optionally rank) to the "
+        "file",
+        "parquet-too-large": "write short ids, and less than a gigabyte at once",
+        "not-utf8": "convert the file to UTF-8",
+        "field-count": "write 'query_id Q0 doc_id rank score tag' (TREC) or 'query_id doc_id rank' "
+        "(MS MARCO) on every line, with no white space inside a field",
+        "id-invalid": "give ids as strings of 1 to 1,048,576 bytes, or as integers",
+        "score-not-number": "write scores as decimal numbers such as 12.75 or 1e-3",
+        "score-nan": "find out why the model gave NaN, and retrieve again",
+        "score-infinite": "write scores that fit 32-bit floats",
+        "rank-not-integer": "write ranks as whole numbers from 1",
+        "duplicate-document": "keep one line per document in a query's ranking",
+        **WARNINGS,
+    }
+)
+"""Every code of a finding about a run -> how to put it right; those of `WARNINGS` are no errors.
+Codes are stable: none is ever reworded or reused."""
 
 
 def place_of(file: int, line: int) -> int:
@@ -93,30 +79,20 @@ class RunFindings:
         self, sources: Sequence[str], *, strict: bool = False, escalated: Sequence[str] = ()
     ) -> None:
         self.counts: Counter[str] = Counter()
-        self._sources = tuple(sources)
+        self.sources = tuple(sources)
         self._strict = strict
         self._escalated = frozenset(escalated)
         self._first: dict[str, list[tuple[int, str]]] = {}
 
-    @property
-    def errors(self) -> int:
-        """How many errors were found, kept or not."""
-        return sum(self._counts_of("error").values())
-
-    @property
-    def warning_counts(self) -> dict[str, int]:
-        """How many warnings were found, by code."""
-        return self._counts_of("warning")
-
-    def _counts_of(self, severity: Literal["error", "warning"]) -> dict[str, int]:
+    def counts_of(self, severity: Literal["error", "warning"]) -> dict[str, int]:
+        """How many findings of one severity there were, kept or not, by code."""
         counts = sorted(self.counts.items())
         return {code: count for code, count in counts if self.severity(code) == severity}
 
     def severity(self, code: str) -> Literal["error", "warning"]:
         """The severity of `code` for this run."""
-        if self._strict or code in self._escalated:
-            return "error"
-        return CODES[code].severity
+        is_warning = code in WARNINGS and code not in self._escalated and not self._strict
+        return "warning" if is_warning else "error"
 
     def add(self, code: str, place: int, message: str) -> None:
         """Count one finding, and keep it if it is among the first of its code.
@@ -158,9 +134,9 @@ class RunFindings:
             Finding(
                 code=code,
                 message=message,
-                source=self._sources[place >> _LINE_BITS],
+                source=self.sources[place >> _LINE_BITS],
                 line=place & ((1 << _LINE_BITS) - 1),
-                fix=CODES[code].fix,
+                fix=CODES[code],
                 severity=severity,
             )
             for place, code, message in findings
@@ -172,8 +148,8 @@ class RunFindings:
         Raises:
             RunError: with at most `MAX_FINDINGS` errors of each code, in reading order.
         """
-        counts = self._counts_of("error")
+        counts = self.counts_of("error")
         if counts:
-            name = ", ".join(self._sources)
-            noun = "error" if self.errors == 1 else "errors"
-            raise RunError(f"{name}: {self.errors} {noun}", self.kept("error"), counts)
+            name, errors = ", ".join(self.sources), sum(counts.values())
+            noun = "error" if errors == 1 else "errors"
+            raise RunError(f"{name}: {errors} {noun}", self.kept("error"), counts)

@@ -54,6 +54,7 @@ class RelevantDocuments(NamedTuple):
         hash: hashes of the ids, shape ``[documents]``.
         gain: the document's relevance, at least 1, shape ``[documents]``.
         starts: where the documents of each query begin, shape ``[queries]``.
+        counts: how many each query has, shape ``[queries]``.
     """
 
     query: Ints
@@ -61,6 +62,7 @@ class RelevantDocuments(NamedTuple):
     hash: NDArray[np.uint64]
     gain: Ints
     starts: Ints
+    counts: Ints
 
 
 class Judgements:
@@ -139,7 +141,11 @@ class Judgements:
         for query, doc, grade, *_ in records:
             if not (isinstance(query, str) and isinstance(doc, str)):
                 code, problem = "id-invalid", "ids must be strings"
-            elif not _is_relevance(grade):
+            elif (
+                isinstance(grade, bool)
+                or not isinstance(grade, int | np.integer)
+                or abs(int(grade)) > MAX_RELEVANCE
+            ):
                 code = "relevance-not-integer"
                 problem = f"relevance {quoted(grade)} is not a whole number of at most "
                 problem += f"{MAX_RELEVANCE}"
@@ -155,11 +161,6 @@ class Judgements:
         return len(self.query_ids)
 
     @cached_property
-    def unjudged(self) -> NDArray[np.bool_]:
-        """True for a query without a judgement, shape ``[queries]``."""
-        return np.array([not docs for docs in self.judged.values()], np.bool_)
-
-    @cached_property
     def relevant(self) -> RelevantDocuments:
         """The relevant documents.
 
@@ -173,12 +174,8 @@ class Judgements:
         ids = id_column([doc for docs in relevant for doc, _ in docs])
         gains = np.array([grade for docs in relevant for _, grade in docs], np.int64)
         queries = np.repeat(np.arange(len(counts)), counts)
-        return RelevantDocuments(queries, ids, hashes_of(ids), gains, np.cumsum(counts) - counts)
-
-    @cached_property
-    def relevant_counts(self) -> Ints:
-        """Number of relevant documents per query, shape ``[queries]``."""
-        return np.diff(self.relevant.starts, append=len(self.relevant.gain))
+        starts = np.cumsum(counts) - counts
+        return RelevantDocuments(queries, ids, hashes_of(ids), gains, starts, counts)
 
     @cached_property
     def ideal(self) -> tuple[Ints, Ints, Floats]:
@@ -191,12 +188,6 @@ class Judgements:
         queries, gains = self.relevant.query, self.relevant.gain
         ranks = np.arange(len(queries)) - self.relevant.starts[queries] + 1
         return queries, ranks, gains[np.lexsort((-gains, queries))].astype(np.float64)
-
-
-def _is_relevance(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        return False
-    return -MAX_RELEVANCE <= int(value) <= MAX_RELEVANCE
 
 
 def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
@@ -358,10 +349,14 @@ class JudgedRun:
     @cached_property
     def placement(self) -> Placement:
         """The places that the hits take, or may take, under the tie policy."""
-        if self.tie_policy == "expected":
-            return _place(self.hits.query, self.hits.gain, self.hits.above, self.hits.tied)
-        ones = np.ones_like(self.hits.rank)
-        return _place(self.hits.query, self.hits.gain, self.hits.rank - 1, ones)
+        query, gain, rank, above, size = self.hits
+        if self.tie_policy != "expected":
+            above, size = rank - 1, np.ones_like(rank)
+        order = np.lexsort((-gain, above, query))
+        query, gain, above, size = query[order], gain[order], above[order], size[order]
+        start, peers = _groups(query, above)
+        query_start, _ = _groups(query)
+        return Placement(query, gain, above, size, peers, start - query_start)
 
     def with_ties(self, order: Literal["best", "worst"]) -> JudgedRun:
         """The same run with every tie broken for, or against, the relevant documents.
@@ -421,14 +416,6 @@ class JudgedRun:
                 sign = -1 if self.tie_policy == "best" else 1
                 lines.sort(key=lambda line: sign * max(grades.get(line[0], 0), 0))
         return sorted(lines, key=itemgetter(1), reverse=True)
-
-
-def _place(query: Ints, gain: Ints, above: Ints, size: Ints) -> Placement:
-    order = np.lexsort((-gain, above, query))
-    query, gain, above, size = query[order], gain[order], above[order], size[order]
-    start, peers = _groups(query, above)
-    query_start, _ = _groups(query)
-    return Placement(query, gain, above, size, peers, start - query_start)
 
 
 def _groups(*keys: Ints) -> tuple[Ints, Ints]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Ints
 from msshift_bench.errors import MAX_FINDINGS, quoted
 from msshift_bench.runs.findings import RunFindings
-from msshift_bench.runs.judged import Hits, JudgedRun, Judgements, RunReport
+from msshift_bench.runs.judged import Hits, JudgedRun, Judgements, QueryRanking, RunReport
 from msshift_bench.runs.lines import (
     ODD_IDS,
     Lines,
@@ -29,9 +29,6 @@ _MOST_EXTRA = 10_000
 """Most ids of queries outside the test set to keep, for a message that says whose they are."""
 
 
-_Column = Sequence[object] | NDArray[Any]
-
-
 class QueriesInterleavedError(Exception):
     """A query came back after another one; the reader starts again with the lines grouped."""
 
@@ -44,7 +41,7 @@ def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
     """Cut lines anew, so that no query lies in two neighbouring parts."""
     held: list[Lines] = []  # from the first line of a query on
     for part in parts:
-        if not part.size:
+        if not len(part.scores):
             continue
         held.append(part)
         if held[0].queries[0] != part.queries[-1]:
@@ -60,7 +57,7 @@ def whole_queries(parts: Iterable[Lines]) -> Iterator[QueryLines]:
 
 def grouped(parts: Iterable[Lines]) -> Iterator[QueryLines]:
     """Put the lines of each query together, in the order in which the queries came."""
-    filled = [part for part in parts if part.size]
+    filled = [part for part in parts if len(part.scores)]
     if filled:
         lines = Lines.joined(filled)
         numbers = pc.dictionary_encode(lines.queries).indices
@@ -110,11 +107,11 @@ class _Queries:
     def __init__(self, lines: Lines, starts: Ints) -> None:
         self.lines = lines
         self.starts = starts
-        self.counts = np.diff(self.starts, append=lines.size)
-        self.begins = np.zeros(lines.size, np.bool_)
+        self.counts = np.diff(self.starts, append=len(lines.scores))
+        self.begins = np.zeros(len(lines.scores), np.bool_)
         self.begins[self.starts] = True
         self.owner = np.repeat(np.arange(len(self.starts)), self.counts)
-        self.rises = np.zeros(lines.size, np.bool_)
+        self.rises = np.zeros(len(lines.scores), np.bool_)
         self.rises[1:] = (lines.scores[1:] > lines.scores[:-1]) & ~self.begins[1:]
         self.id_column = take(lines.queries, self.starts)
         self.ids: list[bytes] = self.id_column.to_pylist()
@@ -123,7 +120,7 @@ class _Queries:
         """The first row, among some in ascending order, of each query that has one."""
         return rows[np.unique(self.owner[rows], return_index=True)[1]]
 
-    def odd(self, code: str, rows: Ints, text: str, *columns: _Column) -> Oddity:
+    def odd(self, code: str, rows: Ints, text: str, *columns: Sequence[object] | Ints) -> Oddity:
         """Describe odd rows.
 
         Args:
@@ -185,7 +182,8 @@ class RunJudge:
             by_score = by_score.take(np.lexsort((-by_score.scores, queries.owner)))
         keys = SortedKeys(by_score.docs, queries.starts, queries.owner)
         odd += _repeated_documents(queries, keys.with_repeats())
-        is_new = _begins_of_ties(by_score.scores, queries.starts)
+        is_new = queries.begins.copy()  # whether a line is the first of its score in its query
+        is_new[1:] |= by_score.scores[1:] != by_score.scores[:-1]
         hits = self._find_hits(by_score, queries.starts, positions, keys, is_new)
         places = by_score.ranks
         if self._tie_policy != "rank":
@@ -200,8 +198,9 @@ class RunJudge:
         self, queries: _Queries, positions: Ints, texts: Sequence[str]
     ) -> Iterator[Oddity]:
         """Yield findings about queries without a judgement, and those not in the test set."""
-        known, extra = np.flatnonzero(positions >= 0), np.flatnonzero(positions < 0)
-        unjudged = known[self._judgements.unjudged[positions[known]]]
+        extra = np.flatnonzero(positions < 0)
+        judged = self._judgements.judged
+        unjudged = [place for place, query in enumerate(texts) if judged.get(query) == {}]
         text = "query {} of the test set has no judgement"
         yield queries.odd("query-without-qrels", queries.starts[unjudged], text)
         if self._checks_queries:
@@ -232,18 +231,18 @@ class RunJudge:
             starts: the row that each query begins in.
             positions: the queries' positions in the test set.
             keys: those of the lines' documents.
-            is_new: whether a line begins a tie, see `_begins_of_ties`.
+            is_new: whether a line is the first of its score in its query, ``[lines]``.
         """
         known = np.flatnonzero(positions >= 0)
-        relevant, counts = self._judgements.relevant, self._judgements.relevant_counts
-        counts = counts[positions[known]]
+        relevant = self._judgements.relevant
+        counts = relevant.counts[positions[known]]
         owner = np.repeat(known, counts)
         firsts = relevant.starts[positions[known]] - (np.cumsum(counts) - counts)
         wanted = np.repeat(firsts, counts) + np.arange(len(owner))
         rows = keys.find(take(relevant.doc, wanted), relevant.hash[wanted], owner)
         retrieved = rows >= 0
         rows, owner, wanted = rows[retrieved], owner[retrieved], wanted[retrieved]
-        bounds = np.append(np.flatnonzero(is_new), lines.size)
+        bounds = np.append(np.flatnonzero(is_new), len(lines.scores))
         after = np.searchsorted(bounds, rows, side="right")
         begin, end = bounds[after - 1], bounds[after]
         start = starts[owner]
@@ -283,25 +282,37 @@ class RunJudge:
         self.extra_queries += len(extra)
         self._extra += extra[: _MOST_EXTRA - len(self._extra)]
 
-    def finish(self, report: RunReport) -> JudgedRun:
-        """Return everything judged so far as columns."""
+    def finish(
+        self, tag: str, digest: str, reread: Callable[[], Sequence[QueryRanking]] | None
+    ) -> JudgedRun:
+        """Return everything judged so far as columns, with what else is known of the run.
+
+        Args:
+            tag: the run tag.
+            digest: that of its files.
+            reread: see `JudgedRun`.
+        """
         columns = np.concatenate([np.empty((0, len(Hits._fields)), np.int64), *self._hits]).T
+        report = RunReport(
+            name=", ".join(self.findings.sources),
+            digest=digest,
+            tag=tag,
+            ranking=f"{self.digest % (1 << 64):016x}",
+            lines=self.lines,
+            queries=self.queries,
+            extra_queries=self.extra_queries,
+            warnings=self.findings.kept("warning"),
+            warning_counts=self.findings.counts_of("warning"),
+        )
         return JudgedRun(
             self._judgements,
             self._tie_policy,
             Hits(*columns),
             self._retrieved,
             report,
-            unknown_queries=tuple(self._extra),
+            reread,
+            tuple(self._extra),
         )
-
-
-def _begins_of_ties(scores: NDArray[np.float32], starts: Ints) -> NDArray[np.bool_]:
-    """Return whether a line is the first of its score in its query, shape ``[lines]``."""
-    is_new = np.empty(len(scores), np.bool_)
-    np.not_equal(scores[1:], scores[:-1], out=is_new[1:])
-    is_new[starts] = True
-    return is_new
 
 
 def _repeated_documents(queries: _Queries, suspects: Iterable[int]) -> Iterator[Oddity]:

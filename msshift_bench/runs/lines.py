@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -82,14 +82,12 @@ def flags(column: pa.BooleanArray) -> NDArray[np.bool_]:
 
 def odd_rows(ids: pa.BinaryArray, codes: Iterable[str] = ODD_IDS) -> dict[str, Ints]:
     """Return finding -> the rows of ids that show its sign, for some findings of `ODD_IDS`."""
-    _, offset_buffer, data = ids.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32, len(ids) + 1, 4 * ids.offset)
-    content = np.frombuffer(data, np.uint8) if data else np.zeros(1, np.uint8)  # to look at
+    text, starts, lengths = _content(ids)
+    content = np.frombuffer(text, np.uint8)
     odd: dict[str, Ints] = {}
     for code in codes:
         pattern, _ = ODD_IDS[code]
-        leading = code == "id-leading-zeros"
-        at, sign = (offsets[:-1], b"0") if leading else (offsets[1:] - 2, b".")
+        at, sign = (starts, b"0") if code == "id-leading-zeros" else (starts + lengths - 2, b".")
         rows = np.flatnonzero(content.take(at, mode="clip") == ord(sign))
         is_odd = [pattern.fullmatch(ids[row].as_py()) is not None for row in rows.tolist()]
         odd[code] = rows[is_odd]
@@ -219,7 +217,6 @@ _SPACE = 0x20
 _SCANNED_BYTES = 1 << 16
 """Bytes of text looked at together; new memory for all of a block costs more than to look at it."""
 
-_N = TypeVar("_N", np.int32, np.float64)
 Numbers = tuple[Sequence[float], Sequence[object]]
 """Values of a column, and the fields that they were read from, for messages."""
 
@@ -245,11 +242,6 @@ class Lines(NamedTuple):
     ranks: NDArray[Any] | None
     places: Ints
 
-    @property
-    def size(self) -> int:
-        """How many lines there are."""
-        return len(self.scores)
-
     def starts(self) -> Ints:
         """The row that each query begins in; a query that comes back begins anew."""
         differs = flags(pc.not_equal(self.queries[1:], self.queries[:-1]))
@@ -267,9 +259,13 @@ class Lines(NamedTuple):
 
     def take(self, rows: Ints) -> Lines:
         """Some lines in any order."""
-        ranks = None if self.ranks is None else self.ranks[rows]
-        queries, docs = take(self.queries, rows), take(self.docs, rows)
-        return Lines(queries, docs, self.scores[rows], ranks, self.places[rows])
+        return Lines(
+            take(self.queries, rows),
+            take(self.docs, rows),
+            self.scores[rows],
+            None if self.ranks is None else self.ranks[rows],
+            self.places[rows],
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Lines]) -> Lines:
@@ -284,7 +280,7 @@ class Lines(NamedTuple):
         )
 
 
-def _numbers(column: pa.Array, dtype: type[_N]) -> NDArray[_N]:
+def _numbers(column: pa.Array, dtype: type) -> NDArray[Any]:
     """Return a column without nulls; see `flags`."""
     return np.frombuffer(column.buffers()[1], dtype, len(column))
 

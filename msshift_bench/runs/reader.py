@@ -9,15 +9,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from os import PathLike
 from types import MappingProxyType
 
 import pyarrow as pa
 
 from msshift_bench.errors import Finding, UnknownNameError
-from msshift_bench.plumbing import map_in_threads
+from msshift_bench.plumbing import file_state, map_in_threads
 from msshift_bench.runs.findings import RunFindings, place_of
 from msshift_bench.runs.judged import (
     JudgedRun,
@@ -118,8 +118,8 @@ def read_run(
     """
     with _open_parts(source, format, "trec") as (parts, files):
         lines: list[Lines] = []
-        _, findings = _judge_parts(parts, None, "trec", strict=strict, into=lines)
-        _check_unchanged(files, findings)
+        judge = _judge_parts(parts, None, "trec", strict=strict, into=lines)
+        findings = _check_unchanged(files, judge.findings)
         findings.stop_if_errors()
         return {
             query: {doc: score for doc, score, _ in ranking} for query, ranking in _rankings(lines)
@@ -200,7 +200,7 @@ def validate_run(
         errors=findings.kept("error"),
         warnings=findings.kept("warning"),
         counts=MappingProxyType(dict(findings.counts)),
-        error_count=findings.errors,
+        error_count=sum(findings.counts_of("error").values()),
         report=run.report,
     )
 
@@ -245,12 +245,12 @@ def _judge(
         ThreadPoolExecutor(1) as digesting,
     ):
         digest = digesting.submit(sha256_of_files, files)
-        run, findings = _judge_parts(parts, judgements, tie_policy, strict=strict)
-        report = replace(run.report, digest=digest.result() if files else "")
-        _check_unchanged(files, findings)
-        lasting = all(file.lasting for file in files)
-        reread = functools.cache(functools.partial(_read_again, parts, tuple(files)))
-        return replace(run, report=report, reread=reread if lasting else None), findings
+        judge = _judge_parts(parts, judgements, tie_policy, strict=strict)
+        reread = None
+        if all(file.lasting for file in files):
+            reread = functools.cache(functools.partial(_read_again, parts, tuple(files)))
+        run = judge.finish(parts[0].tag, digest.result() if files else "", reread)
+        return run, _check_unchanged(files, judge.findings)
 
 
 def _judge_parts(
@@ -260,7 +260,7 @@ def _judge_parts(
     *,
     strict: bool,
     into: list[Lines] | None = None,
-) -> tuple[JudgedRun, RunFindings]:
+) -> RunJudge:
     """Judge a run's parts in order, or in memory if its queries are interleaved.
 
     Args:
@@ -276,25 +276,13 @@ def _judge_parts(
         findings = RunFindings(names, strict=strict, escalated=escalated)
         judge = RunJudge(judgements, tie_policy, findings)
         lines = _lines_of(parts, findings, into)
-        try:
+        with suppress(QueriesInterleavedError):
             for judged in map_in_threads(judge.judge, arrange(lines), MOST_THREADS):
                 judge.add(judged)
             break
-        except QueriesInterleavedError:
-            continue
-    if not (judge.queries or findings.errors):
+    if not (judge.queries or findings.counts_of("error")):
         findings.add("empty-file", place_of(0, 0), "the run holds no line")
-    report = RunReport(
-        name=", ".join(names),
-        tag=parts[0].tag,
-        ranking=f"{judge.digest % (1 << 64):016x}",
-        lines=judge.lines,
-        queries=judge.queries,
-        extra_queries=judge.extra_queries,
-        warnings=findings.kept("warning"),
-        warning_counts=findings.warning_counts,
-    )
-    return judge.finish(report), findings
+    return judge
 
 
 def _lines_of(
@@ -310,12 +298,13 @@ def _lines_of(
             yield lines
 
 
-def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> None:
+def _check_unchanged(files: Sequence[InputFile], findings: RunFindings) -> RunFindings:
     """Add a finding for each file that has changed since its lines were read and digested."""
     for number, file in enumerate(files):
-        if file.has_changed:
+        if file_state(file.path) != file.state:
             message = "the file changed while it was read"
             findings.add("changed-while-read", place_of(number, 0), message)
+    return findings
 
 
 def _read_again(parts: Sequence[Source], files: Sequence[InputFile]) -> list[QueryRanking]:
@@ -326,8 +315,7 @@ def _read_again(parts: Sequence[Source], files: Sequence[InputFile]) -> list[Que
     """
     findings = RunFindings([part.name for part in parts])
     rankings = _rankings(_lines_of(parts, findings))
-    _check_unchanged(files, findings)
-    findings.stop_if_errors()
+    _check_unchanged(files, findings).stop_if_errors()
     return rankings
 
 
@@ -335,13 +323,15 @@ def _rankings(parts: Iterable[Lines]) -> list[QueryRanking]:
     """Return sound lines query by query, as Python values."""
     by_query: dict[str, list[RankedDoc]] = {}
     for lines in parts:
-        if not lines.size:
+        if not len(lines.scores):
             continue
         starts = lines.starts()
         queries = take(lines.queries, starts).cast(pa.string()).to_pylist()
         docs, scores = lines.docs.cast(pa.string()).to_pylist(), lines.scores.tolist()
-        ranks = [0] * lines.size if lines.ranks is None else lines.ranks.tolist()
-        for query, start, end in zip(queries, starts, [*starts[1:], lines.size], strict=True):
+        ranks = [0] * len(lines.scores) if lines.ranks is None else lines.ranks.tolist()
+        for query, start, end in zip(
+            queries, starts, [*starts[1:], len(lines.scores)], strict=True
+        ):
             ranking = zip(docs[start:end], scores[start:end], ranks[start:end], strict=True)
             by_query.setdefault(query, []).extend(ranking)
     return list(by_query.items())

@@ -102,11 +102,6 @@ class Sidecar:
             start=text("encoder") or text("parameters", "encoder"),
         )
 
-    @property
-    def maker(self) -> tuple[str, Mapping[str, Any] | None]:
-        """What tells its model from others: its weights and its parameters."""
-        return self.weights, self.parameters
-
     def unsound(self) -> Finding:
         """The finding for a sidecar that is not sound."""
         return Finding(

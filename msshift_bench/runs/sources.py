@@ -82,11 +82,6 @@ class InputFile:
     lasting: bool
     state: tuple[int, int, int] | None
 
-    @property
-    def has_changed(self) -> bool:
-        """Whether the file was written to, replaced or removed since it was first opened."""
-        return file_state(self.path) != self.state
-
 
 @contextmanager
 def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[InputFile]]:
@@ -102,17 +97,17 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[Inpu
     with ExitStack() as stack:
         files = []
         for number, source in enumerate(sources):
-            path = Path(source)
-            if str(source) == "-":
+            path, name = Path(source), str(source)
+            if name == "-":
                 if sys.stdin is None:
                     raise NotFoundError("stdin is closed, and a run was to be read from it")
-                stream = sys.stdin.buffer
+                name, stream = "<stdin>", sys.stdin.buffer
             elif path.is_dir():
                 raise UsageError(f"{source} is a folder; a run is a file")
             elif not path.exists():
                 raise NotFoundError(f"there is no file {source}")
             elif path.is_file():
-                files.append(InputFile(str(source), path, True, file_state(path)))
+                files.append(InputFile(name, path, True, file_state(path)))
                 continue
             else:
                 stream = stack.enter_context(path.open("rb"))
@@ -120,7 +115,6 @@ def open_run_files(sources: Sequence[str | PathLike[str]]) -> Iterator[list[Inpu
             copy = Path(folder) / str(number)
             with copy.open("wb") as file:
                 shutil.copyfileobj(stream, file)
-            name = "<stdin>" if str(source) == "-" else str(source)
             files.append(InputFile(name, copy, False, file_state(copy)))
         yield files
 
@@ -173,7 +167,7 @@ class TextRun:
 
     def lines(self, file: int, findings: RunFindings) -> Iterator[Lines]:
         """Yield the sound lines, a block of text after the other."""
-        place, errors_before = place_of(file, 1), findings.errors
+        place = place_of(file, 1)
         try:
             with open_stream(self._path) as stream:
                 for parsed in map_in_threads(self._parse, self._blocks(stream), MOST_THREADS):
@@ -181,16 +175,15 @@ class TextRun:
                         yield parse_each(parsed, place, self._format, findings)
                         place += parsed.count(b"\n")
                     else:
-                        places, begin = parsed.places, place
-                        place += parsed.size
-                        places += begin
-                        yield parsed
+                        yield parsed._replace(places=parsed.places + place)
+                        place += len(parsed.scores)
         except NotTextError:
             return
         except DamagedInputError as error:
             findings.add("truncated-input", place_of(file, 0), str(error))
-        if place == place_of(file, 1) and findings.errors == errors_before:
-            findings.add("empty-file", place_of(file, 0), "the file holds no line")
+        else:
+            if place == place_of(file, 1):
+                findings.add("empty-file", place_of(file, 0), "the file holds no line")
 
     def _parse(self, text: bytes) -> Lines | bytes:
         """Return a text's lines, numbered from 0, or the text, to be read line by line."""
@@ -272,9 +265,10 @@ def _lines_of_columns(columns: Sequence[pa.Array], place: int) -> Lines | None:
     """Return columns of a Parquet file as lines; `None` if a value needs a closer look."""
     query, doc, score, *rank = columns
     numeric = pa.types.is_floating(score.type) or pa.types.is_integer(score.type)
-    if not (len(score) and numeric and all(pa.types.is_integer(column.type) for column in rank)):
-        return None
-    if any(column.null_count for column in columns):
+    are_integers = all(pa.types.is_integer(column.type) for column in rank)
+    if not (len(score) and numeric and are_integers) or any(
+        column.null_count for column in columns
+    ):
         return None
     queries, docs = _as_ids(query), _as_ids(doc)
     if queries is None or docs is None:
@@ -375,13 +369,11 @@ class MemoryRun:
 
     def _of_records(self) -> Iterator[Record]:
         for number, record in enumerate(self._source, start=1):
-            if isinstance(record, tuple) and not hasattr(record, "query_id"):
-                fields = record
-            elif isinstance(record, Mapping):
+            fields = record
+            if not isinstance(record, tuple) or hasattr(record, "query_id"):
+                if not isinstance(record, Mapping):
+                    record = {name: getattr(record, name, None) for name in chain(*_COLUMNS)}
                 fields = tuple(_first(record, names) for names in _COLUMNS)
-            else:
-                values = {name: getattr(record, name, None) for name in chain(*_COLUMNS)}
-                fields = tuple(_first(values, names) for names in _COLUMNS)
             if len(fields) not in (3, 4):
                 raise UsageError(f"record {number} is not (query_id, doc_id, score[, rank])")
             yield fields
@@ -416,14 +408,11 @@ def _sound_records(
 
 def _identifier(value: Any) -> bytes:
     """Return the UTF-8 bytes of an id; b"" if it is no string or integer that a line can hold."""
-    if isinstance(value, bool):
-        return b""
-    if isinstance(value, numbers.Integral):
+    if not isinstance(value, bool) and isinstance(value, numbers.Integral):
         value = str(value)
-    if not isinstance(value, str) or len(value) > MAX_LINE_BYTES:
-        return b""
+    fits = isinstance(value, str) and len(value) <= MAX_LINE_BYTES
     try:
-        return value.encode()
+        return value.encode() if fits else b""
     except UnicodeEncodeError:
         return b""
 

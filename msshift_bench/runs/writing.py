@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -138,11 +139,8 @@ def _fields(words: Sequence[str], name: str) -> pa.Array:
     Raises:
         RunError: naming the first that cannot be a field of a run file, if one cannot.
     """
-    try:
+    with suppress(UnicodeEncodeError, pa.ArrowTypeError):  # half of a surrogate pair; a number
         fields = pa.array(words, _TEXT)
-    except (UnicodeEncodeError, pa.ArrowTypeError):  # half of a surrogate pair; a number
-        fields = None
-    else:
         ends, text = _content(fields)
         # The bytes of white space and zero are among those up to the blank's.
         if (ends[1:] > ends[:-1]).all() and not (text <= ord(" ")).any():
@@ -150,17 +148,10 @@ def _fields(words: Sequence[str], name: str) -> pa.Array:
     for word in words:
         if not isinstance(word, str):
             raise RunError(f"{name}: {word!r} is no string; ids and the run tag are strings")
-        if not _is_field(word):
+        encoded = word.encode(errors="replace")
+        if encoded.decode() != word or encoded.split() != [encoded] or b"\0" in encoded:
             raise RunError(f"{name}: {word!r} is empty, holds white space or is no Unicode text")
-    return fields
-
-
-def _is_field(word: str) -> bool:
-    try:
-        text = word.encode()
-    except UnicodeEncodeError:
-        return False
-    return text.split() == [text] and b"\0" not in text
+    return pa.array(words, _TEXT)
 
 
 def _content(array: pa.Array) -> tuple[_Places, npt.NDArray[np.uint8]]:

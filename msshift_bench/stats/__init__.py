@@ -14,34 +14,30 @@ from msshift_bench.stats.estimates import (
     QUERIES_AND_SEEDS,
     QUERIES_ONLY,
     Estimate,
-    Interval,
     Part,
     Uncertainty,
     average,
     rel_loss,
 )
 from msshift_bench.stats.figures import (
+    AVERAGES,
     DAGGER,
     MEAN,
+    SIGNIFICANT,
     STAR,
     UNTESTED,
     Claim,
     Figure,
     Figures,
-    infer,
-)
-from msshift_bench.stats.inference import (
-    AVERAGES,
-    SIGNIFICANT,
     Inference,
     adjust,
+    infer,
     rank_ranges,
 )
 from msshift_bench.stats.lines import (
     FEWEST_GROUPS,
     RANK_CORRELATIONS,
     Line,
-    RankCorrelation,
     Slope,
     correlate_ranks,
     fit_line,
@@ -61,7 +57,6 @@ from msshift_bench.stats.planning import (
 )
 from msshift_bench.stats.shares import (
     Agreement,
-    ClusteredShare,
     annotator_agreement,
     clustered_share,
 )
@@ -73,7 +68,6 @@ __all__ = [
     "Agreement",
     "Claim",
     "DAGGER",
-    "ClusteredShare",
     "Estimate",
     "FIXED",
     "GROUPS",
@@ -82,7 +76,6 @@ __all__ = [
     "FEWEST_GROUPS",
     "Line",
     "RANK_CORRELATIONS",
-    "RankCorrelation",
     "Slope",
     "correlate_ranks",
     "fit_line",
@@ -90,7 +83,6 @@ __all__ = [
     "rank_correlation",
     "slope_inside_groups",
     "Inference",
-    "Interval",
     "MEAN",
     "POWER",
     "PUBLISHED_LOSS",

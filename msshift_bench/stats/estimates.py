@@ -55,7 +55,6 @@ __all__ = [
     "QUERIES_ONLY",
     "ROUNDING",
     "Estimate",
-    "Interval",
     "Part",
     "Uncertainty",
     "average",
@@ -113,13 +112,6 @@ def _quadrature(df: float) -> tuple[Floats, Floats]:
     return stdtrit(df, chances), weights
 
 
-def _reach(part: Part, tail: float) -> float:
-    """Return the distance beyond which a part lies, on one side, with the chance `tail`."""
-    from scipy.special import stdtrit
-
-    return float(-part.scale * stdtrit(part.df, tail)) if part.scale else 0.0
-
-
 def two_sided_p(distance: float, first: Part, second: Part) -> float:
     """Return the chance that the sum of two parts lies at least `distance` from 0.
 
@@ -153,9 +145,14 @@ def half_width(confidence: float, first: Part, second: Part) -> float:
         first: one part.
         second: the other.
     """
+    from scipy.special import stdtrit
+
     tail = (1 - confidence) / 2
-    reaches = _reach(first, tail), _reach(second, tail)
-    low, high = max(reaches), sum(reaches)
+    # How far out each part lies by itself, on one side, with that chance.
+    reaches = [
+        -float(part.scale * stdtrit(part.df, tail)) for part in (first, second) if part.scale
+    ]
+    low, high = max(reaches, default=0.0), sum(reaches)
     if low == high:
         return low
     while two_sided_p(high, first, second) > 2 * tail:
@@ -175,13 +172,6 @@ def half_width(confidence: float, first: Part, second: Part) -> float:
             high, above, below = middle, excess, below / 2 if moved_low is False else below
         moved_low = excess > 0
     return low if below == 0 else high
-
-
-class Interval(NamedTuple):
-    """A confidence interval; both ends belong to it."""
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +212,10 @@ class Uncertainty:
         floor = half_width(confidence, self.fixed, NOTHING)
         return max(floor, half_width(confidence, self.queries, self.trained))
 
-    def interval(self, value: float, confidence: float) -> Interval:
+    def interval(self, value: float, confidence: float) -> tuple[float, float]:
         """Return the confidence interval of an estimate, which lies in its middle."""
         half = self.half_width(confidence)
-        return Interval(value - half, value + half)
+        return value - half, value + half
 
     def p_value(self, value: float) -> float | None:
         """Return the two-sided p-value of "the estimate is 0", from 0 to 1.

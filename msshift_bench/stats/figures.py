@@ -1,23 +1,43 @@
 """Figures: one long table that every result is, and the only maker of an interval, a p or a mark.
 
 A figure is a number with its names and its certainty. A claim is an estimate that is to be printed
-under some names; claims that are tested together name their family.
+under some names; claims that are tested together name their family, over which p-values are
+corrected. Systems whose differences are told apart have ranks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar
 
-from msshift_bench.errors import UnknownNameError
+import numpy as np
+
+from msshift_bench.arrays import Floats
+from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.stats.estimates import QUERIES_ONLY, Estimate
-from msshift_bench.stats.inference import SIGNIFICANT, Inference, adjust
 from msshift_bench.stats.lines import Slope
 
-__all__ = ["DAGGER", "MEAN", "STAR", "UNTESTED", "Claim", "Figure", "Figures", "infer"]
+__all__ = [
+    "AVERAGES",
+    "CORRECTIONS",
+    "DAGGER",
+    "MEAN",
+    "SIGNIFICANT",
+    "STAR",
+    "UNTESTED",
+    "Claim",
+    "Figure",
+    "Figures",
+    "Inference",
+    "adjust",
+    "infer",
+    "rank_ranges",
+]
+
+_Test = TypeVar("_Test", bound=Hashable)
 
 STAR, DAGGER = "*", "†"
 """The marks of what is significant: counting more than queries, and counting queries only."""
@@ -125,8 +145,7 @@ class Claim(NamedTuple):
     bounds: tuple[float, float] = (-math.inf, math.inf)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Figures(Sequence[Figure]):
+class Figures(tuple[Figure, ...]):
     """Figures in the order in which tables show them.
 
     Their names find them::
@@ -136,20 +155,10 @@ class Figures(Sequence[Figure]):
         0.3
     """
 
-    rows: Sequence[Figure]
+    __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"<Figures: {len(self.rows):,} of {', '.join(self.names('figure'))}>"
-
-    @overload
-    def __getitem__(self, place: int) -> Figure: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Figure]: ...
-    def __getitem__(self, place: Any) -> Any:
-        return self.rows[place]
-
-    def __len__(self) -> int:
-        return len(self.rows)
+        return f"<Figures: {len(self):,} of {', '.join(self.names('figure'))}>"
 
     def where(self, **names: object) -> Figures:
         """Return the figures with these names, e.g. ``where(group="C0", figure=("loss", "out"))``.
@@ -160,15 +169,9 @@ class Figures(Sequence[Figure]):
         Raises:
             UnknownNameError: if there is no such column.
         """
-        for name in names:
-            _check_column(name)
-        wanted = [
-            (Figure._fields.index(name), value if isinstance(value, tuple) else (value,))
-            for name, value in names.items()
-        ]
-        return Figures(
-            [row for row in self.rows if all(row[column] in values for column, values in wanted)]
-        )
+        values = [value if isinstance(value, tuple) else (value,) for value in names.values()]
+        wanted = list(zip(_columns(names), values, strict=True))
+        return Figures(row for row in self if all(row[column] in of for column, of in wanted))
 
     def first(self, **names: object) -> Figure | None:
         """Return the first figure with these names, see `where`; `None` if there is none."""
@@ -180,11 +183,10 @@ class Figures(Sequence[Figure]):
         Raises:
             UnknownNameError: if there is no such column.
         """
-        for name in names:
-            _check_column(name)
+        columns = _columns(names)
         parts: dict[tuple[Any, ...], list[Figure]] = {}
-        for row in self.rows:
-            parts.setdefault(tuple(getattr(row, name) for name in names), []).append(row)
+        for row in self:
+            parts.setdefault(tuple(row[column] for column in columns), []).append(row)
         return ((values, Figures(rows)) for values, rows in parts.items())
 
     def names(self, column: str) -> list[Any]:
@@ -193,13 +195,109 @@ class Figures(Sequence[Figure]):
         Raises:
             UnknownNameError: if there is no such column.
         """
-        _check_column(column)
-        return list(dict.fromkeys(getattr(row, column) for row in self.rows))
+        (place,) = _columns([column])
+        return list(dict.fromkeys(row[place] for row in self))
 
 
-def _check_column(name: str) -> None:
-    if name not in Figure._fields:
-        raise UnknownNameError("column of figures", name, Figure._fields)
+def _columns(names: Iterable[str]) -> list[int]:
+    for name in names:
+        if name not in Figure._fields:
+            raise UnknownNameError("column of figures", name, Figure._fields)
+    return [Figure._fields.index(name) for name in names]
+
+
+SIGNIFICANT = 0.05
+"""A loss or a difference is significant if its corrected p-value is at most this."""
+
+AVERAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "macro": "the mean over groups, each counting alike",
+        "pooled": "over the queries of all groups together, each query counting alike",
+    }
+)
+"""How the groups of a shift are averaged; `Shift.average` is each shift's default."""
+
+
+def _holm(p: Floats) -> Floats:
+    """Adjust ascending p-values so that the chance of any false rejection stays below the level.
+
+    The step-down procedure of Holm (Scandinavian Journal of Statistics 6, 1979): valid under any
+    dependence between the tests, and never weaker than Bonferroni's.
+    """
+    return np.asarray(np.maximum.accumulate(p * np.arange(len(p), 0, -1)))
+
+
+def _benjamini_hochberg(p: Floats) -> Floats:
+    """Adjust ascending p-values so that the expected share of false rejections stays below it.
+
+    The step-up procedure of Benjamini & Hochberg (JRSS B 57, 1995): valid for independent or
+    positively dependent tests. It controls a weaker error than Holm's and rejects more.
+    """
+    stepped = p * len(p) / np.arange(1, len(p) + 1)
+    return np.asarray(np.minimum.accumulate(stepped[::-1])[::-1])
+
+
+def _bonferroni(p: Floats) -> Floats:
+    """Multiply p-values by their number: as valid as Holm's procedure, and never stronger."""
+    return p * len(p)
+
+
+CORRECTIONS: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
+    {"holm": _holm, "benjamini-hochberg": _benjamini_hochberg, "bonferroni": _bonferroni}
+)
+"""The corrections for many tests, of ascending p-values, by the name that outputs show; the first
+is the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """How to average losses, and how to make their intervals and p-values.
+
+    Attributes:
+        confidence: the confidence level of the intervals.
+        correction: how p-values are corrected across a shift's groups, a key of
+            `CORRECTIONS`.
+        average: how a shift's groups are averaged, a key of `AVERAGES`; if `None` each shift's
+            own (`Shift.average`), and ``macro`` where groups are of no shift.
+
+    Raises:
+        UsageError: for a confidence not strictly between 0 and 1.
+        UnknownNameError: for a correction or an average that does not exist.
+    """
+
+    confidence: float = 0.95
+    correction: str = "holm"
+    average: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.confidence < 1:
+            raise UsageError(f"confidence lies strictly between 0 and 1, not {self.confidence}")
+        if self.correction not in CORRECTIONS:
+            raise UnknownNameError("correction", self.correction, CORRECTIONS)
+        if self.average is not None and self.average not in AVERAGES:
+            raise UnknownNameError("average", self.average, AVERAGES)
+
+
+def adjust(p_values: Mapping[_Test, float | None], correction: str) -> dict[_Test, float]:
+    """Correct the p-values of one family of tests, without the tests that gave none.
+
+    Args:
+        p_values: test -> p-value, or `None` if the test could not be made.
+        correction: a key of `CORRECTIONS`.
+
+    Returns:
+        Test -> its adjusted p-value, at most 1; reject where it is at most the level.
+
+    Raises:
+        UsageError: if a p-value is not a number from 0 to 1.
+    """
+    defined = {name: p for name, p in p_values.items() if p is not None}
+    p = np.array(list(defined.values()), np.float64)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise UsageError(f"p-values are numbers from 0 to 1, not {list(defined.values())}")
+    order = np.argsort(p, kind="stable")
+    p[order] = np.minimum(CORRECTIONS[correction](p[order]), 1)
+    return dict(zip(defined, p.tolist(), strict=True))
 
 
 def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
@@ -226,7 +324,8 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
             if known.seeds > 1:
                 seed_sd = known.trained.scale * known.seeds**0.5
                 row = row._replace(seed_sd=seed_sd, seed_share=known.seed_share)
-            p = known.p_value(estimate.value) if p is None else p
+            if family and p is None:
+                p = known.p_value(estimate.value)
         if family and p is not None:
             families.setdefault(family, {})[number] = p
         rows.append(row)
@@ -235,15 +334,64 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
         for counts in {rows[number].counts for number in tests}:
             of_kind = {n: p if rows[n].counts == counts else 1.0 for n, p in tests.items()}
             for number, p in adjust(of_kind, inference.correction).items():
-                if rows[number].counts == counts:
-                    row = rows[number]._replace(p=p, p_uncorrected=tests[number])
-                    rows[number] = row._replace(mark=_mark(row), family=f"{name} ({family[-1]})")
+                row = rows[number]
+                if row.counts == counts:
+                    low, high = row.interval or (0.0, 0.0)
+                    is_apart = p <= SIGNIFICANT and not low <= 0 <= high
+                    rows[number] = row._replace(
+                        p=p,
+                        p_uncorrected=tests[number],
+                        mark=(DAGGER if counts == QUERIES_ONLY else STAR) * is_apart,
+                        family=f"{name} ({family[-1]})",
+                    )
     return Figures(rows)
 
 
-def _mark(row: Figure) -> str:
-    if row.p is None or row.p > SIGNIFICANT or row.low is None or row.high is None:
-        return ""
-    if row.low <= 0 <= row.high:
-        return ""
-    return DAGGER if row.counts == QUERIES_ONLY else STAR
+def rank_ranges(
+    order: Sequence[str], apart: Collection[tuple[str, str]]
+) -> dict[str, tuple[int, int]]:
+    """Rank systems by the pairs that are told apart.
+
+    A system is known to be better than another if the two are told apart, or if a chain of such
+    pairs leads from one to the other. Its range holds the places that it takes in all orders of the
+    systems that agree with this; its rank is the first of them, as in Chatbot Arena (Chiang et al.,
+    ICML 2024). So of two systems told apart the better has the smaller rank, and if no pair is told
+    apart all rank first. Two systems that are *not* told apart may still differ in rank, as "not
+    told apart" is not transitive: a third may be told apart from one of them only. Their ranges
+    then overlap.
+
+    If the chance that any pair is told apart wrongly is at most 5%, as after Holm's correction over
+    all pairs, all true ranks lie in their ranges with a chance of at least 95% (Mogstad, Romano,
+    Shaikh and Wilhelm, Review of Economic Studies 2024).
+
+    Args:
+        order: all systems, the best first.
+        apart: pairs (better, worse) that are told apart, the better before the worse in `order`.
+
+    Returns:
+        System -> its best place, 1 + the number of systems known to be better, which is its rank;
+        and its worst, the number of systems not known to be worse, itself included.
+
+    Raises:
+        ValueError: if a system is named twice, or a pair contradicts the order or names another.
+    """
+    place = {name: number for number, name in enumerate(order)}
+    if len(place) < len(order):
+        raise ValueError(f"systems that are ranked have different names; got {list(order)}")
+    directly_better: dict[str, list[str]] = {name: [] for name in order}
+    for better, worse in apart:
+        if not {better, worse} <= place.keys() or place[better] >= place[worse]:
+            raise ValueError(f"{better!r} is told apart as better than {worse!r} against the order")
+        directly_better[worse].append(better)
+    known_better: dict[str, set[str]] = {}
+    for name in order:
+        direct = directly_better[name]
+        known_better[name] = set(direct).union(*(known_better[system] for system in direct))
+    worse_systems = dict.fromkeys(order, 0)
+    for better_systems in known_better.values():
+        for name in better_systems:
+            worse_systems[name] += 1
+    return {
+        name: (1 + len(above), len(order) - worse_systems[name])
+        for name, above in known_better.items()
+    }

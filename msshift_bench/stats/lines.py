@@ -32,7 +32,6 @@ __all__ = [
     "FEWEST_GROUPS",
     "RANK_CORRELATIONS",
     "Line",
-    "RankCorrelation",
     "Slope",
     "correlate_ranks",
     "fit_line",
@@ -93,16 +92,6 @@ class Line(NamedTuple):
     def groups(self) -> int:
         """The number of points."""
         return len(self.similarities)
-
-    @property
-    def lowest(self) -> float:
-        """The smallest similarity that the line was fitted to."""
-        return min(self.similarities)
-
-    @property
-    def highest(self) -> float:
-        """The largest."""
-        return max(self.similarities)
 
     def at(self, similarity: ArrayLike) -> Floats:
         """Return the fitted Rel Loss at one similarity or several, in their shape."""
@@ -203,36 +192,27 @@ def slope_inside_groups(
         The mean of the groups' slopes, and how sure it is; `None` if fewer than `FEWEST_GROUPS`
         groups have queries that differ in the indicator.
     """
-    slopes = []
-    for group, loss in losses.items():
-        x, y = _centred(indicator[group]), _centred(loss)
-        if x.any():
-            slopes.append(float(x @ y) / float(x @ x))
+    centred = [(_centred(indicator[group]), _centred(loss)) for group, loss in losses.items()]
+    slopes = [float(x @ y) / float(x @ x) for x, y in centred if x.any()]
     if len(slopes) < FEWEST_GROUPS:
         return None
     error = float(np.std(slopes, ddof=1)) / math.sqrt(len(slopes))
     return Slope(float(np.mean(slopes)), error, len(slopes) - 1)
 
 
-class RankCorrelation(NamedTuple):
-    """The rank correlation of similarity and loss over groups.
-
-    Attributes:
-        value: from -1 to 1; `None` if all similarities or all losses are the same.
-        p: two-sided p-value of "no order", exact up to 8 groups; `None` if `value` is.
-    """
-
-    value: float | None
-    p: float | None
-
-
-def rank_correlation(kind: str, similarities: ArrayLike, rel_losses: ArrayLike) -> RankCorrelation:
+def rank_correlation(
+    kind: str, similarities: ArrayLike, rel_losses: ArrayLike
+) -> tuple[float, float] | tuple[None, None]:
     """Correlate the orders of groups by similarity and by loss.
 
     Args:
         kind: one of `RANK_CORRELATIONS`.
         similarities: one per group, ``[groups]``.
         rel_losses: ``[groups]``; any scale will do.
+
+    Returns:
+        The correlation, from -1 to 1, and the two-sided p-value of "no order", exact up to 8
+        groups; both `None` if all similarities or all losses are the same.
 
     Raises:
         UnknownNameError: for another kind.
@@ -245,13 +225,11 @@ def rank_correlation(kind: str, similarities: ArrayLike, rel_losses: ArrayLike) 
         )
     value = float(correlate_ranks(kind, x, y))
     if math.isnan(value):
-        return RankCorrelation(None, None)
+        return None, None
     from scipy.stats import kendalltau, permutation_test, spearmanr
 
     if len(x) > _MOST_ORDERS:
-        return RankCorrelation(
-            value, float({"spearman": spearmanr, "kendall": kendalltau}[kind](x, y).pvalue)
-        )
+        return value, float({"spearman": spearmanr, "kendall": kendalltau}[kind](x, y).pvalue)
 
     def strength(orders: Floats, axis: int) -> Floats:
         return np.asarray(np.abs(correlate_ranks(kind, np.moveaxis(orders, axis, -1), y)))
@@ -265,7 +243,7 @@ def rank_correlation(kind: str, similarities: ArrayLike, rel_losses: ArrayLike) 
         vectorized=True,
         n_resamples=math.factorial(_MOST_ORDERS),
     )
-    return RankCorrelation(value, float(counted.pvalue))
+    return value, float(counted.pvalue)
 
 
 def correlate_ranks(kind: str, x: Floats, y: Floats) -> Floats:

@@ -25,6 +25,7 @@ variable, of
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import replace
 from statistics import NormalDist
@@ -34,7 +35,7 @@ import numpy as np
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
 from msshift_bench.stats.estimates import Part, Uncertainty
-from msshift_bench.stats.inference import SIGNIFICANT
+from msshift_bench.stats.figures import SIGNIFICANT
 
 __all__ = [
     "ASSUMED_CORRELATION",
@@ -84,13 +85,9 @@ def more_seeds_to_halve(known: Uncertainty, confidence: float) -> int | None:
     def is_enough(seeds: int) -> bool:
         return _with_seeds(known, seeds).half_width(confidence) <= half
 
-    if not is_enough(_MOST_SEEDS):
-        return None
-    low, high = known.seeds, _MOST_SEEDS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high - known.seeds
+    more = range(known.seeds + 1, _MOST_SEEDS + 1)
+    place = bisect.bisect_left(more, True, key=is_enough)
+    return place + 1 if place < len(more) else None
 
 
 def _with_seeds(known: Uncertainty, seeds: int) -> Uncertainty:
@@ -100,45 +97,38 @@ def _with_seeds(known: Uncertainty, seeds: int) -> Uncertainty:
     return Uncertainty(known.queries, trained, seeds, known.noise * factor)
 
 
-def detectable_loss(
-    known: Uncertainty,
-    *,
-    planned_seeds: int | None = None,
-    query_factor: float = 1.0,
-    level: float = SIGNIFICANT,
-    power: float = POWER,
-) -> float | None:
-    """Return the smallest Rel Loss that a test under a plan is likely to find.
+def detectable_loss(known: Uncertainty, *, planned_seeds: int | None = None) -> float | None:
+    """Return the smallest Rel Loss that a two-sided test at 5% finds with the chance `POWER`.
 
-    What seeds add, noise included, is taken to fall as 1 / seeds; more queries leave it as it is,
-    which is cautious, since they average noise, too.
+    What seeds add, noise included, is taken to fall as 1 / seeds.
 
     Args:
         known: the error of a Rel Loss that was measured.
         planned_seeds: how many seeds the plan has, at least 2; by default as many as were
             measured. It takes an error that counts several seeds.
-        query_factor: how many times as many test queries the plan has.
-        level: the level of the two-sided test, strictly between 0 and 1.
-        power: the chance to find the loss, strictly between 0 and 1.
 
     Returns:
         A fraction of Avg In; `None` if not even the loss of everything (1) would be found. If
         the error is that of a single seed, other seeds are not counted.
 
     Raises:
-        UsageError: if a number is out of range, or the plan has seeds whose variance is not known.
+        UsageError: if the plan has fewer than two seeds, or seeds whose variance is not known.
     """
-    if not query_factor > 0:
-        raise UsageError(f"a plan has more than 0 times as many queries, not {query_factor}")
-    _check_test(level, power)
     if planned_seeds is not None:
-        _check_plan(known, planned_seeds)
+        if known.seeds < 2:
+            raise UsageError(
+                "a single seed does not say what other seeds add; train with at least two seeds to "
+                "plan how many are enough"
+            )
+        if planned_seeds < 2:
+            raise UsageError(
+                f"a plan that counts seeds has at least 2 of them, not {planned_seeds}"
+            )
         known = _with_seeds(known, planned_seeds)
-    queries = Part(known.queries.scale / math.sqrt(query_factor), known.queries.df * query_factor)
-    deviation = math.hypot(queries.scale, known.trained.scale)
+    deviation = math.hypot(known.queries.scale, known.trained.scale)
     if not deviation:
         return 0.0
-    halves, weights = _half_widths(replace(known, queries=queries), 1 - level)
+    halves, weights = _half_widths(known, 1 - SIGNIFICANT)
 
     def chance(loss: float) -> float:
         from scipy.special import ndtr
@@ -146,12 +136,12 @@ def detectable_loss(
         either = ndtr((loss - halves) / deviation) + ndtr((-loss - halves) / deviation)
         return float(weights @ either)
 
-    if chance(1.0) < power:
+    if chance(1.0) < POWER:
         return None
     low, high = 0.0, 1.0
     while high - low > _PRECISION:
         middle = (low + high) / 2
-        low, high = (middle, high) if chance(middle) < power else (low, middle)
+        low, high = (middle, high) if chance(middle) < POWER else (low, middle)
     return high
 
 
@@ -171,33 +161,20 @@ def _half_widths(planned: Uncertainty, confidence: float) -> tuple[Floats, Float
     return np.array(widths), weights / 2
 
 
-def _check_plan(known: Uncertainty, seeds: int) -> None:
-    """Raise if nothing is known of what other seeds add, or the plan does not count them."""
-    if known.seeds < 2:
-        raise UsageError(
-            "a single seed does not say what other seeds add; train with at least two seeds to "
-            "plan how many are enough"
-        )
-    if seeds < 2:
-        raise UsageError(f"a plan that counts seeds has at least 2 of them, not {seeds}")
-
-
 def detectable_rel_loss(
     queries: int,
     *,
     deviation: float = ASSUMED_DEVIATION,
     correlation: float = ASSUMED_CORRELATION,
-    level: float = SIGNIFICANT,
-    power: float = POWER,
 ) -> float | None:
     """Return the smallest Rel Loss that a test on so many queries is likely to find.
+
+    The test is two-sided at 5%, and finds the loss with the chance `POWER`.
 
     Args:
         queries: the number of test queries of a group, at least 0.
         deviation: the standard deviation of scores over queries, in units of Avg In; above 0.
         correlation: of Out with the in-domain models' scores, over queries; from -1 to below 1.
-        level: the level of the two-sided test, strictly between 0 and 1.
-        power: the chance to find the loss, strictly between 0 and 1.
 
     Returns:
         A fraction of Avg In, above 0 and at most 1; `None` if not even the loss of everything (1)
@@ -214,7 +191,7 @@ def detectable_rel_loss(
     """
     if queries < 0:
         raise UsageError(f"the number of test queries is at least 0, not {queries}")
-    width = _width(deviation, correlation, level, power)
+    width = _width(deviation, correlation)
     return width / math.sqrt(queries) if queries and width**2 <= queries else None
 
 
@@ -226,23 +203,16 @@ def queries_to_detect(rel_loss: float) -> int:
     """
     if not 0 < rel_loss <= 1:
         raise UsageError(f"a Rel Loss to find is above 0 and at most 1, not {rel_loss}")
-    width = _width(ASSUMED_DEVIATION, ASSUMED_CORRELATION, SIGNIFICANT, POWER)
+    width = _width(ASSUMED_DEVIATION, ASSUMED_CORRELATION)
     return math.ceil((width / rel_loss) ** 2)
 
 
-def _width(deviation: float, correlation: float, level: float, power: float) -> float:
+def _width(deviation: float, correlation: float) -> float:
     """Return the mean difference that a single query would show, in units of Avg In."""
     if not deviation > 0:
         raise UsageError(f"the standard deviation is above 0, not {deviation}")
     if not -1 <= correlation < 1:
         raise UsageError(f"the correlation is from -1 to below 1, not {correlation}")
-    _check_test(level, power)
     normal = NormalDist()
-    quantiles = normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)
+    quantiles = normal.inv_cdf(1 - SIGNIFICANT / 2) + normal.inv_cdf(POWER)
     return quantiles * deviation * math.sqrt(2 * (1 - correlation))
-
-
-def _check_test(level: float, power: float) -> None:
-    for name, value in (("level", level), ("power", power)):
-        if not 0 < value < 1:
-            raise UsageError(f"the {name} lies strictly between 0 and 1, not {value}")

@@ -24,29 +24,17 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
-from msshift_bench.stats.estimates import NOTHING, Interval, Part, half_width
+from msshift_bench.stats.estimates import NOTHING, Part, half_width
 
-__all__ = ["Agreement", "ClusteredShare", "annotator_agreement", "clustered_share"]
+__all__ = ["Agreement", "annotator_agreement", "clustered_share"]
 
-
-@dataclass(frozen=True, slots=True)
-class ClusteredShare:
-    """A share of items, such as a precision.
-
-    Attributes:
-        value: the share, from 0 to 1.
-        interval: its interval over clusters; `None` below 2 clusters.
-        items: how many items there are.
-    """
-
-    value: float
-    interval: Interval | None
-    items: int
+Interval = tuple[float, float]
+"""The ends of a confidence interval, both of which belong to it."""
 
 
 def clustered_share(
     hits: Floats, items: Floats, *, confidence: float = 0.95
-) -> ClusteredShare | None:
+) -> tuple[float, Interval | None] | None:
     """Return the share of items that are hits, with its interval over the clusters.
 
     Items of one cluster, such as the candidates of one query, are not independent. Where all items
@@ -58,7 +46,8 @@ def clustered_share(
         confidence: the confidence level.
 
     Returns:
-        The share; `None` if there is no item.
+        The share, from 0 to 1, and its interval, `None` below 2 clusters; `None` if there is no
+        item.
 
     Raises:
         UsageError: if the shapes differ.
@@ -71,7 +60,7 @@ def clustered_share(
     if not total:
         return None
     share = float(hits.sum()) / total
-    return ClusteredShare(share, _share_interval(share, hits, items, confidence), round(total))
+    return share, _share_interval(share, hits, items, confidence)
 
 
 def _share_interval(
@@ -94,7 +83,7 @@ def _share_interval(
     positive, tail = share * effective, (1 - confidence) / 2
     low = 0.0 if share == 0 else float(betaincinv(positive, effective - positive + 1, tail))
     high = 1.0 if share == 1 else float(betaincinv(positive + 1, effective - positive, 1 - tail))
-    return Interval(low, high)
+    return low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +171,6 @@ def _jackknife(mean: float, left_out: Floats, confidence: float) -> Interval | N
     count = len(left_out)
     error = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
     if abs(mean) >= 1:  # No cluster differs, and the transformed scale has no such point.
-        return Interval(mean, mean)
+        return mean, mean
     reach = half_width(confidence, Part(error, count - 1), NOTHING) / (1 - mean**2)
-    return Interval(math.tanh(math.atanh(mean) - reach), math.tanh(math.atanh(mean) + reach))
+    return math.tanh(math.atanh(mean) - reach), math.tanh(math.atanh(mean) + reach)

@@ -1,36 +1,39 @@
-"""Losses of run sets by hand, slices, tables that golden files do not hold, published Deltas."""
+"""Losses of run sets by hand, slices, tables that golden files do not hold, and comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from msshift_bench.arrays import Floats
 from msshift_bench.data import DataInfo, open_dataset
 from msshift_bench.errors import DataError, RunError
 from msshift_bench.evaluation import (
+    Checks,
     Result,
     Settings,
+    differences_of,
     evaluate_run_sets,
     loss_table,
     losses_of,
     parse_measure,
     read_labels,
     show_delta,
-    slice_scores,
 )
 from msshift_bench.output import to_markdown
 from msshift_bench.runs import read_run, write_run
 from msshift_bench.shifts import SHIFTS
-from msshift_bench.stats import Figures
+from msshift_bench.stats import Figure, Figures
 from tests.conftest import Build
 from tests.evaluation.conftest import DENSE
 from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
-from tests.support.made_scores import made_scores
+from tests.support.made_scores import RR10, made_scores
 from tests.support.synthetic_entries import scored_report
 from tests.support.tiny_run_sets import evaluate, score, write_ranks
 
@@ -89,20 +92,15 @@ def test_models_that_not_every_seed_has_do_not_count(tiny_runs: Path) -> None:
     (scores,) = score(tiny_runs / "dense", allow=["partial"])
     assert (scores.models, scores.complete_models) == (["short", "long"], ["short"])
     assert scores.missing_files == ((2, "long"),)
+    (doubt,) = Checks().doubts_about(scores, "dense")
+    assert doubt.startswith("dense: no run without long (seed 2); seed 1 alone can be evaluated")
+    assert doubt.endswith("; the model without long counts in no loss")
     figures = evaluate(tiny_runs / "dense", ["partial"]).figures
     assert not figures.where(figure="rel_loss")
     cells = figures.where(figure="model_score", group="long")
     assert {row.model: (row.seeds, row.value) for row in cells} == {
         "short": (2, 0.75), "long": (1, 0.25),
     }  # fmt: skip
-
-
-def test_scores_can_be_restricted_afterwards(tiny_runs: Path) -> None:
-    (dense,) = score(tiny_runs / "dense")
-    for queries, groups in (({"s1", "l1"}, ["short", "long", "mean"]), ({"s1"}, ["short", "mean"])):
-        figures = losses_of([dense.restricted_to(queries)], DataInfo(), Settings()).figures
-        outs = figures.where(figure="out")
-        assert (outs.names("group"), {row.value for row in outs}) == (groups, {0.5})
 
 
 def test_a_group_without_rel_loss_leaves_the_shift_without_one() -> None:
@@ -186,17 +184,6 @@ def test_slices_without_a_query_that_counts_do_without_the_group_or_are_left_out
     assert result.doubts == ["dense/length: no slice rare, because a run lacks each of its queries"]
 
 
-def test_scores_are_sliced_by_label() -> None:
-    scores = made_scores("a", {"short": np.zeros((1, 2, 3)), "long": np.zeros((1, 2, 2))})
-    slices = slice_scores(scores, {"short-1": "b", "long-0": "b", "short-2": "a"})
-    groups = {label: {g: part.ids_of(g) for g in part.groups} for label, part in slices.items()}
-    assert groups == {
-        "a": {"short": ("short-2",)},
-        "b": {"short": ("short-1",), "long": ("long-0",)},
-        "others": {"short": ("short-0",), "long": ("long-1",)},
-    }
-
-
 def test_labels_of_other_queries_are_refused(
     lacking: Path, data: Path, tmp_path: Path, build_once: Build, golden: Golden
 ) -> None:
@@ -222,10 +209,6 @@ def test_labels_of_other_queries_are_refused(
 
 
 SETTINGS = Settings()
-
-
-def notes_of(result: Result) -> str:
-    return "\n".join(note.text for note in result.notes)
 
 
 def together(*results: Result, settings: Settings = SETTINGS) -> Result:
@@ -267,8 +250,6 @@ def test_tables_and_notes_that_the_made_world_does_not_have(
     assert [row[1].text for row in brief.rows] == [*names, *names[1:]]
 
 
-# ---- slices: how many queries they have, and no percentage of too few ---------------------
-
 SIZES = {"many": (20, 21), "few": (20, 19), "one-group": (20, 0), "hardly": (3, 4)}
 """Label -> queries of short and of long with that label."""
 
@@ -294,25 +275,100 @@ def test_slices_show_their_queries_and_no_figures_of_few(seeds: int, golden: Gol
             shown = zip(cells, (short, long), strict=False)
             assert all(cell in ("-", "") for cell, count in shown if count < 20)
     golden.check(f"few-queries-{seeds}.md", "\n".join(map(to_markdown, result.tables())))
-    assert "slices: no figures of fewer than 20 queries" in notes_of(result)
+    assert "slices: no figures of fewer than 20 queries" in [note.text for note in result.notes]
     few = result.figures.first(figure="rel_loss", slice="few", group="long")
     assert few.value is not None
 
 
-# ---- Deltas ------------------------------------------------------------------------------
+def test_a_delta_is_a_turned_rel_loss() -> None:
+    assert show_delta(0.1234, (0.1, 0.15)) == "-12.3% [-15.0, -10.0]"
+    assert show_delta(-0.01, (-0.02, 0.0001)) == "+1.0% [0.0, +2.0]"
+    assert show_delta(0.0, (-0.01, 0.01)) == "0.0% [-1.0, +1.0]"
+    assert (show_delta(-0.0), show_delta(None)) == ("0.0%", "-")
 
 
-@pytest.mark.parametrize(
-    ("rel_loss", "interval", "shown"),
-    [
-        (0.1234, (0.1, 0.15), "-12.3% [-15.0, -10.0]"),
-        (-0.01, (-0.02, 0.0001), "+1.0% [0.0, +2.0]"),
-        (0.0, (-0.01, 0.01), "0.0% [-1.0, +1.0]"),
-        (-0.0, None, "0.0%"),
-        (None, None, "-"),
-    ],
-)
-def test_a_delta_is_a_turned_rel_loss(
-    rel_loss: float | None, interval: tuple[float, float] | None, shown: str
-) -> None:
-    assert show_delta(rel_loss, interval) == shown
+# ---- comparisons of systems ----------------------------------------------------------------------
+
+
+Cubes = Mapping[str, Floats]
+GROUPS = ("short", "long")
+
+
+def system(
+    loss: float, noise: int, *, seeds: int = 3, level: float = 1.0, queries: int = 400
+) -> Cubes:
+    """A system that loses about `loss`, on queries that all systems share."""
+    cubes = {}
+    for place, group in enumerate(GROUPS):
+        difficulty = np.random.default_rng(place).choice(RR10, size=queries)
+        cube = level * difficulty + np.random.default_rng([noise, place]).normal(
+            0, 0.1, (seeds, 2, queries)
+        )
+        cube[:, place] -= level * loss * difficulty
+        cubes[group] = cube
+    return cubes
+
+
+def compare(systems: Mapping[str, Cubes]) -> Result:
+    scores = [made_scores(name, cubes) for name, cubes in systems.items()]
+    return differences_of(scores, DataInfo(), Settings())
+
+
+def difference(result: Result, first: str, second: str, **names: str) -> Figure:
+    names = {"figure": "rel_loss", "group": "mean", **names}
+    (row,) = result.figures.where(system=first, against=second, **names)
+    return row
+
+
+def turned(interval: tuple[float, float] | None) -> Any:
+    """What the interval of the difference the other way round is about."""
+    return pytest.approx((-interval[1], -interval[0]))
+
+
+def ranks(result: Result) -> dict[str, tuple[float | None, float | None, float | None]]:
+    rows = result.figures.where(figure="rank")
+    return {row.system: (row.value, row.low, row.high) for row in rows}
+
+
+def test_the_system_that_loses_less_is_found() -> None:
+    result = compare({"a": system(0.05, 1), "b": system(0.25, 2)})
+    row = difference(result, "a", "b")
+    alone = [result.figures.where(system=name, against="", figure="rel_loss") for name in "ab"]
+    assert row.value == pytest.approx(alone[0][2].number - alone[1][2].number)
+    of_groups = [difference(result, "a", "b", group=group) for group in GROUPS]
+    assert row.value == pytest.approx(np.mean([part.number for part in of_groups]))
+    assert row.interval[0] < row.number < row.interval[1] < 0
+    assert (row.p or 1) < 0.02
+    assert (row.mark, row.counts, row.seeds, row.queries) == ("*", "queries and seeds", 3, 800)
+    back = difference(compare({"b": system(0.25, 2), "a": system(0.05, 1)}), "b", "a")
+    assert (back.interval, back.p) == (turned(row.interval), pytest.approx(row.p))
+
+
+def test_undefined_losses_have_no_difference_and_no_place() -> None:
+    nothing = {group: np.zeros((3, 2, 400)) for group in GROUPS}
+    half = {**system(0.2, 2), "long": nothing["long"]}
+    result = compare({"a": system(0.1, 1), "b": half, "c": nothing})
+    row = difference(result, "a", "b", group="long")
+    assert (row.value, row.interval, row.p) == (None, None, None)
+    assert difference(result, "a", "b", group="short").p is not None
+    assert difference(result, "a", "b").value is None
+    assert list(ranks(result)) == ["a"]
+    one_query = {
+        name: {group: cube[:, :, :1] for group, cube in system(loss, 1, seeds=1).items()}
+        for name, loss in (("a", 0.1), ("b", 0.2))
+    }
+    row = difference(compare(one_query), "a", "b", figure="out", group="short")
+    assert row.value is not None
+    assert (row.interval, row.p) == (None, None)
+
+
+def test_two_starts_of_one_pretraining_each_have_an_interval_and_no_p() -> None:
+    losses = {"a": 0.05, "b": 0.25, "c": 0.3}
+    scores = [made_scores(name, system(loss, n)) for n, (name, loss) in enumerate(losses.items())]
+    result = differences_of(scores, DataInfo(), Settings(), starts={("a", "b"), ("b", "a")})
+    row, other = difference(result, "a", "b"), difference(result, "a", "c")
+    assert row.interval
+    assert (row.p, row.mark, row.family) == (None, "", "")
+    assert other.family == "holm over 2 tests (pairs)"
+    texts = [note.text for note in result.notes]
+    assert any(text.startswith("a and b: the same baseline from two starts") for text in texts)

@@ -36,7 +36,7 @@ PRELOADED = (
     "msshift_bench.dataset_builders.topics",
     "msshift_bench.dataset_builders.groups",
     "msshift_bench.leaderboard.site",
-    "msshift_bench.output.rendering",
+    "msshift_bench.output.tables",
     "msshift_bench.evaluation",
     "tests.killed.laboratory",
     "tests.killed.warm_commands",

@@ -47,6 +47,7 @@ SOUND: dict[str, tuple[bytes, list[Qrel]]] = {
         b"# made by us\n#q0 0 d 1\nquery-id\tcorpus-id\tscore\nq 0 #d 1\n#\nr 0 d 2\n#",
         [Qrel("q", "#d", 1), Qrel("r", "d", 2)],
     ),
+    "a judgement again": (QRELS + b"1 0 d1 1\n", ROWS),
     **{name: (compress(QRELS), ROWS) for name, compress in COMPRESSORS.items()},
     # An id may look like the beginning of something else.
     **{
@@ -84,7 +85,7 @@ def test_judgements_count_the_queries_given_and_remember_the_others() -> None:
     qrels = [Qrel("1", "d1", 1), Qrel("2", "d1", 3), Qrel("2", "d2", 1), Qrel("54", "d", 1)]
     judgements = Judgements.from_qrels(qrels, queries=["2", "1", "9"])
     assert judgements.query_ids == ("2", "1", "9")
-    assert judgements.relevant_counts.tolist() == [2, 1, 0]
+    assert judgements.relevant.counts.tolist() == [2, 1, 0]
     assert judgements.uncounted == {"54"}
     queries, ranks, gains = judgements.ideal
     assert (queries.tolist(), ranks.tolist(), gains.tolist()) == ([0, 0, 1], [1, 2, 1], [3, 1, 1])
@@ -152,12 +153,3 @@ def test_qrels_that_are_written_to_while_they_are_read_are_refused(
     whole = reading.numbered_lines
     monkeypatch.setattr(reading, "numbered_lines", numbered_lines)
     assert "changed-while-read" in str(refused(path))
-
-
-def test_lines_that_repeat_a_judgement_count_once_and_are_told_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "qrels.txt"
-    path.write_text("1 0 d1 1\n1 0 d2 1\n1 0 d1 1\n1 0 d1 1\n")
-    assert read_qrels(path) == [Qrel("1", "d1", 1), Qrel("1", "d2", 1)]
-    assert f"{path}: 2 lines repeat a judgement; each counts once" in caplog.text
