@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -57,6 +56,7 @@ from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import assign, kmeans
 from msshift_bench.encoders import Embeddings
 from msshift_bench.errors import DataError, IntegrityError, UsageError
+from msshift_bench.output import Account
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import SHIFTS, Shift, holds_triples
 
@@ -385,113 +385,46 @@ def _given_tests(dataset: Dataset) -> frozenset[str] | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """The result of embedding the queries of published topics again.
-
-    Attributes:
-        queries: their number.
-        same_bytes: whether the embeddings equal those of the build, byte by byte.
-        same_encoder: whether the encoder is the build's.
-        disagreements: query_id -> margin between its two nearest published centroids, for the
-            queries that lie nearest to another centroid than the one they were assigned to.
-    """
-
-    queries: int
-    same_bytes: bool
-    same_encoder: bool
-    disagreements: Mapping[str, float]
-
-    @property
-    def agreement(self) -> float:
-        """The share of queries in their published clusters."""
-        return 1 - len(self.disagreements) / self.queries
-
-    @property
-    def passed(self) -> bool:
-        """Whether all differences are within the noise; see `AGREEMENT` and `MARGIN`."""
-        return self.agreement >= AGREEMENT and all(
-            margin < MARGIN for margin in self.disagreements.values()
-        )
-
-    def lines(self) -> list[str]:
-        """Return what there is to say, in lines."""
-        elsewhere = len(self.disagreements)
-        widest = f", margin up to {max(self.disagreements.values()):.1e}" if elsewhere else ""
-        return [
-            _say_sameness(self),
-            f"{self.queries - elsewhere} of {self.queries} queries fall into their published "
-            f"clusters ({self.agreement:.4%}); {elsewhere} do not{widest}",
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {**asdict(self), "agreement": self.agreement, "passed": self.passed}
-
-
 def verify_topics(
     published: Dataset | str | Path,
     collection: Collection,
     *,
     encoder: str | None = None,
-) -> Verified:
+) -> Account:
     """Embed the queries again and check that they fall into their published clusters.
+
+    All differences must be within the noise; see `AGREEMENT` and `MARGIN`.
 
     Args:
         published: the data set.
         collection: the collection that it was built from.
         encoder: the encoder's folder or Hub id, if it is not the name in the manifest.
 
+    Returns:
+        ``queries``, their number; ``same_bytes``, whether the embeddings equal those of the build,
+        byte by byte; ``same_encoder``; ``disagreements``, query_id -> margin between its two
+        nearest published centroids, for the queries that lie nearest to another centroid than the
+        one they were assigned to; ``agreement``, the share of the others; and ``passed``.
+
     Raises:
         DataError: if it publishes no clusters, or the collection holds other queries.
         NotFoundError: if there is no such encoder.
     """
-    (clustering, facts), embeddings = _embed_again(open_dataset(published), collection, encoder)
+    (clustering, _), embeddings, facts, line = _embed_again(
+        open_dataset(published), collection, encoder
+    )
     labels, margins = assign(embeddings.vectors, clustering.centroids)
-    elsewhere = np.flatnonzero(labels != clustering.labels)
-    return Verified(
-        queries=len(embeddings.query_ids),
-        **_sameness(embeddings, facts),
-        disagreements={embeddings.query_ids[row]: float(margins[row]) for row in elsewhere},
+    elsewhere = np.flatnonzero(labels != clustering.labels).tolist()
+    queries, moved = len(labels), {embeddings.query_ids[n]: float(margins[n]) for n in elsewhere}
+    agreement, widest = 1 - len(moved) / queries, max(moved.values(), default=0.0)
+    up_to = f", margin up to {widest:.1e}" if moved else ""
+    facts |= {"disagreements": moved, "agreement": agreement}
+    facts["passed"] = agreement >= AGREEMENT and widest < MARGIN
+    fallen = (
+        f"{queries - len(moved)} of {queries} queries fall into their published clusters "
+        f"({agreement:.4%}); {len(moved)} do not{up_to}"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Retrained:
-    """The result of making published topics again from the texts.
-
-    Attributes:
-        same_bytes, same_encoder: see `Verified`.
-        identical: whether every query is in its published cluster.
-        regrouped: share of the queries whose topic changes, when each new topic is named after
-            the published topic with which it shares most queries.
-    """
-
-    same_bytes: bool
-    same_encoder: bool
-    identical: bool
-    regrouped: float
-
-    @property
-    def passed(self) -> bool:
-        """Whether the promise holds: the same bytes give the same clusters."""
-        return self.identical or not self.same_bytes
-
-    def lines(self) -> list[str]:
-        """Return what there is to say, in lines."""
-        changed = f"{self.regrouped:.2%} change their topic"
-        return [_say_sameness(self), f"clusters: {'the same' if self.identical else changed}"]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {**asdict(self), "passed": self.passed}
-
-
-def _say_sameness(checked: Verified | Retrained) -> str:
-    encoder, embeddings = (
-        "the same" if same else "other" for same in (checked.same_encoder, checked.same_bytes)
-    )
-    return f"encoder: {encoder}; embeddings: {embeddings}"
+    return Account({"queries": queries, **facts}, notes=(line, fallen))
 
 
 def retrain_topics(
@@ -499,17 +432,24 @@ def retrain_topics(
     collection: Collection,
     *,
     encoder: str | None = None,
-) -> Retrained:
+) -> Account:
     """Embed and cluster the queries again, and compare with the published topics.
 
-    It takes the arguments of `verify_topics` and raises the same errors.
+    It takes the arguments of `verify_topics` and raises the same errors. The same bytes must give
+    the same clusters.
+
+    Returns:
+        ``same_bytes`` and ``same_encoder``, as for `verify_topics`; ``identical``, whether every
+        query is in its published cluster; ``regrouped``, the share of the queries whose topic
+        changes, when each new topic is named after the published topic with which it shares most
+        queries; and ``passed``.
 
     Raises:
         UsageError: if the data set is a small part of a build with given test queries.
     """
     dataset = open_dataset(published)
-    (clustering, facts), embeddings = _embed_again(dataset, collection, encoder)
-    settings, built = facts["clustering"], dataset.manifest.parameters
+    (clustering, built_by), embeddings, facts, line = _embed_again(dataset, collection, encoder)
+    settings, built = built_by["clustering"], dataset.manifest.parameters
     given = _given_tests(dataset) or frozenset()
     validation = sample_validation(
         embeddings.query_ids, size=built["validation_size"], seed=built["seed"], reserved=given
@@ -531,31 +471,31 @@ def retrain_topics(
         if mine not in kept and theirs not in taken:
             kept[mine] = count
             taken.add(theirs)
-    return Retrained(
-        **_sameness(embeddings, facts),
-        identical=bool(np.array_equal(again.labels, clustering.labels)),
-        regrouped=1 - sum(kept.values()) / len(old),
-    )
+    regrouped = 1 - sum(kept.values()) / len(old)
+    identical = bool(np.array_equal(again.labels, clustering.labels))
+    facts |= {"identical": identical, "regrouped": regrouped}
+    facts["passed"] = identical or not facts["same_bytes"]
+    changed = "the same" if identical else f"{regrouped:.2%} change their topic"
+    return Account(facts, notes=(line, f"clusters: {changed}"))
 
 
 def _embed_again(
     dataset: Dataset, collection: Collection, encoder: str | None
-) -> tuple[Published, Embeddings]:
-    clustering, facts = read_topics(dataset)
+) -> tuple[Published, Embeddings, dict[str, Any], str]:
+    """Return published topics, new embeddings, and whether these are the same: facts and line."""
+    published = read_topics(dataset)
     queries = ids_and_texts(queries_table(collection))
-    _check_queries(clustering, queries, collection, "clusters")
-    settings = facts["embedding"]
+    _check_queries(published[0], queries, collection, "clusters")
+    built = published[1]["embedding"]
     embeddings = embed_for_groups(
         queries,
         collection,
-        encoder=encoder or settings["encoder"],
-        pooling=settings.get("pooling"),
+        encoder=encoder or built["encoder"],
+        pooling=built.get("pooling"),
     )
-    return (clustering, facts), embeddings
-
-
-def _sameness(embeddings: Embeddings, facts: Mapping[str, Any]) -> dict[str, bool]:
-    return {
-        "same_bytes": embeddings.sha256 == facts["embedding"]["sha256"],
-        "same_encoder": embeddings.facts["encoder_sha256"] == facts["embedding"]["encoder_sha256"],
+    facts = {
+        "same_bytes": embeddings.sha256 == built["sha256"],
+        "same_encoder": embeddings.facts["encoder_sha256"] == built["encoder_sha256"],
     }
+    of_bytes, of_encoder = ("the same" if same else "other" for same in facts.values())
+    return published, embeddings, facts, f"encoder: {of_encoder}; embeddings: {of_bytes}"

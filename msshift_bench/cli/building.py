@@ -12,7 +12,7 @@ import typer
 import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import check_outputs, note, print_json, show, show_result
+from msshift_bench.cli.output import check_outputs, note, print_json, show, show_account
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars, settle
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
@@ -317,7 +317,7 @@ def import_(
         from msshift_bench.dataset_builders.audit import audit_release
 
         refuse_others(context, {"sources", "table_format", "check"}, "--check")
-        show_result(audit_release(source), table_format)
+        show_account(audit_release(source), table_format)
     elif not others and holds_variants(source):
         refuse_others(context, {*always, "queries"}, "variants of queries")
         _import_variants(source, queries, out or Path("variants.tsv"), table_format)
@@ -370,5 +370,5 @@ def _import_variants(checkout: Path, queries: str, out: Path, chosen: str) -> No
     check_outputs(out, inputs=[checkout])
     texts, variants = msshift_bench.import_variants(checkout, queries)
     write_variants(out, variants)
-    show_result(describe_edits(texts, variants), chosen)
+    show_account(describe_edits(texts, variants), chosen)
     note(f"wrote {out}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msshift_bench.stats import DAGGER, QUERIES_ONLY, SIGNIFICANT, STAR, Figure, Figures
 
@@ -17,6 +17,7 @@ __all__ = [
     "P_VALUE",
     "QUERIES",
     "REL_LOSS",
+    "Account",
     "Format",
     "Head",
     "Table",
@@ -77,6 +78,21 @@ class Table:
         """Return a table of values without marks."""
         cells = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
         return cls(title, tuple(header), cells, names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What there is to say of something that has no figures of systems.
+
+    Attributes:
+        facts: all of it, as JSON values.
+        tables: the facts, as tables.
+        notes: lines below the tables.
+    """
+
+    facts: Mapping[str, Any]
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
 
 
 def show_p(value: float | None) -> str:

@@ -368,8 +368,8 @@ def test_topics_grow_to_their_size_without_them(given: Path) -> None:
     for group in SHIFTS["topics"].groups:
         rows = (row for row in table if row["group"] == group and row["split"] != "validation")
         assert len({row["query_id"] for row in rows} - GIVEN) >= target
-    made_again = retrain_topics(given, MINI)
-    assert (made_again.identical, made_again.regrouped) == (True, 0)
+    made_again = retrain_topics(given, MINI).facts
+    assert (made_again["identical"], made_again["regrouped"]) == (True, 0)
 
 
 def test_a_file_that_cannot_be_used(tmp_path: Path, tsv_folder: WriteFolder) -> None:

@@ -145,6 +145,6 @@ def test_the_page_is_what_its_commands_print(real_data: Path, tmp_path: Path) ->
     page = REPOSITORY / "docs" / "official-release.md"
     (tmp_path / "data").symlink_to(real_data)
     fill_page(tmp_path, page, check=True)
-    files = audit_release(real_data / "ms-marco-shift").files
+    files = audit_release(real_data / "ms-marco-shift").facts["files"]
     text = page.read_text(encoding="utf-8")
     assert all(f"| `{name}` | `{digest}` |\n" in text for name, digest in files.items())
