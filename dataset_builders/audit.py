@@ -118,7 +118,9 @@ def audit_release(folder: Path) -> Account:
     wh_words = {s.group: _word_rules(s) for s in sets if s.shift == "wh-words"}
     length = {s.group: _length_rule(s) for s in sets if s.shift == "length"}
     by_id = _overlaps({s.config: set(s.queries) for s in sets})
-    by_text = _overlaps({s.config: set(map(_normalised, s.queries.values())) for s in sets})
+    by_text = _overlaps(
+        {s.config: {" ".join(text.lower().split()) for text in s.queries.values()} for s in sets}
+    )
     trained_on, training_rows = None, 0
     said = f"no {TRAINING_FILE}: what test sets share with training queries is not known"
     tables = [
@@ -161,10 +163,6 @@ def audit_release(folder: Path) -> Account:
     queries = "queries: those with text, the denominator of every mean"
     orphans = "orphans: ids that have qrels but no text; they are left out of the official edition"
     return Account(facts, tables, (queries, orphans, said))
-
-
-def _normalised(text: str) -> str:
-    return " ".join(text.lower().split())
 
 
 def _set_facts(test_set: OfficialTestSet) -> dict[str, Any]:

@@ -114,8 +114,7 @@ def embed_for_groups(
         pooling: ``cls``, the default, ``mean``, or ``own``.
     """
     name = choose_encoder(encoder, collection.layout)
-    spec = EncoderSpec(name, pooling=pooling or "cls")
-    return embed_queries(queries, spec)
+    return embed_queries(queries, EncoderSpec(name, pooling=pooling or "cls"))
 
 
 def grow(

@@ -28,6 +28,7 @@ from msshift_bench.data import (
     SplitEntry,
     check_collection_name,
     content_digest,
+    count_rows,
     digest_of_lines,
     holds_manifest,
     is_balanced,
@@ -106,7 +107,10 @@ def write_dataset(
         configs: dict[str, dict[str, SplitEntry]] = {}
         for cut in shifts:
             places = list(cut.configs())
-            write = partial(_write_split, unfinished, _with_lines(cut.table), texts=texts)
+            # A row is in several configs, and its canonical forms are made once.
+            table = cut.table.append_column(_LINE, row_lines(cut.table))
+            table = table.append_column(_LINE_WITHOUT_TEXT, row_lines(cut.table, texts=False))
+            write = partial(_write_split, unfinished, table, texts=texts)
             for (config, split, _), entry in zip(places, pool.map(write, places), strict=True):
                 splits = configs.setdefault(config, {})
                 if entry is not None:
@@ -195,7 +199,7 @@ def _files_in(folder: Path) -> set[str]:
 
 
 def _facts(cut: Cut) -> dict[str, object]:
-    counts = cut.counts()
+    counts = count_rows(cut.shift, cut.table)
     sizes = {group: placed["train"] for group, placed in counts.items()}
     return {
         "rule": cut.grouping.rule,
@@ -205,16 +209,6 @@ def _facts(cut: Cut) -> dict[str, object]:
         **({"same_words": cut.same_words()} if any(sizes.values()) else {}),
         **({"found": cut.grouping.found} if cut.grouping.found else {}),
     }
-
-
-def _with_lines(table: pa.Table) -> pa.Table:
-    """Append the canonical forms of the rows, with texts and without.
-
-    A row is in several configs; this function converts it once.
-    """
-    lines, without_texts = row_lines(table), row_lines(table, texts=False)
-    table = table.append_column(_LINE, lines)
-    return table.append_column(_LINE_WITHOUT_TEXT, without_texts)
 
 
 def _write_split(

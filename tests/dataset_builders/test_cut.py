@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
+from msshift_bench.data import count_rows
 from msshift_bench.dataset_builders.cut import (
     SPLIT_SCALE_RULE,
     Cut,
@@ -121,7 +122,7 @@ def test_sizes_scale_down() -> None:
     many = queries(*["a b c"] * 40, *["a b c d e"] * 44)
     table = table_of_queries(dict(many))
     cut = cut_shift(group_by_length(many), table, frozenset({"q0"}), test_size=10, seed=0)
-    assert cut.counts() == {
+    assert count_rows(cut.shift, cut.table) == {
         "short": {"train": 30, "validation": 1, "test": 9, "unused": 0},
         "long": {"train": 30, "validation": 0, "test": 10, "unused": 4},
     }
@@ -170,7 +171,7 @@ def test_training_sets_are_equal_and_nothing_is_lost(
     sizes: dict[str, int], seed: int, order: random.Random
 ) -> None:
     found = cut_groups(sizes, seed, None)
-    counts = found.counts()
+    counts = count_rows(found.shift, found.table)
     smallest = min(sum(counts[g][p] for p in ("train", "unused")) for g in GROUPS)
     assert {counts[group]["train"] for group in GROUPS} == {smallest}
     ids = {place: {row.query_id for row in cut_rows(found, place)} for place in PLACES}

@@ -16,7 +16,7 @@ from msshift_bench.data import (
     read_manifest,
     verify_dataset,
 )
-from msshift_bench.data.manifest import TrainingSets, is_balanced
+from msshift_bench.data.manifest import is_balanced
 from msshift_bench.dataset_builders import cut
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clusters import TARGET
@@ -170,7 +170,7 @@ def test_what_is_unbalanced_is_said(
     assert verify_dataset(folder)[1] == []
     info = open_dataset(folder).info
     queries = {g: counts["train"] for g, counts in manifest.shifts["length"]["rows"].items()}
-    assert info.training["length"] == TrainingSets(balanced, queries)
+    assert info.training["length"] == {"balanced": balanced, "queries": queries}
     content = losses_of([], info, Settings()).to_json()
     assert content["data"]["training"]["length"] == {"balanced": balanced, "queries": queries}
     notes = [line for line in data_notes(info, ["length"]) if line.startswith("unbalanced: ")]

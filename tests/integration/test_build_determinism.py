@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.data import verify_dataset
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.verification import verify_dataset
 from tests.conftest import Command
 from tests.support.file_bytes import file_bytes
 from tests.support.forking import COMMAND, PRELOADED, Forked

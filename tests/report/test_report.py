@@ -181,7 +181,7 @@ def test_queries_are_those_that_change_most(small: Small) -> None:
 def test_groups_add_up(small: Small) -> None:
     rows = rows_of(small.written, "composition", shift="length", slice="train")
     sizes = {row["group"]: int(float(row["value"])) for row in rows}
-    assert sizes == dict(open_dataset(small.data).info.training["length"].queries)
+    assert sizes == open_dataset(small.data).info.training["length"]["queries"]
     pairs = {(row["group"], row["other_group"]): row for row in rows_of(small.written, "overlap")}
     assert pairs["short", "long"]["shared"] == "0"
     assert pairs["wha", "long"]["shared"] == pairs["long", "wha"]["shared"] != "0"
