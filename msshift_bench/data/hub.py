@@ -493,7 +493,8 @@ def _prepare(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Pa
             builder.download_and_prepare()
             prepared = Path(builder.cache_dir)
             current.add(prepared.name)
-            (prepared / _PREPARED).touch()
+            if not (prepared / _PREPARED).exists():
+                (prepared / _PREPARED).touch()
             if prepared != max(filter(Path.is_dir, prepared.parent.iterdir()), key=getmtime):
                 os.utime(prepared)
     marked = (mark.parent for mark in cache.glob(f"*/*/*/{_PREPARED}"))

@@ -105,7 +105,7 @@ def test_an_open_data_set_is_not_opened_again(copy: Path) -> None:
     tests = dataset.test_sets(SHIFTS["length"])
     groups = {group: {row.group for row in rows} for group, rows in tests.items()}
     assert groups == {"short": {"short"}, "long": {"long"}}
-    assert dataset.info.training["length"].queries.keys() == tests.keys()
+    assert dataset.info.training["length"]["queries"].keys() == tests.keys()
     with pytest.raises(NotFoundError, match="no built data set"):
         open_dataset(copy)
 
