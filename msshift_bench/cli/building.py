@@ -94,15 +94,8 @@ def build(
     test_set: Annotated[
         list[Path] | None,
         typer.Option(
-            help="The test queries of `restrain`: a folder of queries.tsv and qrels.tsv. Repeat it "
-            "for several that are one test set together.",
-            rich_help_panel="Samples",
-        ),
-    ] = None,
-    size: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Training queries of each set of `restrain`; repeat it for several sizes.",
+            help="The test queries of `restrain-SIZE`: a folder of queries.tsv and qrels.tsv. "
+            "Repeat it for several that are one test set together.",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -146,18 +139,18 @@ def build(
     result. The same queries give the same bytes on every machine. The topics rest on embeddings,
     which may differ between machines: see `msshift verify --topics`.
 
-    `restrain` takes test queries of its own, and makes training sets near them and far from them.
+    `restrain-14k` takes test queries of its own, and makes training sets of 14,000 queries near
+    them and far from them.
 
     Example: `msshift build length wh-words --collection my-collection --licence cc-by-4.0`
 
-    Example: `msshift build restrain --test-set dl19 --size 100`
+    Example: `msshift build restrain-100 --test-set dl19`
     """
     from msshift_bench.dataset_builders.build import default_shifts
 
     folder = out or _default_folder(nano)
     chosen = shifts or default_shifts()
-    restrain = {name: value for name, value in (("test_sets", test_set), ("sizes", size)) if value}
-    builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, restrain)
+    builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, test_set)
     with cluster.used(), progress_bars():
         manifest = msshift_bench.build_dataset(
             msshift_bench.open_collection(
@@ -217,7 +210,7 @@ def _builder_options(
     shifts: Sequence[str],
     encoding: Mapping[str, object],
     topic_size: int | None,
-    restrain: Mapping[str, object],
+    test_sets: Sequence[Path] | None,
 ) -> dict[str, dict[str, object]]:
     """Return each shift's builder options: shift -> name -> value."""
     chosen: dict[str, dict[str, object]] = {}
@@ -229,7 +222,7 @@ def _builder_options(
             )
         chosen[shift] = {"rule": rule}
     known = {**SHIFTS, **SIZED}
-    building = {name if name in SIZED else get_shift(name).family for name in shifts}
+    building = {get_shift(name).family for name in shifts}
     takers = [name for name, shift in known.items() if shift.takes_encoder and name in building]
     if encoding and not takers:
         raise UsageError(
@@ -240,8 +233,8 @@ def _builder_options(
         chosen.setdefault(name, {}).update(encoding)
     if topic_size is not None:
         chosen.setdefault("topics", {})["topic_size"] = topic_size
-    if restrain:
-        chosen.setdefault("restrain", {}).update(restrain)
+    if test_sets:
+        chosen.setdefault("restrain", {})["test_sets"] = test_sets
     return chosen
 
 
