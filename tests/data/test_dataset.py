@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import datasets
@@ -139,15 +140,9 @@ def test_where_the_data_set_is_looked_for(
 @pytest.mark.slow
 def test_the_datasets_library_sees_a_rebuild(tmp_path: Path) -> None:
     def first_query(seed: int) -> str:
-        build_dataset(
-            data.open_collection("mini:500"),
-            ["length"],
-            tmp_path / "msshift",
-            samples=Samples(seed=seed),
-        )
-        loaded = datasets.load_dataset(
-            str(tmp_path / "msshift"), "length-short", cache_dir=str(tmp_path / "cache")
-        )
+        folder, cache = tmp_path / "msshift", str(tmp_path / "cache")
+        build_dataset("mini:500", ["length"], folder, samples=Samples(seed=seed))
+        loaded = datasets.load_dataset(str(folder), "length-short", cache_dir=cache)
         return str(loaded["test"]["query_id"][:20])
 
     assert first_query(0) != first_query(1)
@@ -168,7 +163,7 @@ def test_a_file_that_was_changed_or_lost_is_not_read(copy: Path) -> None:
     assert found == expected | {("length-long/test.parquet", "missing-file")}
 
 
-def add_files(copy: Path, *names: str) -> None:
+def add_files(copy: Path, names: list[str]) -> None:
     (copy / ".DS_Store").touch()
     (copy / "bm25").mkdir()
     for name in names:
@@ -189,25 +184,10 @@ def add_triples(copy: Path) -> None:
     ("change", "collection", "shifts", "said"),
     [
         (Path.exists, "mini:500", ["length"], "also holds wh-words"),
-        (
-            lambda copy: add_files(copy, RUN),
-            "mini:500",
-            BOTH,
-            r"holds bm25/length\.run, which no build",
-        ),
-        (
-            lambda copy: add_files(copy, RUN, "a.txt"),
-            "mini:500",
-            BOTH,
-            r"a\.txt and 1 more, which no build",
-        ),
+        (partial(add_files, names=[RUN]), "mini:500", BOTH, r"length\.run, which no build"),
+        (partial(add_files, names=[RUN, "a.txt"]), "mini:500", BOTH, r"a\.txt and 1 more, which"),
         (add_triples, "mini:500", BOTH, r"triples \(length-short-triples\)"),
-        (
-            Path.exists,
-            "mini:400",
-            BOTH,
-            "is built from 'mini:500', and this build is from 'mini:400'; choose another --out",
-        ),
+        (Path.exists, "mini:400", BOTH, "'mini:500', .* is from 'mini:400'; choose another --out"),
     ],
 )
 def test_a_rebuild_loses_nothing_unless_it_is_to_overwrite(
@@ -236,18 +216,9 @@ def test_other_things_are_not_replaced(tmp_path: Path, name: str, overwrite: boo
     assert [path.name for path in (tmp_path / "mine").iterdir()] == [name]
 
 
-def test_a_shift_that_a_collection_cannot_make_is_left_out(tsv_folder: WriteFolder) -> None:
-    folder = tsv_folder(
-        queries="".join(f"q{i}\twas kostet Haus {i}\n" for i in range(40)),
-        qrels="".join(f"q{i} 0 d1 1\n" for i in range(40)),
-    )
-    with pytest.raises(
-        errors.DataError, match=r"'wha' \(.*definition.*\) has 0 .*build topics length'"
-    ):
-        build_dataset(data.open_collection(folder), ["wh-words"], folder / "built")
-
-
-def test_only_queries_with_a_relevant_passage_take_part(tsv_folder: WriteFolder) -> None:
+def test_only_queries_with_a_relevant_passage_take_part(
+    tsv_folder: WriteFolder, tmp_path: Path
+) -> None:
     folder = tsv_folder(
         queries="".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40)),
         qrels="".join(f"q{i} 0 d{i % 2 + 1} {int(i < 30)}\n" for i in range(40)),
@@ -256,17 +227,9 @@ def test_only_queries_with_a_relevant_passage_take_part(tsv_folder: WriteFolder)
     assert manifest.collection["queries_without_relevant_passage"] == 10
     rows = manifest.shifts["length"]["rows"]
     assert sum(count for group in rows.values() for count in group.values()) == 30
-
-
-def test_requests_that_make_no_sense(tmp_path: Path, tsv_folder: WriteFolder) -> None:
-    with pytest.raises(errors.UsageError, match="options are given for wh-words"):
-        build_dataset(
-            "mini:500", ["length"], tmp_path / "x", options={"wh-words": {"rule": "word"}}
-        )
+    (folder / "qrels.tsv").write_text("q1 0 d1 0\n")
     with pytest.raises(errors.DataError, match="no query of toy has a relevant passage"):
-        build_dataset(
-            data.open_collection(tsv_folder(qrels="q1 0 d1 0\n")), ["length"], tmp_path / "x"
-        )
+        build_dataset(folder, ["length"], tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 

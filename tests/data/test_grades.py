@@ -14,8 +14,6 @@ import pytest
 
 from msshift_bench import data, irds
 from msshift_bench.dataset_builders.build import build_dataset, import_official
-from msshift_bench.dataset_builders.triples import add_triples
-from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Settings, evaluate_run_sets, score_runs
 from msshift_bench.runs import read_qrels
@@ -72,9 +70,7 @@ def test_rows_hold_the_grades_of_what_is_relevant(built: Path, collection: data.
         assert all(row.relevant == judged[row.query_id] for part in splits.values() for row in part)
 
 
-def test_another_grade_is_another_data_set(
-    built: Path, folder: Path, collection: data.Collection, tmp_path: Path
-) -> None:
+def test_another_grade_is_another_data_set(built: Path, folder: Path, tmp_path: Path) -> None:
     (row, *_) = data.load_dataset(built, "length-short", split="test")
     qrels = (folder / "qrels.tsv").read_text()
     there = f"{row.query_id} 0 d0 {row.relevant['d0']}\n"
@@ -86,21 +82,6 @@ def test_another_grade_is_another_data_set(
     assert "changed-rows" in {
         finding.code for finding in data.verify_dataset(tmp_path / "other")[1]
     }
-    # Texts that are put back leave the grades.
-    build_dataset(collection, ["length"], tmp_path / "ids", texts=False)
-    hydrate_dataset(tmp_path / "ids", collection)
-    for file in sorted(built.rglob("*.parquet")):
-        assert (tmp_path / "ids" / file.relative_to(built)).read_bytes() == file.read_bytes()
-
-
-def test_triples_take_whatever_is_relevant(built: Path, collection: data.Collection) -> None:
-    add_triples(built, collection, count=2, depth=10)
-    rows = {row.query_id: row for row in data.load_dataset(built, "length-short", split="train")}
-    triples = list(data.load_triples(built, "length-short-triples"))
-    assert triples
-    for query_id, positive, negative in triples:
-        assert positive in rows[query_id].relevant
-        assert negative not in rows[query_id].relevant
 
 
 def test_ir_datasets_gives_the_grades(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:

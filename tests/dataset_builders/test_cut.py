@@ -126,8 +126,6 @@ def test_sizes_scale_down() -> None:
         "short": {"train": 30, "validation": 1, "test": 9, "unused": 0},
         "long": {"train": 30, "validation": 0, "test": 10, "unused": 4},
     }
-    names = ("topics", "wh-words", "length")
-    assert [SHIFTS[name].train_size for name in names] == [25_000, 48_500, 100_000]
     assert "training: of each group at most what the smallest has left" in SPLIT_SCALE_RULE
 
 
@@ -135,7 +133,7 @@ def test_groups_that_cannot_be_tested() -> None:
     all_but_one = ["what", "how", "who"] * 2 + ["cost"] * 3
     unknown = r"1 of the 4 given test queries are in no group, e\.g\. 'q7'"
     for texts, tests, message in (
-        (["what"] * 4 + ["how"], None, r"group 'how' \(how\) has 1 queries"),
+        (["what"] * 4 + ["how"], None, r"'how' \(how\) has 1 .*: 'msshift build topics length'"),
         (all_but_one, frozenset({"q0", "q1", "q2", "q7"}), unknown),
     ):
         given = queries(*texts), table_of_queries(queries(*texts)), frozenset()
