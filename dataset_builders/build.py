@@ -82,7 +82,6 @@ def build_dataset(
     texts: bool = True,
     licence: str | None = None,
     overwrite: bool = False,
-    workers: int = 1,
 ) -> Manifest:
     """Cut a collection's queries by each shift and write the data set.
 
@@ -103,7 +102,6 @@ def build_dataset(
             such as ``cc-by-4.0``, or the terms in one line.
         overwrite: replace an earlier build even if that loses shifts, triples, files that are no
             part of it, or the data set of another collection.
-        workers: threads that write files.
 
     Returns:
         The manifest of what was written.
@@ -198,7 +196,6 @@ def build_dataset(
         },
         texts=texts,
         overwrite=overwrite,
-        workers=workers,
     )
 
 
@@ -355,7 +352,6 @@ def import_official(
     nano: bool = False,
     texts: bool = True,
     overwrite: bool = False,
-    workers: int = 1,
 ) -> Manifest:
     """Write the released test sets, and the training sets if they are at hand, as they are.
 
@@ -374,7 +370,6 @@ def import_official(
         texts: whether rows hold the queries' texts.
         overwrite: replace an earlier build even if that loses shifts, triples, files that are no
             part of it, or the data set of another collection.
-        workers: threads that write files.
 
     Returns:
         The manifest of what was written.
@@ -431,7 +426,6 @@ def import_official(
         },
         texts=texts,
         overwrite=overwrite,
-        workers=workers,
     )
 
 

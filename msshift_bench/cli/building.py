@@ -125,10 +125,6 @@ def build(
             rich_help_panel="Output",
         ),
     ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(min=1, help="Write files with this many threads.", rich_help_panel="Output"),
-    ] = 1,
     cluster: options.Cluster,
     overwrite: Annotated[options.Overwrite, "Output"] = False,
     table_format: Annotated[options.TextOrJson, "Output"] = "text",
@@ -170,7 +166,6 @@ def build(
             texts=not ids_only,
             licence=licence,
             overwrite=overwrite,
-            workers=workers,
         )
     passages = manifest.collection.get("passages", {"relevant_absent": 0})
     if passages["relevant_absent"]:

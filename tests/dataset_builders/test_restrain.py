@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -106,14 +105,15 @@ def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None
         replay_topics(tmp_path / "x", MINI, tmp_path / "y")
 
 
-def test_the_same_bytes_for_shuffled_lines_and_other_workers(
+def test_the_same_bytes_for_shuffled_lines_and_other_blocks(
     built: Path, test_set: Path, tmp_path: Path
 ) -> None:
     folder, first = write_tsv_folder(tmp_path / MINI.name, MINI, shuffle=True), read_manifest(built)
     options = {"restrain": {"test_sets": [test_set], "encoder": "terms"}}
-    asked: dict[str, Any] = {"options": options, "workers": 3}
     with mock.patch.object(zhan, "_BLOCK", 7), mock.patch.object(zhan, "_TESTS", 2):
-        again = build_dataset(open_collection(folder), list(first.shifts), tmp_path / "x", **asked)
+        again = build_dataset(
+            open_collection(folder), list(first.shifts), tmp_path / "x", options=options
+        )
     assert again.content_digest == first.content_digest
     assert again.shifts == first.shifts
 

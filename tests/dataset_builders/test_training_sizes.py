@@ -234,8 +234,8 @@ def test_a_small_part_is_one_of_the_full_data_set_and_says_so(
     sizes = {"train": 9, "validation": 5, "test": 4}
     monkeypatch.setattr(cut, "NANO_SIZES", sizes)
     part, again = (
-        build_dataset(MINI, NAMES, tmp_path / name, samples=Samples(nano=True), workers=workers)
-        for name, workers in (("nano", 1), ("again", 2))
+        build_dataset(MINI, NAMES, tmp_path / name, samples=Samples(nano=True))
+        for name in ("nano", "again")
     )
     other, alone = (
         build_dataset(MINI, ["length"], tmp_path / name, samples=Samples(nano=True, seed=seed))
