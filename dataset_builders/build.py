@@ -63,9 +63,6 @@ _DEFAULTS = Samples()
 _COMMON = frozenset(("queries", "validation", "collection", "seed", "set_aside"))
 """The parameters of builders that a build fills in; all others are options."""
 
-_ENCODING = ("encoder", "pooling")
-"""The options of builders that embed queries."""
-
 
 def default_shifts() -> tuple[str, ...]:
     """Return the names of the shifts that are built if none is named: those of MS-Shift itself."""
@@ -147,19 +144,14 @@ def build_dataset(
     collection = open_collection(collection)
     names = [shift.name for shift in building]
     check_dataset_target(Path(folder), names, collection=collection.name, overwrite=overwrite)
-    described = {"name": collection.name, "layout": collection.layout}
-    decided = decide_licence(described, licence)
+    decided = decide_licence({"name": collection.name, "layout": collection.layout}, licence)
     table = queries_table(collection)
     queries = ids_and_texts(table)
     given = _given_tests(samples, chosen, collection, queries)
     seed = samples.seed
     validation = sample_validation(queries, size=samples.validation_size, seed=seed, reserved=given)
     passages = _passage_facts(collection, table)
-    common = {
-        "collection": collection,
-        "seed": seed,
-        "set_aside": validation | given,
-    }
+    common = {"collection": collection, "seed": seed, "set_aside": validation | given}
     cuts = []
     for shift in chosen:
         grouping = _group(shift, options.get(shift.name, {}), common, chosen, queries)
@@ -310,16 +302,13 @@ def _group(
     module, function = shift.builder.split(":")
     builder: Builder = getattr(importlib.import_module(module), function)
     parameters = inspect.signature(builder).parameters
-    accepted = [name for name in parameters if name not in _COMMON]
-    if shift.takes_encoder:
-        accepted = [*(name for name in accepted if name != "encoding"), *_ENCODING]
     for name in options:
-        if name not in accepted:
+        if name not in parameters or name in _COMMON:
+            accepted = [parameter for parameter in parameters if parameter not in _COMMON]
             raise UnknownNameError(f"option of the shift {shift.name}", name, accepted)
     keywords = {**common, **{name: value for name, value in options.items() if value is not None}}
     try:
-        taken = {*parameters, *accepted}
-        return builder(*queries, **{k: v for k, v in keywords.items() if k in taken})
+        return builder(*queries, **{k: v for k, v in keywords.items() if k in parameters})
     except MissingError as error:
         others = [other.name for other in chosen if not other.takes_encoder]
         if not (shift.takes_encoder and others):

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -90,9 +91,6 @@ _CENTRES_SCHEMA = pa.schema(
 _ITERATIONS = 100
 _SIZES = ("train_size", "test_size", "validation_size", "seed", "nano")
 
-Published: TypeAlias = tuple[Clustering, Mapping[str, Any]]
-"""The clusters that a data set publishes, and how they were made, from its manifest."""
-
 
 def _read_tables(dataset: Dataset, *names: str) -> Iterator[pa.Table]:
     """Yield tables that a built data set publishes beside its splits.
@@ -107,7 +105,7 @@ def _read_tables(dataset: Dataset, *names: str) -> Iterator[pa.Table]:
         yield pq.read_table(path)
 
 
-def read_topics(dataset: Dataset) -> Published:
+def read_topics(dataset: Dataset) -> Clustering:
     """Read the topics of a data set.
 
     Raises:
@@ -122,10 +120,11 @@ def read_topics(dataset: Dataset) -> Published:
             )
     parameters = dataset.manifest.shifts["topics"]["parameters"]
     assignments, centroids = _read_tables(dataset, ASSIGNMENTS, CENTROIDS)
-    return Clustering.from_tables(assignments, centroids, parameters["clustering"]), parameters
+    clustering = Clustering.from_tables(assignments, centroids, parameters["clustering"])
+    return replace(clustering, embedding=parameters["embedding"])
 
 
-def read_buckets(dataset: Dataset) -> Published:
+def read_buckets(dataset: Dataset) -> Clustering:
     """Read the buckets that a built data set publishes.
 
     Raises:
@@ -140,7 +139,7 @@ def read_buckets(dataset: Dataset) -> Published:
         np.array(centres["vector"].to_pylist(), np.float64),
         parameters["clustering"],
     )
-    return clustering, parameters
+    return replace(clustering, embedding=parameters["embedding"])
 
 
 def _one_each(
@@ -161,7 +160,6 @@ def _grouping(
     rule: str,
     queries: Mapping[str, str],
     clustering: Clustering,
-    facts: Mapping[str, Any],
     tables: Mapping[str, pa.Table],
 ) -> Grouping:
     """Return the groups of clustered queries, with what describes them."""
@@ -175,7 +173,7 @@ def _grouping(
         shift.name,
         labels,
         rule,
-        {name: facts[name] for name in ("embedding", "clustering")},
+        {"embedding": clustering.embedding, "clustering": clustering.parameters},
         found={
             "terms": {group: terms[group] for group in shift.groups},
             "examples": {
@@ -211,8 +209,9 @@ def group_by_topic(
     seed: int = 0,
     set_aside: frozenset[str] = frozenset(),
     topic_size: int | None = None,
-    published: Published | None = None,
-    **encoding: str | None,
+    published: Clustering | None = None,
+    encoder: str | None = None,
+    pooling: str | None = None,
 ) -> Grouping:
     """Put queries into five topics that lie far apart; all other queries are in none.
 
@@ -224,7 +223,8 @@ def group_by_topic(
         set_aside: queries that do not count towards a topic's size; see `cluster_queries`.
         topic_size: queries per topic, about; see `clusters.TOPIC_SCALE_RULE`.
         published: use these clusters, and embed nothing.
-        **encoding: ``encoder`` and ``pooling``; see `clusters.embed_for_groups`.
+        encoder: see `clusters.embed_for_groups`.
+        pooling: see there.
 
     Raises:
         UnknownNameError: if there is no such rule or pooling.
@@ -233,7 +233,7 @@ def group_by_topic(
     """
     shift = shift_of_rule("topics", rule)
     if published is None:
-        embeddings = embed_for_groups(queries, collection, **encoding)
+        embeddings = embed_for_groups(queries, collection, encoder=encoder, pooling=pooling)
         clustering = cluster_queries(
             embeddings.query_ids,
             embeddings.vectors,
@@ -241,17 +241,10 @@ def group_by_topic(
             target=topic_size,
             set_aside=set_aside,
         )
-        published = (
-            clustering,
-            {
-                "embedding": embeddings.facts,
-                "clustering": clustering.parameters,
-            },
-        )
-    clustering, facts = published
-    _check_queries(clustering, queries, collection, "clusters")
-    tables = dict(zip((ASSIGNMENTS, CENTROIDS), clustering.to_tables(), strict=True))
-    return _grouping(shift, rule, queries, clustering, facts, tables)
+        published = replace(clustering, embedding=embeddings.facts)
+    _check_queries(published, queries, collection, "clusters")
+    tables = dict(zip((ASSIGNMENTS, CENTROIDS), published.to_tables(), strict=True))
+    return _grouping(shift, rule, queries, published, tables)
 
 
 def group_by_bucket(
@@ -260,8 +253,9 @@ def group_by_bucket(
     *,
     collection: Collection,
     seed: int = 0,
-    published: Published | None = None,
-    **encoding: str | None,
+    published: Clustering | None = None,
+    encoder: str | None = None,
+    pooling: str | None = None,
 ) -> Grouping:
     """Put every query, whether for training or for test, into one of five buckets.
 
@@ -278,22 +272,21 @@ def group_by_bucket(
     """
     shift = shift_of_rule("resttest", rule)
     if published is None:
-        embeddings = embed_for_groups(queries, collection, **encoding)
+        embeddings = embed_for_groups(queries, collection, encoder=encoder, pooling=pooling)
         ids, parameters = embeddings.query_ids, {"k": len(shift.groups), "iterations": _ITERATIONS}
         clusters = kmeans(embeddings.vectors, ids, **parameters, seed=seed)
         parameters["seed"] = seed
-        clustering = _one_each(
+        published = _one_each(
             ids, clusters.labels, clusters.margins, clusters.centroids, parameters
         )
-        published = clustering, {"embedding": embeddings.facts, "clustering": parameters}
-    clustering, facts = published
-    _check_queries(clustering, queries, collection, "buckets")
-    assignments, centres = clustering.to_tables()
+        published = replace(published, embedding=embeddings.facts)
+    _check_queries(published, queries, collection, "buckets")
+    assignments, centres = published.to_tables()
     tables = {
         BUCKETS: assignments.select(_BUCKETS_SCHEMA.names).cast(_BUCKETS_SCHEMA),
         CENTRES: centres.select(_CENTRES_SCHEMA.names).cast(_CENTRES_SCHEMA),
     }
-    return _grouping(shift, rule, queries, clustering, facts, tables)
+    return _grouping(shift, rule, queries, published, tables)
 
 
 AGREEMENT = 0.9999
@@ -410,9 +403,7 @@ def verify_topics(
         DataError: if it publishes no clusters, or the collection holds other queries.
         NotFoundError: if there is no such encoder.
     """
-    (clustering, _), embeddings, facts, line = _embed_again(
-        open_dataset(published), collection, encoder
-    )
+    clustering, embeddings, facts, line = _embed_again(open_dataset(published), collection, encoder)
     labels, margins = assign(embeddings.vectors, clustering.centroids)
     elsewhere = np.flatnonzero(labels != clustering.labels).tolist()
     queries, moved = len(labels), {embeddings.query_ids[n]: float(margins[n]) for n in elsewhere}
@@ -448,8 +439,8 @@ def retrain_topics(
         UsageError: if the data set is a small part of a build with given test queries.
     """
     dataset = open_dataset(published)
-    (clustering, built_by), embeddings, facts, line = _embed_again(dataset, collection, encoder)
-    settings, built = built_by["clustering"], dataset.manifest.parameters
+    clustering, embeddings, facts, line = _embed_again(dataset, collection, encoder)
+    settings, built = clustering.parameters, dataset.manifest.parameters
     given = _given_tests(dataset) or frozenset()
     validation = sample_validation(
         embeddings.query_ids, size=built["validation_size"], seed=built["seed"], reserved=given
@@ -481,12 +472,12 @@ def retrain_topics(
 
 def _embed_again(
     dataset: Dataset, collection: Collection, encoder: str | None
-) -> tuple[Published, Embeddings, dict[str, Any], str]:
+) -> tuple[Clustering, Embeddings, dict[str, Any], str]:
     """Return published topics, new embeddings, and whether these are the same: facts and line."""
     published = read_topics(dataset)
     queries = ids_and_texts(queries_table(collection))
-    _check_queries(published[0], queries, collection, "clusters")
-    built = published[1]["embedding"]
+    _check_queries(published, queries, collection, "clusters")
+    built = published.embedding
     embeddings = embed_for_groups(
         queries,
         collection,

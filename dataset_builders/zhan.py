@@ -244,7 +244,8 @@ def resample_training(
     rule: str = "nearest",
     test_sets: Sequence[str | Path],
     sizes: Sequence[int],
-    **encoding: str | None,
+    encoder: str | None = None,
+    pooling: str | None = None,
 ) -> tuple[Cut, ...]:
     """Make the interpolation and the extrapolation training set of every size.
 
@@ -257,7 +258,8 @@ def resample_training(
         test_sets: folders of test queries, at least one: ``queries.tsv`` and ``qrels.tsv``, whose
             judgements may be graded. Several are one test set together.
         sizes: training queries of each set, 1 or more.
-        **encoding: ``encoder`` and ``pooling``; see `embed_for_groups`.
+        encoder: see `embed_for_groups`.
+        pooling: see there.
 
     Returns:
         A shift per size, the smallest first, e.g. ``restrain-14k``.
@@ -284,7 +286,7 @@ def resample_training(
         )
     queried = {f"{_TRAIN}{query_id}": text for query_id, text in trainable}
     queried |= {f"{_TEST}{row.query_id}": row.text for row in tests}
-    embeddings = embed_for_groups(queried, collection, **encoding)
+    embeddings = embed_for_groups(queried, collection, encoder=encoder, pooling=pooling)
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
     near = order_by_nearness(
         embeddings.vectors[[row_of[f"{_TRAIN}{query_id}"] for query_id in ids]],

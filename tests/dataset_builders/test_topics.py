@@ -88,7 +88,7 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
 @pytest.mark.slow
 def test_changed_clusters_are_not_read(build_copy: Build) -> None:
     copy = build_copy("mini", "topics")
-    known, _ = topics.read_topics(data.open_dataset(copy))
+    known = topics.read_topics(data.open_dataset(copy))
     assert isinstance(known, Clustering)
     assert known.query_ids == tuple(sorted(MINI.queries))
     path = copy / topics.CENTROIDS
@@ -206,7 +206,7 @@ def test_buckets_depend_on_nothing_but_the_queries(bucketed: Path, tmp_path: Pat
     shuffled = {query_id: QUERIES[query_id] for query_id in order}
     again = group_by_bucket(shuffled, collection=SMALL)
     published = read_buckets(data.open_dataset(bucketed))
-    assert again.labels == published[0].labels_by_query()
+    assert again.labels == published.labels_by_query()
     assert replay_topics(bucketed, SMALL, tmp_path / "again")[1] == []
     assert data.read_manifest(tmp_path / "again") == data.read_manifest(bucketed)
     with pytest.raises(errors.DataError, match="hold 750 queries, and mini:500 749 others"):
