@@ -113,19 +113,13 @@ def test_every_group_trains_with_as_many_queries(equal: Path, everything: Path, 
     assert len({group["train"] for group in unequal.values()}) > 1
     smallest = min(group["train"] for group in unequal.values())
     assert {group["train"] for group in counts.values()} == {smallest}
-    for group in SHIFTS[name].groups:
-        assert counts[group]["train"] + counts[group]["unused"] == unequal[group]["train"]
-        assert unequal[group]["unused"] == 0
     mine, all_of_it = placed(equal, name), placed(everything, name)
     assert mine["train"] | mine["unused"] == all_of_it["train"]
     assert not mine["train"] & mine["unused"]
-    assert {split: mine[split] for split in ("validation", "test")} == {
-        split: all_of_it[split] for split in ("validation", "test")
-    }
+    assert (mine["validation"], mine["test"]) == (all_of_it["validation"], all_of_it["test"])
     # What is left over stands in the whole shift alone.
     for config in SHIFTS[name].configs:
         splits = data.load_dataset(equal, config)
-        assert list(splits) == ["train", "validation", "test"]
         assert len(splits["train"]) == smallest * (len(SHIFTS[name].groups) - 1)
         assert not mine["unused"] & {row.query_id for rows in splits.values() for row in rows}
 
@@ -215,10 +209,7 @@ def test_a_number_can_be_chosen_and_a_replay_gives_the_same(
     assert differing == []
     assert data.read_manifest(tmp_path / "again") == data.read_manifest(tmp_path / "first")
     assert manifest.parameters.get("train_size") == size
-    if size != 12:
-        return
-    for name in NAMES:
-        assert {group["train"] for group in manifest.shifts[name]["rows"].values()} == {12}
+    for name in NAMES if size == 12 else ():
         # A smaller sample is a part of a larger one.
         assert placed(tmp_path / "first", name)["train"] < placed(equal, name)["train"]
 
