@@ -437,9 +437,7 @@ def top_terms(
         group: Counter(word for text in texts for word in content_words(text))
         for group, texts in texts_by_group.items()
     }
-    total: Counter[str] = Counter()
-    for counter in words.values():
-        total.update(counter)
+    total = sum(words.values(), Counter[str]())
     mean = total.total() / max(len(words), 1)
     return {
         group: tuple(

@@ -520,22 +520,17 @@ def _files(name: str, entry: SplitEntry) -> Iterator[dict[str, Any]]:
     if len(entry.files) > 1:
         yield {
             "@type": "cr:FileSet",
-            "@id": _file_set(name),
-            "name": _file_set(name),
+            "@id": f"{name}-files",
+            "name": f"{name}-files",
             "encodingFormat": "application/x-parquet",
             "includes": [file.path for file in entry.files],
         }
 
 
-def _file_set(name: str) -> str:
-    return f"{name}-files"
-
-
 def _record_set(config: str, name: str, entry: SplitEntry, *, texts: bool) -> dict[str, Any]:
+    files = {"fileSet": {"@id": f"{name}-files"}}
     if len(entry.files) == 1:
         files = {"fileObject": {"@id": entry.files[0].path}}
-    else:
-        files = {"fileSet": {"@id": _file_set(name)}}
     return {
         "@type": "cr:RecordSet",
         "@id": name,

@@ -159,10 +159,12 @@ def _grouping(
     shift: Shift,
     rule: str,
     queries: Mapping[str, str],
+    collection: Collection,
     clustering: Clustering,
     tables: Mapping[str, pa.Table],
 ) -> Grouping:
     """Return the groups of clustered queries, with what describes them."""
+    _check_queries(clustering, queries, collection, shift)
     labels = clustering.labels_by_query()
     texts: dict[str, list[str]] = {}
     for query_id, text in sorted(queries.items()):
@@ -191,9 +193,10 @@ def _grouping(
 
 
 def _check_queries(
-    clustering: Clustering, queries: Mapping[str, str], collection: Collection, what: str
+    clustering: Clustering, queries: Mapping[str, str], collection: Collection, shift: Shift
 ) -> None:
-    """Check that published clusters are of these queries."""
+    """Check that the published clusters of a shift are of these queries."""
+    what = "clusters" if shift.name == "topics" else "buckets"
     if clustering.query_ids != tuple(sorted(queries)):
         raise DataError(
             f"the published {what} hold {len(clustering.query_ids)} queries, and {collection.name} "
@@ -242,9 +245,8 @@ def group_by_topic(
             set_aside=set_aside,
         )
         published = replace(clustering, embedding=embeddings.facts)
-    _check_queries(published, queries, collection, "clusters")
     tables = dict(zip((ASSIGNMENTS, CENTROIDS), published.to_tables(), strict=True))
-    return _grouping(shift, rule, queries, published, tables)
+    return _grouping(shift, rule, queries, collection, published, tables)
 
 
 def group_by_bucket(
@@ -280,13 +282,12 @@ def group_by_bucket(
             ids, clusters.labels, clusters.margins, clusters.centroids, parameters
         )
         published = replace(published, embedding=embeddings.facts)
-    _check_queries(published, queries, collection, "buckets")
     assignments, centres = published.to_tables()
     tables = {
         BUCKETS: assignments.select(_BUCKETS_SCHEMA.names).cast(_BUCKETS_SCHEMA),
         CENTRES: centres.select(_CENTRES_SCHEMA.names).cast(_CENTRES_SCHEMA),
     }
-    return _grouping(shift, rule, queries, published, tables)
+    return _grouping(shift, rule, queries, collection, published, tables)
 
 
 AGREEMENT = 0.9999
@@ -476,7 +477,7 @@ def _embed_again(
     """Return published topics, new embeddings, and whether these are the same: facts and line."""
     published = read_topics(dataset)
     queries = ids_and_texts(queries_table(collection))
-    _check_queries(published, queries, collection, "clusters")
+    _check_queries(published, queries, collection, SHIFTS["topics"])
     built = published.embedding
     embeddings = embed_for_groups(
         queries,

@@ -139,43 +139,23 @@ def words_to_misspell(text: str) -> list[re.Match[str]]:
     ]
 
 
-def _swap(word: str, draws: KeyedDraws) -> str:
-    place = draws.below(len(word) - 1)
-    return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
-
-
-def _delete(word: str, draws: KeyedDraws) -> str:
-    place = draws.below(len(word))
-    return word[:place] + word[place + 1 :]
-
-
-def _insert(word: str, draws: KeyedDraws) -> str:
-    place = draws.below(len(word))
-    return word[:place] + draws.choose(LETTERS) + word[place:]
-
-
-def _substitute(word: str, draws: KeyedDraws) -> str:
-    place = draws.below(len(word))
-    return word[:place] + draws.choose(LETTERS) + word[place + 1 :]
-
-
-def _hit_neighbour(word: str, draws: KeyedDraws) -> str:
-    place = draws.below(len(word))
-    typed = draws.choose(NEIGHBOURS.get(word[place].lower(), LETTERS))
-    return word[:place] + typed + word[place + 1 :]
-
-
-EDITS: Mapping[str, Callable[[str, KeyedDraws], str]] = MappingProxyType(
-    {
-        "swap": _swap,
-        "delete": _delete,
-        "insert": _insert,
-        "substitute": _substitute,
-        "neighbour": _hit_neighbour,
-    }
+EDITS: Mapping[str, int] = MappingProxyType(
+    {"swap": 2, "delete": 1, "insert": 0, "substitute": 1, "neighbour": 1}
 )
-"""Kind of edit -> the function that makes one: two neighbouring letters change places, a letter is
+"""Kind of edit -> how many letters give way: two neighbouring letters change places, a letter is
 left out, one is typed too many, another one is typed, or that of a neighbouring key."""
+
+
+def _edit(kind: str, word: str, draws: KeyedDraws) -> str:
+    """Return a word with an edit at a place that is drawn."""
+    gone = EDITS[kind]
+    place = draws.below(len(word) - (kind == "swap"))
+    typed = word[place : place + gone][::-1] if kind == "swap" else ""
+    if kind == "neighbour":
+        typed = draws.choose(NEIGHBOURS.get(word[place].lower(), LETTERS))
+    elif kind in ("insert", "substitute"):
+        typed = draws.choose(LETTERS)
+    return word[:place] + typed + word[place + gone :]
 
 
 def misspell(text: str, draws: KeyedDraws) -> str:
@@ -191,8 +171,8 @@ def misspell(text: str, draws: KeyedDraws) -> str:
     # Edits that give the same text count once, as upstream.
     offered: dict[str, None] = {}
     for word in words:
-        for edit in EDITS.values():
-            edited = edit(word[1], draws)
+        for kind in EDITS:
+            edited = _edit(kind, word[1], draws)
             if edited.lower() != word[1].lower():
                 offered[text[: word.start(1)] + edited + text[word.end(1) :]] = None
     return draws.choose(list(offered))
