@@ -8,8 +8,8 @@ depend on their order. Here no rounding that depends on an order decides anythin
   rows are *decided* by 64-bit distances, summed in an order that the code spells out; see
   `squared_distances`. As the bound covers the error of those, too, every label is the one that
   64-bit distances alone would give.
-- Centroids: rows are added as whole numbers of a fine grid (`_means`). Such sums are exact, so that
-  they do not depend on their order.
+- Centroids: rows are added as whole numbers of a fine grid (`_Sums`). Such sums are exact, so that
+  they depend neither on their order nor on rows that were added and taken away before.
 - Draws: sampled rows and drawn numbers are keyed BLAKE2b hashes of the seed and the keys.
 
 Sources: Lloyd (1982), "Least squares quantization in PCM"; Arthur and Vassilvitskii (2007),
@@ -104,15 +104,17 @@ def kmeans(
     _check_keys(keys, len(vectors))
     norms, peaks = measure(vectors)
     centroids = _first_centroids(vectors, keys, k, seed)
-    _, exponents = np.frexp(peaks.astype(np.float64))
-    step = np.ldexp(1.0, exponents + len(vectors).bit_length() - 53)
+    sums = _Sums(vectors, peaks, k)
     labels = np.full(len(vectors), -1, np.int32)
     moves = 0
     while moves < iterations:
         before, (labels, *_) = labels, two_nearest(vectors, norms, centroids, only_labels=True)
-        if np.array_equal(labels, before):
+        moved = np.flatnonzero(labels != before)
+        if moved.size == 0:
             break
-        centroids = _fill_empty(vectors, _means(vectors, step, labels, centroids), labels)
+        sums.move(moved, before[moved], labels[moved])
+        centroids = sums.centroids(centroids)
+        centroids = _fill_empty(vectors, centroids, labels)
         moves += 1
         report_progress("k-means", moves, iterations)
     if moves < iterations:
@@ -120,29 +122,44 @@ def kmeans(
     return _finish(vectors, norms, centroids, moves)
 
 
-def _means(vectors: Vectors, step: Floats, labels: Labels, centroids: Floats) -> Floats:
-    """Return the means of the clusters, of sums that are exact; an empty one keeps its centroid.
+class _Sums:
+    """The exact sums of the clusters' rows, on a grid.
 
-    A column's grid, `step`, is the power of two that lets n values of its largest magnitude sum to
-    less than 2^53 steps: every partial sum, in any order, is then a whole number that 64-bit floats
+    A column's grid is the power of two that lets n values of its largest magnitude sum to less
+    than 2^53 steps: every partial sum, in any order, is then a whole number that 64-bit floats
     hold exactly. At n = 500,000 a step is 2^-33 of the column's largest magnitude or less, far
     finer than what 32-bit floats resolve there.
     """
-    order = np.argsort(labels, kind="stable")
-    ends = np.searchsorted(labels[order], np.arange(len(centroids) + 1))
-    means = centroids.copy()
 
-    def move(cluster: int) -> None:
-        members = order[ends[cluster] : ends[cluster + 1]]
-        total = np.zeros(vectors.shape[1])
+    def __init__(self, vectors: Vectors, peaks: Vectors, k: int) -> None:
+        _, exponents = np.frexp(peaks.astype(np.float64))
+        self._step = np.ldexp(1.0, exponents + len(vectors).bit_length() - 53)
+        self._vectors = vectors
+        self._sums = np.zeros((k, vectors.shape[1]))
+        self._sizes = np.zeros(k, np.int64)
+
+    def move(self, rows: Ints, old: Labels, new: Labels) -> None:
+        """Take `rows` from their old clusters (-1 is none) and add them to their new ones."""
+        for labels, sign in ((old, -1), (new, 1)):
+            order = np.argsort(labels, kind="stable")
+            clusters, starts = np.unique(labels[order], return_index=True)
+            parts = np.split(rows[order], starts[1:])
+            by_cluster = zip(clusters.tolist(), parts, strict=True)
+            changes = [(cluster, members, sign) for cluster, members in by_cluster if cluster >= 0]
+            in_parallel(self._add, changes)
+
+    def _add(self, item: tuple[int, Ints, int]) -> None:
+        cluster, members, sign = item
         for part in slices(len(members), _PART):
-            steps = vectors[members[part]] / step
-            total += np.rint(steps, out=steps).sum(axis=0)
-        if len(members):
-            means[cluster] = total / len(members) * step
+            steps = self._vectors[members[part]] / self._step
+            self._sums[cluster] += sign * np.rint(steps, out=steps).sum(axis=0)
+        self._sizes[cluster] += sign * len(members)
 
-    in_parallel(move, range(len(centroids)))
-    return means
+    def centroids(self, previous: Floats) -> Floats:
+        """Return the means of the clusters; an empty one keeps its centroid."""
+        sizes = self._sizes[:, np.newaxis]
+        means = self._sums / np.maximum(sizes, 1) * self._step
+        return np.where(sizes > 0, means, previous)
 
 
 def _fill_empty(vectors: Vectors, centroids: Floats, labels: Labels) -> Floats:
