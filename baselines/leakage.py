@@ -278,7 +278,7 @@ def _topics(
         chosen = sorted(rows, key=lambda row: _key(f"topic {row.query_id}"))[:count]
         graded = collection.relevant
         return sorted(chosen), {row.query_id: graded[row.query_id] for row in chosen}
-    extra = read_test_folder("test", Path(test).expanduser())
+    extra, _ = read_test_folder("test", Path(test).expanduser())
     found = [_row(row.query_id, row.text, extra.judged[row.query_id], bm25) for row in extra.rows]
     topics = [row for row in found if row is not None]
     if not topics:

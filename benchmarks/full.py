@@ -25,6 +25,7 @@ from pathlib import Path
 from benchmarks.runner import measure_process
 from benchmarks.support.large_collection import write_collection
 from msshift_bench.plumbing import write_json
+from msshift_bench.shifts import SIZED
 
 PASSAGES, TRAINING, TEST, NEAR = 8_841_823, 500_000, 7_000, 14_000
 STATE = "stages.json"
@@ -41,14 +42,14 @@ class Stage:
 
 def stages(size: Fraction) -> list[Stage]:
     """Return the stages, in their order; `generate` is this script itself."""
-    near = max(50, int(NEAR * size))
+    near = SIZED["restrain"].of_size(max(50, int(NEAR * size))).name
     texts = "--encoder terms --collection collection"
     return [
         Stage("generate", "--generate", "collection"),
         Stage("build", f"build topics wh-words length {texts}", "msshift"),
         Stage(
             "restrain",
-            f"build restrain --test-set collection/test --size {near} {texts} --out near/msshift",
+            f"build {near} --test-set collection/test {texts} --out near/msshift",
             "near",
         ),
         Stage("triples", "triples msshift --shift length --collection collection", "msshift"),

@@ -9,7 +9,7 @@ that have near-duplicates in training, and writes the counts into its manifest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, starmap
 from pathlib import Path
 from typing import Any
@@ -31,97 +31,18 @@ from msshift_bench.dataset_builders.write import amend_dataset
 from msshift_bench.encoders import OWN, TERMS
 from msshift_bench.errors import CollectionError, FindingLog, MissingError, UsageError
 from msshift_bench.leakage import TIERS, find_leakage
-from msshift_bench.output import Table, plain, report_head
+from msshift_bench.output import Account, Table, report_head
 from msshift_bench.plumbing import in_line
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS, get_shift
 
-__all__ = ["DEV_SMALL", "Audit", "add_split_leakage", "audit_release"]
+__all__ = ["DEV_SMALL", "add_split_leakage", "audit_release"]
 
 DEV_SMALL = 6980
 """Number of queries of MS MARCO's dev-small, from which the test sets of `length` are made."""
 
 Overlaps = Mapping[str, Mapping[str, int]]
 """Config of the row -> config of the column -> how many queries or texts they share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """The figures of an audit, and the tables that show them.
-
-    Attributes:
-        test_sets: config -> its counts: ``queries`` with text, the denominator of every mean;
-            ``qrels_queries``; ``orphans``, the ids in the qrels that have no text, sorted; queries
-            ``without_relevant``, with ``several_relevant`` passages, with ``empty_texts``, and
-            with ``repeated_texts``, which an earlier query has, too.
-        errata: oddity -> number of queries that have it.
-        wh_words: group -> of its ``queries``, how many hold one of its words as a ``substring``, as
-            a ``word``, or ``only_inside`` another word; how many hold ``no_word`` of any group; and
-            whose first question word is the group's by the rule ``substring``
-            (``first_substring``) or ``word`` (``first_word``), which ``rebuilt`` follows.
-        length: group -> of its ``queries``, how many ``len(text.split(" "))``, which the release
-            follows, puts on the other side (``wrong_by_spaces``), and ``len(text.split())``
-            (``wrong_by_words``).
-        by_id: the query ids that each two test sets share.
-        by_text: the texts they share, lower-cased and with single spaces; on the diagonal the
-            texts of the set.
-        trained_on: training queries of a group -> test set -> those of its queries whose exact text
-            is among them; `None` without the training file.
-        training_rows: rows of the training file; 0 without it.
-        files: path -> SHA-256 of what was audited.
-    """
-
-    test_sets: Mapping[str, Mapping[str, Any]]
-    errata: Mapping[str, int]
-    wh_words: Mapping[str, Mapping[str, int]]
-    length: Mapping[str, Mapping[str, int]]
-    by_id: Overlaps
-    by_text: Overlaps
-    trained_on: Overlaps | None
-    training_rows: int
-    files: Mapping[str, str]
-
-    def tables(self) -> tuple[Table, ...]:
-        """Return every figure, as tables."""
-        tables = [
-            Table.plain("Test sets", _SET_HEADER, starmap(_set_row, self.test_sets.items())),
-            Table.plain("Errata", ("what", "queries"), self.errata.items()),
-            Table.plain(
-                "Question words: what the rules find in the queries of each group",
-                _WORD_HEADER,
-                ((group, *facts.values()) for group, facts in self.wh_words.items()),
-            ),
-            Table.plain(
-                f"Length: short is fewer than {LENGTH_CUT} words",
-                ("group", "queries", 'wrong by split(" ")', "wrong by split()"),
-                ((group, *facts.values()) for group, facts in self.length.items()),
-            ),
-            _matrix("Query ids that test sets share", self.by_id),
-            _matrix(
-                "Different texts that test sets share, regardless of case and spaces", self.by_text
-            ),
-        ]
-        if self.trained_on is not None:
-            title = "Test queries (columns) whose text is a training query of the group (rows)"
-            tables.append(_matrix(title, self.trained_on))
-        return tuple(tables)
-
-    def notes(self) -> tuple[str, ...]:
-        """Return the notes below the tables."""
-        training = (
-            f"training file: {self.training_rows} queries, matched by their exact text"
-            if self.trained_on is not None
-            else f"no {TRAINING_FILE}: what test sets share with training queries is not known"
-        )
-        return (
-            "queries: those with text, the denominator of every mean",
-            "orphans: ids that have qrels but no text; they are left out of the official edition",
-            training,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the audit as JSON values."""
-        return {**report_head(), **plain(self)}
 
 
 _SET_HEADER = (
@@ -158,11 +79,33 @@ def _matrix(title: str, overlaps: Overlaps) -> Table:
     return Table.plain(title, ("", *columns), rows)
 
 
-def audit_release(folder: Path) -> Audit:
+def audit_release(folder: Path) -> Account:
     """Audit a checkout of the official release.
 
     Args:
         folder: the checkout, which holds ``EVAL`` and perhaps ``TRAIN``.
+
+    Returns:
+        The figures, and tables that show them:
+
+        - ``test_sets``: config -> its counts: ``queries`` with text, the denominator of every mean;
+          ``qrels_queries``; ``orphans``, the ids in the qrels that have no text, sorted; queries
+          ``without_relevant``, with ``several_relevant`` passages, with ``empty_texts``, and with
+          ``repeated_texts``, which an earlier query has, too.
+        - ``errata``: oddity -> number of queries that have it.
+        - ``wh_words``: group -> of its ``queries``, how many hold one of its words as a
+          ``substring``, as a ``word``, or ``only_inside`` another word; how many hold ``no_word``
+          of any group; and whose first question word is the group's by the rule ``substring``
+          (``first_substring``) or ``word`` (``first_word``), which ``rebuilt`` follows.
+        - ``length``: group -> of its ``queries``, how many ``len(text.split(" "))``, which the
+          release follows, puts on the other side (``wrong_by_spaces``), and ``len(text.split())``
+          (``wrong_by_words``).
+        - ``by_id``: the query ids that each two test sets share; ``by_text``: the texts they share,
+          lower-cased and with single spaces; on the diagonal the texts of the set.
+        - ``trained_on``: training queries of a group -> test set -> those of its queries whose
+          exact text is among them; `None` without the training file.
+        - ``training_rows``: rows of the training file; 0 without it.
+        - ``files``: path -> SHA-256 of what was audited.
 
     Raises:
         NotFoundError: if the folder is no checkout of the release.
@@ -170,24 +113,56 @@ def audit_release(folder: Path) -> Audit:
     """
     files = release_files(folder)
     sets = read_test_sets(folder)
-    training: tuple[int, dict[str, set[str]]] | None = None
-    if TRAINING_FILE in files:
-        training = _training_texts(files[TRAINING_FILE])
-    return Audit(
-        test_sets={s.config: _set_facts(s) for s in sets},
-        errata=_errata(sets),
-        wh_words={s.group: _word_rules(s) for s in sets if s.shift == "wh-words"},
-        length={s.group: _length_rule(s) for s in sets if s.shift == "length"},
-        by_id=_overlaps({s.config: set(s.queries) for s in sets}),
-        by_text=_overlaps({s.config: set(map(_normalised, s.queries.values())) for s in sets}),
-        trained_on=None if training is None else _trained_on(training[1], sets),
-        training_rows=0 if training is None else training[0],
-        files={name: sha256_of(path) for name, path in files.items()},
+    test_sets = {s.config: _set_facts(s) for s in sets}
+    errata = _errata(sets)
+    wh_words = {s.group: _word_rules(s) for s in sets if s.shift == "wh-words"}
+    length = {s.group: _length_rule(s) for s in sets if s.shift == "length"}
+    by_id = _overlaps({s.config: set(s.queries) for s in sets})
+    by_text = _overlaps(
+        {s.config: {" ".join(text.lower().split()) for text in s.queries.values()} for s in sets}
     )
-
-
-def _normalised(text: str) -> str:
-    return " ".join(text.lower().split())
+    trained_on, training_rows = None, 0
+    said = f"no {TRAINING_FILE}: what test sets share with training queries is not known"
+    tables = [
+        Table.plain("Test sets", _SET_HEADER, starmap(_set_row, test_sets.items())),
+        Table.plain("Errata", ("what", "queries"), errata.items()),
+        Table.plain(
+            "Question words: what the rules find in the queries of each group",
+            _WORD_HEADER,
+            ((group, *facts.values()) for group, facts in wh_words.items()),
+        ),
+        Table.plain(
+            f"Length: short is fewer than {LENGTH_CUT} words",
+            ("group", "queries", 'wrong by split(" ")', "wrong by split()"),
+            ((group, *facts.values()) for group, facts in length.items()),
+        ),
+        _matrix("Query ids that test sets share", by_id),
+        _matrix("Different texts that test sets share, regardless of case and spaces", by_text),
+    ]
+    if TRAINING_FILE in files:
+        training_rows, texts = _training_texts(files[TRAINING_FILE])
+        trained_on = {
+            config: {s.config: sum(text in trained for text in s.queries.values()) for s in sets}
+            for config, trained in texts.items()
+        }
+        said = f"training file: {training_rows} queries, matched by their exact text"
+        title = "Test queries (columns) whose text is a training query of the group (rows)"
+        tables.append(_matrix(title, trained_on))
+    facts = {
+        **report_head(),
+        "test_sets": test_sets,
+        "errata": errata,
+        "wh_words": wh_words,
+        "length": length,
+        "by_id": by_id,
+        "by_text": by_text,
+        "trained_on": trained_on,
+        "training_rows": training_rows,
+        "files": {name: sha256_of(path) for name, path in files.items()},
+    }
+    queries = "queries: those with text, the denominator of every mean"
+    orphans = "orphans: ids that have qrels but no text; they are left out of the official edition"
+    return Account(facts, tables, (queries, orphans, said))
 
 
 def _set_facts(test_set: OfficialTestSet) -> dict[str, Any]:
@@ -196,7 +171,7 @@ def _set_facts(test_set: OfficialTestSet) -> dict[str, Any]:
     return {
         "queries": len(test_set.queries),
         "qrels_queries": len(test_set.relevant),
-        "orphans": test_set.orphans,
+        "orphans": list(test_set.orphans),
         "without_relevant": relevant.count(0),
         "several_relevant": sum(count > 1 for count in relevant),
         "empty_texts": sum(not text.strip() for text in texts),
@@ -285,13 +260,6 @@ def _training_texts(path: Path) -> tuple[int, dict[str, set[str]]]:
                 texts[f"{shift}-{group}"].update(spellings(row.text))
     findings.stop_if_any(CollectionError, f"{path} is malformed:")
     return count, texts
-
-
-def _trained_on(texts: Mapping[str, set[str]], sets: Sequence[OfficialTestSet]) -> Overlaps:
-    return {
-        config: {s.config: sum(text in trained for text in s.queries.values()) for s in sets}
-        for config, trained in texts.items()
-    }
 
 
 def add_split_leakage(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Collection as Sized, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection as Sized, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ from msshift_bench.errors import (
 )
 from msshift_bench.plumbing import check_folder, counted, numbered_lines
 from msshift_bench.records import OTHERS, Row
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, Shift, get_shift
+from msshift_bench.shifts import DATASET_NAME, LISTED_SHIFTS, SHIFTS, SIZED, Shift, get_shift
 
 __all__ = ["build_dataset", "default_shifts", "import_official"]
 
@@ -62,9 +62,6 @@ _DEFAULTS = Samples()
 
 _COMMON = frozenset(("queries", "validation", "collection", "seed", "set_aside"))
 """The parameters of builders that a build fills in; all others are options."""
-
-_ENCODING = ("encoder", "pooling")
-"""The options of builders that embed queries."""
 
 
 def default_shifts() -> tuple[str, ...]:
@@ -82,7 +79,6 @@ def build_dataset(
     texts: bool = True,
     licence: str | None = None,
     overwrite: bool = False,
-    workers: int = 1,
 ) -> Manifest:
     """Cut a collection's queries by each shift and write the data set.
 
@@ -90,19 +86,19 @@ def build_dataset(
         collection: the source of queries and qrels, or what `open_collection` takes. Its passages
             are checked, and the relevant ones that it lacks counted: the manifest's collection
             says so under ``passages``. Those of ir_datasets are not read.
-        shifts: the shifts to build, e.g. ``["length", "wh-words"]``; of those that come in sizes
-            the name with one, ``restrain-14k``, or without, and the sizes among the options.
+        shifts: the shifts to build, e.g. ``["length", "wh-words"]``; those that come in sizes by
+            the name with one: ``restrain-14k``.
         folder: the folder to write.
         options: shift -> options of its builder by name: ``rule`` for every shift, and for topics
             and ReSTTest those of `topics.group_by_topic` and `topics.group_by_bucket`, and for
-            ReSTrain, which needs some, those of `zhan.resample_training`.
+            ``restrain``, all sizes of which share them, those of `zhan.resample_training`:
+            ``test_sets`` is needed.
         samples: how many queries are sampled for each purpose.
         texts: whether rows hold the queries' texts; `hydrate_dataset` puts them back.
         licence: the collection's licence, if it is not known (`provenance.decide_licence`): an id
             such as ``cc-by-4.0``, or the terms in one line.
         overwrite: replace an earlier build even if that loses shifts, triples, files that are no
             part of it, or the data set of another collection.
-        workers: threads that write files.
 
     Returns:
         The manifest of what was written.
@@ -127,46 +123,35 @@ def build_dataset(
     """
     options = options or {}
     if not shifts:
-        raise UsageError(f"no shift is named; there are {', '.join([*SHIFTS, *SIZED])}")
-    sizes = _sizes(shifts, options)
-    chosen = [
-        get_shift(name)
-        for name in dict.fromkeys(shifts)
-        if name not in SIZED and not SHIFTS[name].by_size
-    ]
-    building = [*sizes, *(shift.name for shift in chosen)]
-    if unused := [name for name in options if name not in building]:
+        raise UsageError(f"no shift is named; there are {', '.join(LISTED_SHIFTS)}")
+    building = [get_shift(name) for name in dict.fromkeys(shifts)]
+    chosen = [shift for shift in building if not shift.by_size]
+    sizes: dict[str, list[object]] = {}
+    for shift in building:
+        if shift.by_size:
+            sizes.setdefault(shift.family, []).append(shift.train_size)
+    if unused := [n for n in options if n not in (*sizes, *(shift.name for shift in chosen))]:
         for name in unused:
             family = (SIZED.get(name) or get_shift(name)).family
             if family in sizes:
                 raise UsageError(f"all sizes share their options: give {family}'s, not {name}'s")
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
-    if sizes:
+    for name in sizes:
+        if not options.get(name, {}).get("test_sets"):
+            raise UsageError(f"{name} needs the test queries: --test-set FOLDER")
         _check_sized(chosen, samples, texts=texts)
     check_folder(Path(folder))
     collection = open_collection(collection)
-    check_dataset_target(
-        Path(folder),
-        [
-            *(shift.name for shift in chosen),
-            *(SIZED[name].of_size(size).name for name, of in sizes.items() for size in of),
-        ],
-        collection=collection.name,
-        overwrite=overwrite,
-    )
-    described = {"name": collection.name, "layout": collection.layout}
-    decided = decide_licence(described, licence)
+    names = [shift.name for shift in building]
+    check_dataset_target(Path(folder), names, collection=collection.name, overwrite=overwrite)
+    decided = decide_licence({"name": collection.name, "layout": collection.layout}, licence)
     table = queries_table(collection)
     queries = ids_and_texts(table)
     given = _given_tests(samples, chosen, collection, queries)
     seed = samples.seed
     validation = sample_validation(queries, size=samples.validation_size, seed=seed, reserved=given)
     passages = _passage_facts(collection, table)
-    common = {
-        "collection": collection,
-        "seed": seed,
-        "set_aside": validation | given,
-    }
+    common = {"collection": collection, "seed": seed, "set_aside": validation | given}
     cuts = []
     for shift in chosen:
         grouping = _group(shift, options.get(shift.name, {}), common, chosen, queries)
@@ -182,8 +167,8 @@ def build_dataset(
         )
         cuts.append(cut)
     for name, of_size in sizes.items():
-        own = {**options[name], "sizes": of_size}
-        cuts += _group(SIZED[name], own, common, chosen, table, validation)
+        asked = {**options[name], "sizes": of_size}
+        cuts += _group(SIZED[name], asked, common, chosen, table, validation)
     return write_dataset(
         Path(folder),
         [shrink(cut, seed=seed) for cut in cuts] if samples.nano else cuts,
@@ -203,7 +188,6 @@ def build_dataset(
         },
         texts=texts,
         overwrite=overwrite,
-        workers=workers,
     )
 
 
@@ -285,31 +269,6 @@ def _read_test_queries(path: Path, collection: Collection, usable: Sized[str]) -
     return frozenset(lines)
 
 
-def _sizes(shifts: Iterable[str], options: Mapping[str, Mapping[str, Any]]) -> dict[str, list[int]]:
-    """Return the sizes of those shifts that come in sizes, by the name without one.
-
-    Raises:
-        UnknownNameError: for a shift that does not exist.
-        UsageError: if one has no size, or no test set.
-    """
-    found: dict[str, list[int]] = {}
-    for name in shifts:
-        if name in SIZED:
-            found.setdefault(name, []).extend(options.get(name, {}).get("sizes", ()))
-        elif (shift := get_shift(name)).by_size:
-            assert isinstance(shift.train_size, int)
-            found.setdefault(shift.family, []).append(shift.train_size)
-    for name, sizes in found.items():
-        if not sizes or not options.get(name, {}).get("test_sets"):
-            raise UsageError(
-                f"{name} needs the test queries, and how many training queries each set holds: "
-                "--test-set FOLDER --size N"
-            )
-        if min(sizes) < 1:
-            raise UsageError(f"{name}: {min(sizes)} training queries; ask for 1 or more")
-    return found
-
-
 def _check_sized(others: Sequence[Shift], samples: Samples, *, texts: bool) -> None:
     """Check that a build of shifts that come in sizes is not asked for what they cannot have."""
     if not texts:
@@ -319,7 +278,7 @@ def _check_sized(others: Sequence[Shift], samples: Samples, *, texts: bool) -> N
         )
     if not others and (samples.resized or samples.test_queries is not None):
         raise UsageError(
-            "training sets near and far from given test queries have the size that --size says; "
+            "training sets near and far from given test queries have the size in their name; "
             "leave --train-size, --test-size and --test-queries out"
         )
 
@@ -343,16 +302,13 @@ def _group(
     module, function = shift.builder.split(":")
     builder: Builder = getattr(importlib.import_module(module), function)
     parameters = inspect.signature(builder).parameters
-    accepted = [name for name in parameters if name not in _COMMON]
-    if shift.takes_encoder:
-        accepted = [*(name for name in accepted if name != "encoding"), *_ENCODING]
     for name in options:
-        if name not in accepted:
+        if name not in parameters or name in _COMMON:
+            accepted = [parameter for parameter in parameters if parameter not in _COMMON]
             raise UnknownNameError(f"option of the shift {shift.name}", name, accepted)
     keywords = {**common, **{name: value for name, value in options.items() if value is not None}}
     try:
-        taken = {*parameters, *accepted}
-        return builder(*queries, **{k: v for k, v in keywords.items() if k in taken})
+        return builder(*queries, **{k: v for k, v in keywords.items() if k in parameters})
     except MissingError as error:
         others = [other.name for other in chosen if not other.takes_encoder]
         if not (shift.takes_encoder and others):
@@ -385,7 +341,6 @@ def import_official(
     nano: bool = False,
     texts: bool = True,
     overwrite: bool = False,
-    workers: int = 1,
 ) -> Manifest:
     """Write the released test sets, and the training sets if they are at hand, as they are.
 
@@ -404,7 +359,6 @@ def import_official(
         texts: whether rows hold the queries' texts.
         overwrite: replace an earlier build even if that loses shifts, triples, files that are no
             part of it, or the data set of another collection.
-        workers: threads that write files.
 
     Returns:
         The manifest of what was written.
@@ -461,7 +415,6 @@ def import_official(
         },
         texts=texts,
         overwrite=overwrite,
-        workers=workers,
     )
 
 

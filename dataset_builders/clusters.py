@@ -14,10 +14,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection as Sized, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -114,8 +114,7 @@ def embed_for_groups(
         pooling: ``cls``, the default, ``mean``, or ``own``.
     """
     name = choose_encoder(encoder, collection.layout)
-    spec = EncoderSpec(name, pooling=pooling or "cls")
-    return embed_queries(queries, spec)
+    return embed_queries(queries, EncoderSpec(name, pooling=pooling or "cls"))
 
 
 def grow(
@@ -178,6 +177,7 @@ class Clustering:
         parameters: the other inputs besides the vectors: ``k`` and ``target`` as scaled, at most
             how many ``iterations``, the ``seed`` and the number of ``groups``.
         names: the names of the groups.
+        embedding: how the vectors were made; JSON values.
     """
 
     query_ids: tuple[str, ...]
@@ -187,6 +187,7 @@ class Clustering:
     groups: Groups
     parameters: Mapping[str, int]
     names: tuple[str, ...]
+    embedding: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def sizes(self) -> Ints:
@@ -436,9 +437,7 @@ def top_terms(
         group: Counter(word for text in texts for word in content_words(text))
         for group, texts in texts_by_group.items()
     }
-    total: Counter[str] = Counter()
-    for counter in words.values():
-        total.update(counter)
+    total = sum(words.values(), Counter[str]())
     mean = total.total() / max(len(words), 1)
     return {
         group: tuple(

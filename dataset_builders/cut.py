@@ -17,7 +17,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from msshift_bench.data import Collection, count_rows
+from msshift_bench.data import Collection
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import OTHERS, SPLITS, UNUSED, Grouping, Row
 from msshift_bench.search import sorted_words
@@ -167,10 +167,6 @@ class Cut:
             }
             for split in SPLITS:
                 yield config, split, rows_of[split] & (pc.field("split") == split)
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Return the number of rows: group -> place -> rows; see `count_rows`."""
-        return count_rows(self.shift, self.table)
 
     def same_words(self) -> dict[str, int]:
         """Count the test queries of the words of a training query, spelling and order aside.

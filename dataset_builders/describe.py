@@ -43,11 +43,11 @@ __all__ = [
     "show_detectable",
 ]
 
-_STRING = "dtype: string"
+_STRING = {"dtype": "string"}
 _TYPES = {
     **dict.fromkeys(("query_id", "text", "group", "split"), _STRING),
-    "relevant_doc_ids": "list: string",
-    "relevances": "list: int64",
+    "relevant_doc_ids": {"list": "string"},
+    "relevances": {"list": "int64"},
 }
 
 _ABOUT = """\
@@ -201,44 +201,41 @@ def _official_validation(manifest: Manifest) -> Sequence[str]:
 
 
 def _front_matter(manifest: Manifest) -> Sequence[str]:
+    """Return the lines of YAML, whose values are JSON: a line for every field and every config."""
     licence = licence_of(manifest)
-    licensed = [f"license: {licence}"]
+    licensed = {"license": licence}
     if licence not in (*LICENCES, UNKNOWN):
-        name = json.dumps(licence, ensure_ascii=False)
-        licensed = ["license: other", f"license_name: {name}"]
-    lines = [
-        "---",
-        *licensed,
-        "language: [en]",
-        "task_categories: [text-retrieval]",
-        "pretty_name: MS-Shift",
-        "configs:",
-    ]
+        licensed = {"license": "other", "license_name": licence}
+    head = {**licensed, "language": ["en"], "task_categories": ["text-retrieval"]}
+    configs, infos = ["configs:"], ["dataset_info:"]
     for config, splits in manifest.configs.items():
-        lines += [f"- config_name: {config}", "  data_files:"]
-        for split, entry in splits.items():
-            paths = [file.path for file in entry.files]
-            path = paths[0] if len(paths) == 1 else json.dumps(paths)
-            lines += [f"  - split: {split}", f"    path: {path}"]
-    lines.append("dataset_info:")
-    for config, splits in manifest.configs.items():
+        files = {
+            "config_name": config,
+            "data_files": [
+                {"split": split, "path": [file.path for file in entry.files]}
+                for split, entry in splits.items()
+            ],
+        }
         digests = ", ".join(f"{split} {entry.digest}" for split, entry in splits.items())
-        what = f"MS-Shift {manifest.data_version}, {manifest.edition}: {digests}"
-        lines += [
-            f"- config_name: {config}",
-            f"  description: {json.dumps(what)}",
-            "  features:",
-        ]
-        for column, kind in _columns(config, texts=manifest.texts).items():
-            lines += [f"  - name: {column}", f"    {kind}"]
-        lines.append("  splits:")
-        for split, entry in splits.items():
-            lines += [f"  - name: {split}", f"    num_examples: {entry.rows}"]
-            lines.append(f"    num_bytes: {entry.arrow_bytes}")
-        size = sum(file.bytes for entry in splits.values() for file in entry.files)
-        lines.append(f"  download_size: {size}")
-        lines.append(f"  dataset_size: {sum(entry.arrow_bytes for entry in splits.values())}")
-    return [*lines, "---"]
+        facts = {
+            "config_name": config,
+            "description": f"MS-Shift {manifest.data_version}, {manifest.edition}: {digests}",
+            "features": [
+                {"name": column, **kind}
+                for column, kind in _columns(config, texts=manifest.texts).items()
+            ],
+            "splits": [
+                {"name": split, "num_examples": entry.rows, "num_bytes": entry.arrow_bytes}
+                for split, entry in splits.items()
+            ],
+            "download_size": sum(file.bytes for e in splits.values() for file in e.files),
+            "dataset_size": sum(entry.arrow_bytes for entry in splits.values()),
+        }
+        configs.append(f"- {json.dumps(files)}")
+        infos.append(f"- {json.dumps(facts)}")
+    fields = {**head, "pretty_name": "MS-Shift"}
+    lines = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items())
+    return ["---", *lines, *configs, *infos, "---"]
 
 
 def _shift_section(shift: Shift, manifest: Manifest) -> Sequence[str]:
@@ -323,7 +320,7 @@ def _inline(values: Mapping[str, object]) -> str:
     return ", ".join(f"{key} {json.dumps(value)}" for key, value in values.items())
 
 
-def _columns(config: str, *, texts: bool) -> dict[str, str]:
+def _columns(config: str, *, texts: bool) -> dict[str, dict[str, str]]:
     """Return column -> its type, as the front matter of a card says it."""
     if holds_triples(config):
         return dict.fromkeys(("query_id", "positive_id", "negative_id"), _STRING)
@@ -523,22 +520,17 @@ def _files(name: str, entry: SplitEntry) -> Iterator[dict[str, Any]]:
     if len(entry.files) > 1:
         yield {
             "@type": "cr:FileSet",
-            "@id": _file_set(name),
-            "name": _file_set(name),
+            "@id": f"{name}-files",
+            "name": f"{name}-files",
             "encodingFormat": "application/x-parquet",
             "includes": [file.path for file in entry.files],
         }
 
 
-def _file_set(name: str) -> str:
-    return f"{name}-files"
-
-
 def _record_set(config: str, name: str, entry: SplitEntry, *, texts: bool) -> dict[str, Any]:
+    files = {"fileSet": {"@id": f"{name}-files"}}
     if len(entry.files) == 1:
         files = {"fileObject": {"@id": entry.files[0].path}}
-    else:
-        files = {"fileSet": {"@id": _file_set(name)}}
     return {
         "@type": "cr:RecordSet",
         "@id": name,
@@ -550,8 +542,8 @@ def _record_set(config: str, name: str, entry: SplitEntry, *, texts: bool) -> di
                 "@id": f"{name}/{column}",
                 "name": column,
                 "description": _COLUMNS[column],
-                "dataType": "sc:Integer" if kind.endswith("int64") else "sc:Text",
-                **({"isArray": True, "arrayShape": "-1"} if kind.startswith("list") else {}),
+                "dataType": "sc:Integer" if "int64" in kind.values() else "sc:Text",
+                **({"isArray": True, "arrayShape": "-1"} if "list" in kind else {}),
                 "source": {**files, "extract": {"column": column}},
             }
             for column, kind in _columns(config, texts=texts).items()

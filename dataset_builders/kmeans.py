@@ -33,7 +33,7 @@ from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import in_parallel, report_progress, slices
 
-__all__ = ["Clusters", "assign", "kmeans", "measure", "nearest_centroids", "squared_distances"]
+__all__ = ["Clusters", "assign", "kmeans", "measure", "squared_distances", "two_nearest"]
 
 Labels: TypeAlias = NDArray[np.int32]
 
@@ -108,7 +108,7 @@ def kmeans(
     labels = np.full(len(vectors), -1, np.int32)
     moves = 0
     while moves < iterations:
-        before, labels = labels, nearest_centroids(vectors, norms, centroids)
+        before, (labels, *_) = labels, two_nearest(vectors, norms, centroids, only_labels=True)
         moved = np.flatnonzero(labels != before)
         if moved.size == 0:
             break
@@ -369,20 +369,17 @@ class _Proposals:
         return scores, 2.02 * (error + self._constant)
 
 
-def nearest_centroids(vectors: Vectors, norms: Floats, centroids: Floats) -> Labels:
-    """Return the nearest centroid of each row; ties go to the lower index.
-
-    It computes no 64-bit distance for rows that the proposals settle; `two_nearest` does.
-    """
-    return two_nearest(vectors, norms, centroids, only_labels=True)[0]
-
-
 def two_nearest(
     vectors: Vectors, norms: Floats, centroids: Floats, *, only_labels: bool = False
 ) -> tuple[Labels, Floats, Floats]:
     """Return the nearest centroid of each row, and the two smallest squared distances.
 
-    Of labels alone, the distances mean nothing.
+    Args:
+        vectors: shape (n, d).
+        norms: their lengths, shape (n,).
+        centroids: shape (k, d); ties go to the lower index.
+        only_labels: compute no 64-bit distance for rows that the proposals settle. The distances
+            then mean nothing.
     """
     table = _Proposals(centroids, centroids.mean(axis=0))
     labels = np.empty(len(vectors), np.int32)

@@ -89,11 +89,11 @@ def sample_negatives(
 
 
 def _chooser(index: Bm25, count: int, depth: int, seed: int) -> Chooser:
-    rule = _Rule(index.ids, count=count, seed=seed)
+    rule = _rule(index.ids, count, seed)
 
     def choose(rows: Sequence[Row]) -> npt.NDArray[Any]:
         candidates = index.select([row.text for row in rows], depth=depth)
-        return index.ids.ids[rule.apply(rows, candidates)]
+        return index.ids.ids[rule(rows, candidates)]
 
     return choose
 
@@ -121,13 +121,13 @@ def ranked_negatives(
     Raises:
         DataError: if a query has not so many passages that are not relevant to it.
     """
-    rule = _Rule(ids, count=count, seed=seed)
+    rule = _rule(ids, count, seed)
     for part in batches(zip(rows, rankings, strict=True), BATCH):
         found = [ids.rows(list(ranking)) for _, ranking in part]
         candidates = np.full((len(part), max(1, *map(len, found))), -1)
         for place, places in enumerate(found):
             candidates[place, : len(places)] = places
-        chosen = rule.apply([row for row, _ in part], candidates)
+        chosen = rule([row for row, _ in part], candidates)
         yield from map(tuple, ids.ids[chosen].tolist())
 
 
@@ -157,58 +157,50 @@ def random_negatives(
         yield tuple(ids.ids[drawn].tolist())
 
 
-class _Rule:
-    """The rule, with the hash of every passage.
+def _rule(ids: PassageIds, count: int, seed: int) -> Callable[[Sequence[Row], Ints], Ints]:
+    """Return the rule, which holds the hash of every passage.
 
     Args:
         ids: the doc_ids of the collection.
         count: negatives per query, at least 1.
         seed: the seed of the random choice.
+
+    Returns:
+        A function that takes queries and their candidates, rows of the collection of shape
+        ``(queries, candidates)`` with -1 for none, and returns the negatives: rows of the
+        collection, of shape ``(queries, count)``; by keyed hash, ascending.
     """
+    key = f"{seed}/negatives".encode()
+    hashes = _hashes(ids.ids)
 
-    def __init__(self, ids: PassageIds, *, count: int, seed: int) -> None:
-        self._ids = ids
-        self._count = count
-        self._key = f"{seed}/negatives".encode()
-        self._hashes = _hashes(ids.ids)
-
-    def apply(self, queries: Sequence[Row], candidates: Ints) -> Ints:
-        """Choose the negatives of some queries.
-
-        Args:
-            queries: the queries.
-            candidates: rows of the collection, of shape ``(queries, candidates)``; -1 for none.
-
-        Returns:
-            Rows of the collection, of shape ``(queries, count)``; by keyed hash, ascending.
-        """
-        relevant = _relevant(self._ids, queries)
+    def apply(queries: Sequence[Row], candidates: Ints) -> Ints:
+        relevant = _relevant(ids, queries)
         allowed = candidates >= 0
         for place, barred in enumerate(relevant):
             for row in barred:
                 allowed[place] &= candidates[place] != row
-        query_hashes = _hashes((query.query_id for query in queries), self._key)
-        keys = _mix(self._hashes[candidates] ^ query_hashes[:, None])
+        query_hashes = _hashes((query.query_id for query in queries), key)
+        keys = _mix(hashes[candidates] ^ query_hashes[:, None])
         keys[~allowed] = _LARGEST
-        if candidates.shape[1] > self._count:
+        if candidates.shape[1] > count:
             # A sort of all candidates would take several times longer.
-            last = np.partition(keys, self._count - 1, axis=1)[:, self._count - 1]
+            last = np.partition(keys, count - 1, axis=1)[:, count - 1]
             allowed &= keys <= last[:, None]
         places, columns = np.nonzero(allowed)
         rows = candidates[places, columns]
-        order = np.lexsort((self._ids.order[rows], keys[places, columns], places))
+        order = np.lexsort((ids.order[rows], keys[places, columns], places))
         rows = rows[order]  # lexsort leaves the places as they are: they are sorted already
         ranks = np.arange(len(rows)) - np.searchsorted(places, places)
-        first = ranks < self._count  # all, unless two hashes are equal
-        chosen = np.full((len(queries), self._count), -1)
+        first = ranks < count  # all, unless two hashes are equal
+        chosen = np.full((len(queries), count), -1)
         chosen[places[first], ranks[first]] = rows[first]
         for place in np.flatnonzero(chosen[:, -1] < 0).tolist():
             drawn: list[int] = chosen[place][chosen[place] >= 0].tolist()
             query_id = queries[place].query_id
-            chosen[place] = _draw(
-                self._ids, drawn, relevant[place], query_id, self._count, self._key
-            )
+            chosen[place] = _draw(ids, drawn, relevant[place], query_id, count, key)
         return chosen
+
+    return apply
 
 
 def _relevant(ids: PassageIds, queries: Sequence[Row]) -> list[list[int]]:

@@ -242,16 +242,18 @@ def read_test_sets(folder: Path) -> tuple[OfficialTestSet, ...]:
     """
     files = release_files(folder)
     findings = FindingLog()
-    sets = []
-    for shift in OFFICIAL_SHIFTS:
-        for group in get_shift(shift).groups:
-            queries, qrel = (files[name] for name in _names(group))
-            test_set = OfficialTestSet(
-                shift, group, _read_queries(queries, findings), _read_qrel(qrel, findings)
-            )
-            sets.append(test_set)
+    sets = tuple(
+        OfficialTestSet(
+            shift,
+            group,
+            _read_queries(files[_names(group)[0]], findings),
+            _read_qrel(files[_names(group)[1]], findings),
+        )
+        for shift in OFFICIAL_SHIFTS
+        for group in get_shift(shift).groups
+    )
     findings.stop_if_any(CollectionError, f"the test sets in {folder} are malformed:")
-    return tuple(sets)
+    return sets
 
 
 def _read_queries(path: Path, findings: FindingLog) -> dict[str, str]:

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +57,7 @@ from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.kmeans import assign, kmeans
 from msshift_bench.encoders import Embeddings
 from msshift_bench.errors import DataError, IntegrityError, UsageError
+from msshift_bench.output import Account
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import SHIFTS, Shift, holds_triples
 
@@ -90,9 +91,6 @@ _CENTRES_SCHEMA = pa.schema(
 _ITERATIONS = 100
 _SIZES = ("train_size", "test_size", "validation_size", "seed", "nano")
 
-Published: TypeAlias = tuple[Clustering, Mapping[str, Any]]
-"""The clusters that a data set publishes, and how they were made, from its manifest."""
-
 
 def _read_tables(dataset: Dataset, *names: str) -> Iterator[pa.Table]:
     """Yield tables that a built data set publishes beside its splits.
@@ -107,7 +105,7 @@ def _read_tables(dataset: Dataset, *names: str) -> Iterator[pa.Table]:
         yield pq.read_table(path)
 
 
-def read_topics(dataset: Dataset) -> Published:
+def read_topics(dataset: Dataset) -> Clustering:
     """Read the topics of a data set.
 
     Raises:
@@ -122,10 +120,11 @@ def read_topics(dataset: Dataset) -> Published:
             )
     parameters = dataset.manifest.shifts["topics"]["parameters"]
     assignments, centroids = _read_tables(dataset, ASSIGNMENTS, CENTROIDS)
-    return Clustering.from_tables(assignments, centroids, parameters["clustering"]), parameters
+    clustering = Clustering.from_tables(assignments, centroids, parameters["clustering"])
+    return replace(clustering, embedding=parameters["embedding"])
 
 
-def read_buckets(dataset: Dataset) -> Published:
+def read_buckets(dataset: Dataset) -> Clustering:
     """Read the buckets that a built data set publishes.
 
     Raises:
@@ -140,7 +139,7 @@ def read_buckets(dataset: Dataset) -> Published:
         np.array(centres["vector"].to_pylist(), np.float64),
         parameters["clustering"],
     )
-    return clustering, parameters
+    return replace(clustering, embedding=parameters["embedding"])
 
 
 def _one_each(
@@ -160,11 +159,12 @@ def _grouping(
     shift: Shift,
     rule: str,
     queries: Mapping[str, str],
+    collection: Collection,
     clustering: Clustering,
-    facts: Mapping[str, Any],
     tables: Mapping[str, pa.Table],
 ) -> Grouping:
     """Return the groups of clustered queries, with what describes them."""
+    _check_queries(clustering, queries, collection, shift)
     labels = clustering.labels_by_query()
     texts: dict[str, list[str]] = {}
     for query_id, text in sorted(queries.items()):
@@ -175,7 +175,7 @@ def _grouping(
         shift.name,
         labels,
         rule,
-        {name: facts[name] for name in ("embedding", "clustering")},
+        {"embedding": clustering.embedding, "clustering": clustering.parameters},
         found={
             "terms": {group: terms[group] for group in shift.groups},
             "examples": {
@@ -193,9 +193,10 @@ def _grouping(
 
 
 def _check_queries(
-    clustering: Clustering, queries: Mapping[str, str], collection: Collection, what: str
+    clustering: Clustering, queries: Mapping[str, str], collection: Collection, shift: Shift
 ) -> None:
-    """Check that published clusters are of these queries."""
+    """Check that the published clusters of a shift are of these queries."""
+    what = "clusters" if shift.name == "topics" else "buckets"
     if clustering.query_ids != tuple(sorted(queries)):
         raise DataError(
             f"the published {what} hold {len(clustering.query_ids)} queries, and {collection.name} "
@@ -211,8 +212,9 @@ def group_by_topic(
     seed: int = 0,
     set_aside: frozenset[str] = frozenset(),
     topic_size: int | None = None,
-    published: Published | None = None,
-    **encoding: str | None,
+    published: Clustering | None = None,
+    encoder: str | None = None,
+    pooling: str | None = None,
 ) -> Grouping:
     """Put queries into five topics that lie far apart; all other queries are in none.
 
@@ -224,7 +226,8 @@ def group_by_topic(
         set_aside: queries that do not count towards a topic's size; see `cluster_queries`.
         topic_size: queries per topic, about; see `clusters.TOPIC_SCALE_RULE`.
         published: use these clusters, and embed nothing.
-        **encoding: ``encoder`` and ``pooling``; see `clusters.embed_for_groups`.
+        encoder: see `clusters.embed_for_groups`.
+        pooling: see there.
 
     Raises:
         UnknownNameError: if there is no such rule or pooling.
@@ -233,7 +236,7 @@ def group_by_topic(
     """
     shift = shift_of_rule("topics", rule)
     if published is None:
-        embeddings = embed_for_groups(queries, collection, **encoding)
+        embeddings = embed_for_groups(queries, collection, encoder=encoder, pooling=pooling)
         clustering = cluster_queries(
             embeddings.query_ids,
             embeddings.vectors,
@@ -241,17 +244,9 @@ def group_by_topic(
             target=topic_size,
             set_aside=set_aside,
         )
-        published = (
-            clustering,
-            {
-                "embedding": embeddings.facts,
-                "clustering": clustering.parameters,
-            },
-        )
-    clustering, facts = published
-    _check_queries(clustering, queries, collection, "clusters")
-    tables = dict(zip((ASSIGNMENTS, CENTROIDS), clustering.to_tables(), strict=True))
-    return _grouping(shift, rule, queries, clustering, facts, tables)
+        published = replace(clustering, embedding=embeddings.facts)
+    tables = dict(zip((ASSIGNMENTS, CENTROIDS), published.to_tables(), strict=True))
+    return _grouping(shift, rule, queries, collection, published, tables)
 
 
 def group_by_bucket(
@@ -260,8 +255,9 @@ def group_by_bucket(
     *,
     collection: Collection,
     seed: int = 0,
-    published: Published | None = None,
-    **encoding: str | None,
+    published: Clustering | None = None,
+    encoder: str | None = None,
+    pooling: str | None = None,
 ) -> Grouping:
     """Put every query, whether for training or for test, into one of five buckets.
 
@@ -278,22 +274,20 @@ def group_by_bucket(
     """
     shift = shift_of_rule("resttest", rule)
     if published is None:
-        embeddings = embed_for_groups(queries, collection, **encoding)
+        embeddings = embed_for_groups(queries, collection, encoder=encoder, pooling=pooling)
         ids, parameters = embeddings.query_ids, {"k": len(shift.groups), "iterations": _ITERATIONS}
         clusters = kmeans(embeddings.vectors, ids, **parameters, seed=seed)
         parameters["seed"] = seed
-        clustering = _one_each(
+        published = _one_each(
             ids, clusters.labels, clusters.margins, clusters.centroids, parameters
         )
-        published = clustering, {"embedding": embeddings.facts, "clustering": parameters}
-    clustering, facts = published
-    _check_queries(clustering, queries, collection, "buckets")
-    assignments, centres = clustering.to_tables()
+        published = replace(published, embedding=embeddings.facts)
+    assignments, centres = published.to_tables()
     tables = {
         BUCKETS: assignments.select(_BUCKETS_SCHEMA.names).cast(_BUCKETS_SCHEMA),
         CENTRES: centres.select(_CENTRES_SCHEMA.names).cast(_CENTRES_SCHEMA),
     }
-    return _grouping(shift, rule, queries, clustering, facts, tables)
+    return _grouping(shift, rule, queries, collection, published, tables)
 
 
 AGREEMENT = 0.9999
@@ -385,113 +379,44 @@ def _given_tests(dataset: Dataset) -> frozenset[str] | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """The result of embedding the queries of published topics again.
-
-    Attributes:
-        queries: their number.
-        same_bytes: whether the embeddings equal those of the build, byte by byte.
-        same_encoder: whether the encoder is the build's.
-        disagreements: query_id -> margin between its two nearest published centroids, for the
-            queries that lie nearest to another centroid than the one they were assigned to.
-    """
-
-    queries: int
-    same_bytes: bool
-    same_encoder: bool
-    disagreements: Mapping[str, float]
-
-    @property
-    def agreement(self) -> float:
-        """The share of queries in their published clusters."""
-        return 1 - len(self.disagreements) / self.queries
-
-    @property
-    def passed(self) -> bool:
-        """Whether all differences are within the noise; see `AGREEMENT` and `MARGIN`."""
-        return self.agreement >= AGREEMENT and all(
-            margin < MARGIN for margin in self.disagreements.values()
-        )
-
-    def lines(self) -> list[str]:
-        """Return what there is to say, in lines."""
-        elsewhere = len(self.disagreements)
-        widest = f", margin up to {max(self.disagreements.values()):.1e}" if elsewhere else ""
-        return [
-            _say_sameness(self),
-            f"{self.queries - elsewhere} of {self.queries} queries fall into their published "
-            f"clusters ({self.agreement:.4%}); {elsewhere} do not{widest}",
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {**asdict(self), "agreement": self.agreement, "passed": self.passed}
-
-
 def verify_topics(
     published: Dataset | str | Path,
     collection: Collection,
     *,
     encoder: str | None = None,
-) -> Verified:
+) -> Account:
     """Embed the queries again and check that they fall into their published clusters.
+
+    All differences must be within the noise; see `AGREEMENT` and `MARGIN`.
 
     Args:
         published: the data set.
         collection: the collection that it was built from.
         encoder: the encoder's folder or Hub id, if it is not the name in the manifest.
 
+    Returns:
+        ``queries``, their number; ``same_bytes``, whether the embeddings equal those of the build,
+        byte by byte; ``same_encoder``; ``disagreements``, query_id -> margin between its two
+        nearest published centroids, for the queries that lie nearest to another centroid than the
+        one they were assigned to; ``agreement``, the share of the others; and ``passed``.
+
     Raises:
         DataError: if it publishes no clusters, or the collection holds other queries.
         NotFoundError: if there is no such encoder.
     """
-    (clustering, facts), embeddings = _embed_again(open_dataset(published), collection, encoder)
+    clustering, embeddings, facts, line = _embed_again(open_dataset(published), collection, encoder)
     labels, margins = assign(embeddings.vectors, clustering.centroids)
-    elsewhere = np.flatnonzero(labels != clustering.labels)
-    return Verified(
-        queries=len(embeddings.query_ids),
-        **_sameness(embeddings, facts),
-        disagreements={embeddings.query_ids[row]: float(margins[row]) for row in elsewhere},
+    elsewhere = np.flatnonzero(labels != clustering.labels).tolist()
+    queries, moved = len(labels), {embeddings.query_ids[n]: float(margins[n]) for n in elsewhere}
+    agreement, widest = 1 - len(moved) / queries, max(moved.values(), default=0.0)
+    up_to = f", margin up to {widest:.1e}" if moved else ""
+    facts |= {"disagreements": moved, "agreement": agreement}
+    facts["passed"] = agreement >= AGREEMENT and widest < MARGIN
+    fallen = (
+        f"{queries - len(moved)} of {queries} queries fall into their published clusters "
+        f"({agreement:.4%}); {len(moved)} do not{up_to}"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Retrained:
-    """The result of making published topics again from the texts.
-
-    Attributes:
-        same_bytes, same_encoder: see `Verified`.
-        identical: whether every query is in its published cluster.
-        regrouped: share of the queries whose topic changes, when each new topic is named after
-            the published topic with which it shares most queries.
-    """
-
-    same_bytes: bool
-    same_encoder: bool
-    identical: bool
-    regrouped: float
-
-    @property
-    def passed(self) -> bool:
-        """Whether the promise holds: the same bytes give the same clusters."""
-        return self.identical or not self.same_bytes
-
-    def lines(self) -> list[str]:
-        """Return what there is to say, in lines."""
-        changed = f"{self.regrouped:.2%} change their topic"
-        return [_say_sameness(self), f"clusters: {'the same' if self.identical else changed}"]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {**asdict(self), "passed": self.passed}
-
-
-def _say_sameness(checked: Verified | Retrained) -> str:
-    encoder, embeddings = (
-        "the same" if same else "other" for same in (checked.same_encoder, checked.same_bytes)
-    )
-    return f"encoder: {encoder}; embeddings: {embeddings}"
+    return Account({"queries": queries, **facts}, notes=(line, fallen))
 
 
 def retrain_topics(
@@ -499,17 +424,24 @@ def retrain_topics(
     collection: Collection,
     *,
     encoder: str | None = None,
-) -> Retrained:
+) -> Account:
     """Embed and cluster the queries again, and compare with the published topics.
 
-    It takes the arguments of `verify_topics` and raises the same errors.
+    It takes the arguments of `verify_topics` and raises the same errors. The same bytes must give
+    the same clusters.
+
+    Returns:
+        ``same_bytes`` and ``same_encoder``, as for `verify_topics`; ``identical``, whether every
+        query is in its published cluster; ``regrouped``, the share of the queries whose topic
+        changes, when each new topic is named after the published topic with which it shares most
+        queries; and ``passed``.
 
     Raises:
         UsageError: if the data set is a small part of a build with given test queries.
     """
     dataset = open_dataset(published)
-    (clustering, facts), embeddings = _embed_again(dataset, collection, encoder)
-    settings, built = facts["clustering"], dataset.manifest.parameters
+    clustering, embeddings, facts, line = _embed_again(dataset, collection, encoder)
+    settings, built = clustering.parameters, dataset.manifest.parameters
     given = _given_tests(dataset) or frozenset()
     validation = sample_validation(
         embeddings.query_ids, size=built["validation_size"], seed=built["seed"], reserved=given
@@ -531,31 +463,31 @@ def retrain_topics(
         if mine not in kept and theirs not in taken:
             kept[mine] = count
             taken.add(theirs)
-    return Retrained(
-        **_sameness(embeddings, facts),
-        identical=bool(np.array_equal(again.labels, clustering.labels)),
-        regrouped=1 - sum(kept.values()) / len(old),
-    )
+    regrouped = 1 - sum(kept.values()) / len(old)
+    identical = bool(np.array_equal(again.labels, clustering.labels))
+    facts |= {"identical": identical, "regrouped": regrouped}
+    facts["passed"] = identical or not facts["same_bytes"]
+    changed = "the same" if identical else f"{regrouped:.2%} change their topic"
+    return Account(facts, notes=(line, f"clusters: {changed}"))
 
 
 def _embed_again(
     dataset: Dataset, collection: Collection, encoder: str | None
-) -> tuple[Published, Embeddings]:
-    clustering, facts = read_topics(dataset)
+) -> tuple[Clustering, Embeddings, dict[str, Any], str]:
+    """Return published topics, new embeddings, and whether these are the same: facts and line."""
+    published = read_topics(dataset)
     queries = ids_and_texts(queries_table(collection))
-    _check_queries(clustering, queries, collection, "clusters")
-    settings = facts["embedding"]
+    _check_queries(published, queries, collection, SHIFTS["topics"])
+    built = published.embedding
     embeddings = embed_for_groups(
         queries,
         collection,
-        encoder=encoder or settings["encoder"],
-        pooling=settings.get("pooling"),
+        encoder=encoder or built["encoder"],
+        pooling=built.get("pooling"),
     )
-    return (clustering, facts), embeddings
-
-
-def _sameness(embeddings: Embeddings, facts: Mapping[str, Any]) -> dict[str, bool]:
-    return {
-        "same_bytes": embeddings.sha256 == facts["embedding"]["sha256"],
-        "same_encoder": embeddings.facts["encoder_sha256"] == facts["embedding"]["encoder_sha256"],
+    facts = {
+        "same_bytes": embeddings.sha256 == built["sha256"],
+        "same_encoder": embeddings.facts["encoder_sha256"] == built["encoder_sha256"],
     }
+    of_bytes, of_encoder = ("the same" if same else "other" for same in facts.values())
+    return published, embeddings, facts, f"encoder: {of_encoder}; embeddings: {of_bytes}"

@@ -21,7 +21,7 @@ import importlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -38,13 +38,12 @@ from msshift_bench.errors import (
     UsageError,
     first_few,
 )
-from msshift_bench.output import Table, plain, show_p
+from msshift_bench.output import Account, Table, plain, show_p
 from msshift_bench.shifts import get_test_only_shift
 from msshift_bench.stats import SIGNIFICANT, Claim, Figure, Inference, infer
 
 __all__ = [
     "ComparedEdits",
-    "DescribedEdits",
     "EDITS",
     "EDIT_KINDS",
     "Edit",
@@ -53,9 +52,7 @@ __all__ = [
     "NEIGHBOURS",
     "SHORTEST",
     "TYPOS_URL",
-    "Word",
     "compare_edits",
-    "count_edits",
     "find_edit",
     "holds_variants",
     "describe_edits",
@@ -129,60 +126,36 @@ class KeyedDraws:
         return items[self.below(len(items))]
 
 
-class Word(NamedTuple):
-    """A word of a text, and its place."""
+def words_to_misspell(text: str) -> list[re.Match[str]]:
+    """Return the words of a query that may be edited: long enough, and no stop words.
 
-    start: int
-    text: str
-
-
-def words_to_misspell(text: str) -> list[Word]:
-    """Return the words of a query that may be edited: long enough, and no stop words."""
-    found = (Word(match.start(1), match[1]) for match in _WORD.finditer(text))
+    Returns:
+        Matches, whose group 1 is the word.
+    """
     return [
         word
-        for word in found
-        if len(word.text) >= SHORTEST and word.text.lower() not in _STOP_WORDS
+        for word in _WORD.finditer(text)
+        if len(word[1]) >= SHORTEST and word[1].lower() not in _STOP_WORDS
     ]
 
 
-def _swap(word: str, draws: KeyedDraws) -> str:
-    place = draws.below(len(word) - 1)
-    return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
-
-
-def _delete(word: str, draws: KeyedDraws) -> str:
-    place = draws.below(len(word))
-    return word[:place] + word[place + 1 :]
-
-
-def _insert(word: str, draws: KeyedDraws) -> str:
-    place = draws.below(len(word))
-    return word[:place] + draws.choose(LETTERS) + word[place:]
-
-
-def _substitute(word: str, draws: KeyedDraws) -> str:
-    place = draws.below(len(word))
-    return word[:place] + draws.choose(LETTERS) + word[place + 1 :]
-
-
-def _hit_neighbour(word: str, draws: KeyedDraws) -> str:
-    place = draws.below(len(word))
-    typed = draws.choose(NEIGHBOURS.get(word[place].lower(), LETTERS))
-    return word[:place] + typed + word[place + 1 :]
-
-
-EDITS: Mapping[str, Callable[[str, KeyedDraws], str]] = MappingProxyType(
-    {
-        "swap": _swap,
-        "delete": _delete,
-        "insert": _insert,
-        "substitute": _substitute,
-        "neighbour": _hit_neighbour,
-    }
+EDITS: Mapping[str, int] = MappingProxyType(
+    {"swap": 2, "delete": 1, "insert": 0, "substitute": 1, "neighbour": 1}
 )
-"""Kind of edit -> the function that makes one: two neighbouring letters change places, a letter is
+"""Kind of edit -> how many letters give way: two neighbouring letters change places, a letter is
 left out, one is typed too many, another one is typed, or that of a neighbouring key."""
+
+
+def _edit(kind: str, word: str, draws: KeyedDraws) -> str:
+    """Return a word with an edit at a place that is drawn."""
+    gone = EDITS[kind]
+    place = draws.below(len(word) - (kind == "swap"))
+    typed = word[place : place + gone][::-1] if kind == "swap" else ""
+    if kind == "neighbour":
+        typed = draws.choose(NEIGHBOURS.get(word[place].lower(), LETTERS))
+    elif kind in ("insert", "substitute"):
+        typed = draws.choose(LETTERS)
+    return word[:place] + typed + word[place + gone :]
 
 
 def misspell(text: str, draws: KeyedDraws) -> str:
@@ -198,11 +171,10 @@ def misspell(text: str, draws: KeyedDraws) -> str:
     # Edits that give the same text count once, as upstream.
     offered: dict[str, None] = {}
     for word in words:
-        end = word.start + len(word.text)
-        for edit in EDITS.values():
-            edited = edit(word.text, draws)
-            if edited.lower() != word.text.lower():
-                offered[text[: word.start] + edited + text[end:]] = None
+        for kind in EDITS:
+            edited = _edit(kind, word[1], draws)
+            if edited.lower() != word[1].lower():
+                offered[text[: word.start(1)] + edited + text[word.end(1) :]] = None
     return draws.choose(list(offered))
 
 
@@ -254,9 +226,9 @@ def find_edit(text: str, variant: str) -> Edit:
         return Edit(OTHER)
     for number, word in enumerate(words_to_misspell(before)):
         # A letter that is typed twice at a word's end lies behind it.
-        if word.start <= start < word.start + len(word.text) + (kind == "insert"):
+        if word.start(1) <= start < word.end(1) + (kind == "insert"):
             letter = typed if kind in ("insert", "neighbour", "substitute") else ""
-            return Edit(kind, start - word.start, number, letter)
+            return Edit(kind, start - word.start(1), number, letter)
     return Edit(OTHER)
 
 
@@ -265,20 +237,6 @@ def _shared(first: str, second: str) -> int:
     pairs = enumerate(zip(first, second, strict=False))
     differing = (place for place, (one, other) in pairs if one != other)
     return next(differing, min(len(first), len(second)))
-
-
-def count_edits(texts: Mapping[str, str], variants: Iterable[Variant]) -> dict[str, Counter[str]]:
-    """Return method -> kind of edit -> variants.
-
-    Args:
-        texts: query_id -> text of the queries as they are.
-        variants: variants of these queries.
-    """
-    counts: dict[str, Counter[str]] = {}
-    for one in variants:
-        kind = find_edit(texts[one.query_id], one.text).kind
-        counts.setdefault(one.method, Counter())[kind] += 1
-    return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +250,7 @@ class ComparedEdits:
         chi_squared: Pearson's statistic of homogeneity.
         df: its degrees of freedom.
         p: the chance of one at least as large if both follow one rule.
+        corrected_p: the same, corrected by Holm's rule for all statistics.
     """
 
     statistic: str
@@ -300,6 +259,7 @@ class ComparedEdits:
     chi_squared: float
     df: int
     p: float
+    corrected_p: float = 1.0
 
 
 def compare_edits(
@@ -319,10 +279,13 @@ def compare_edits(
         [_values(find_edit(texts[variant.query_id], variant.text)) for variant in side]
         for side in (first, second)
     ]
-    return [
+    tests = [
         _test(name, *(Counter(values[name] for values in side if name in values) for side in sides))
         for name in ("kind", "place", "word", "letter")
     ]
+    claims = [Claim(Figure(t.statistic), family=("edits", "statistics"), p=t.p) for t in tests]
+    corrected = {row.figure: row.p for row in infer(claims, Inference()) if row.p is not None}
+    return [replace(test, corrected_p=corrected[test.statistic]) for test in tests]
 
 
 def _values(edit: Edit) -> dict[str, str]:
@@ -355,79 +318,54 @@ def _test(statistic: str, first: Counter[str], second: Counter[str]) -> Compared
     return ComparedEdits(statistic, dict(first), dict(second), chi_squared, max(df, 0), p)
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedEdits:
-    """What was changed in variants, and whether those of another file follow one rule with them.
-
-    Attributes:
-        queries: how many queries there are.
-        counts: method -> kind of edit -> variants.
-        tests: of each statistic whether the two files differ, with its p-value corrected; empty
-            without another file.
-    """
-
-    queries: int
-    counts: Mapping[str, Counter[str]]
-    tests: Sequence[tuple[ComparedEdits, float]]
-
-    def tables(self) -> list[Table]:
-        """Return a table of the edits, and one of the tests."""
-        kinds = [kind for kind in EDIT_KINDS if kind != UNCHANGED]
-        rows = []
-        for method, found in self.counts.items():
-            total, changed = found.total(), found.total() - found[UNCHANGED]
-            rows.append((method, f"{total:,}", f"{changed:,}", *(found.get(k, "-") for k in kinds)))
-        tables = [Table.plain("Edits", ("method", "variants", "changed", *kinds), rows)]
-        if self.tests:
-            lines = [
-                (t.statistic, f"{t.chi_squared:.1f}", t.df, show_p(t.p), show_p(corrected))
-                for t, corrected in self.tests
-            ]
-            header = ("statistic", "chi-squared", "df", "p", "corrected p")
-            tables.append(Table.plain("Do the two files follow one rule?", header, lines))
-        return tables
-
-    def notes(self) -> list[str]:
-        """Return the lines below the tests: what the statistics are, and in which they differ."""
-        if not self.tests:
-            return []
-        differing = [test.statistic for test, p in self.tests if p <= SIGNIFICANT]
-        verdict = f"they differ beyond chance in: {', '.join(differing)}"
-        if not differing:
-            verdict = (
-                "they differ in no statistic beyond chance (Holm's corrected p above "
-                f"{SIGNIFICANT})"
-            )
-        return [
-            "kind: of edit; place: in its word; word: which of those that may be edited; letter: "
-            "the one that was typed",
-            verdict,
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        edits = {m: {kind: found[kind] for kind in EDIT_KINDS} for m, found in self.counts.items()}
-        tests = [{**plain(test), "corrected_p": corrected} for test, corrected in self.tests]
-        return {"queries": self.queries, "edits": edits, "tests": tests}
-
-
 def describe_edits(
     texts: Mapping[str, str],
     variants: Sequence[Variant],
     others: Sequence[Variant] | None = None,
-) -> DescribedEdits:
+) -> Account:
     """Count what was changed in variants, and test whether others follow one rule with them.
 
     Args:
         texts: query_id -> text of the queries as they are.
         variants: variants of these queries.
         others: those of another file.
+
+    Returns:
+        ``queries``, how many there are; ``edits``, method -> kind of edit -> variants; and
+        ``tests``: of each statistic whether the two files differ, empty without another file.
     """
-    tests = [] if others is None else compare_edits(texts, variants, others)
-    claims = [Claim(Figure(t.statistic), family=("edits", "statistics"), p=t.p) for t in tests]
-    corrected = {row.figure: row.p for row in infer(claims, Inference()) if row.p is not None}
-    tested = [(test, corrected[test.statistic]) for test in tests]
-    return DescribedEdits(len(texts), count_edits(texts, variants), tested)
+    counts: dict[str, Counter[str]] = {}
+    for variant in variants:
+        kind = find_edit(texts[variant.query_id], variant.text).kind
+        counts.setdefault(variant.method, Counter())[kind] += 1
+    kinds = [kind for kind in EDIT_KINDS if kind != UNCHANGED]
+    rows = []
+    for method, found in counts.items():
+        total, changed = found.total(), found.total() - found[UNCHANGED]
+        rows.append((method, f"{total:,}", f"{changed:,}", *(found.get(k, "-") for k in kinds)))
+    edits = {method: {k: found[k] for k in EDIT_KINDS} for method, found in counts.items()}
+    facts: dict[str, Any] = {"queries": len(texts), "edits": edits, "tests": []}
+    table = Table.plain("Edits", ("method", "variants", "changed", *kinds), rows)
+    if others is None:
+        return Account(facts, [table])
+    tests = compare_edits(texts, variants, others)
+    lines = [
+        (t.statistic, f"{t.chi_squared:.1f}", t.df, show_p(t.p), show_p(t.corrected_p))
+        for t in tests
+    ]
+    header = ("statistic", "chi-squared", "df", "p", "corrected p")
+    tables = [table, Table.plain("Do the two files follow one rule?", header, lines)]
+    differing = [test.statistic for test in tests if test.corrected_p <= SIGNIFICANT]
+    verdict = f"they differ beyond chance in: {', '.join(differing)}"
+    if not differing:
+        verdict = (
+            f"they differ in no statistic beyond chance (Holm's corrected p above {SIGNIFICANT})"
+        )
+    statistics = (
+        "kind: of edit; place: in its word; word: which of those that may be edited; letter: "
+        "the one that was typed"
+    )
+    return Account(facts | {"tests": plain(tests)}, tables, [statistics, verdict])
 
 
 Maker = Callable[[str, KeyedDraws], str]

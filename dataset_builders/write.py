@@ -7,14 +7,11 @@ built data set and seals it again; `hydrate_dataset` puts the queries' texts int
 from __future__ import annotations
 
 from collections.abc import Callable, Collection as Sized, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from msshift_bench.data import (
@@ -28,6 +25,7 @@ from msshift_bench.data import (
     SplitEntry,
     check_collection_name,
     content_digest,
+    count_rows,
     digest_of_lines,
     holds_manifest,
     is_balanced,
@@ -72,7 +70,6 @@ def write_dataset(
     parameters: Mapping[str, object],
     texts: bool = True,
     overwrite: bool = False,
-    workers: int = 1,
 ) -> Manifest:
     """Write shifts as the data set ``msshift``: Parquet files, card, metadata and manifest.
 
@@ -87,7 +84,6 @@ def write_dataset(
         texts: whether rows hold the queries' texts.
         overwrite: replace an earlier build even if that loses something; see
             `check_dataset_target`.
-        workers: threads that write files; the bytes do not depend on their number.
 
     Returns:
         The manifest that was written.
@@ -96,7 +92,7 @@ def write_dataset(
         UsageError: if the folder holds something that is not an earlier build, or something that
             would be lost.
     """
-    with replace_folder(folder) as unfinished, ThreadPoolExecutor(workers) as pool:
+    with replace_folder(folder) as unfinished:
         check_dataset_target(
             folder,
             [cut.shift.name for cut in shifts],
@@ -105,12 +101,13 @@ def write_dataset(
         )
         configs: dict[str, dict[str, SplitEntry]] = {}
         for cut in shifts:
-            places = list(cut.configs())
-            write = partial(_write_split, unfinished, _with_lines(cut.table), texts=texts)
-            for (config, split, _), entry in zip(places, pool.map(write, places), strict=True):
-                splits = configs.setdefault(config, {})
-                if entry is not None:
-                    splits[split] = entry
+            # A row is in several configs, and its canonical forms are made once.
+            table = cut.table.append_column(_LINE, row_lines(cut.table))
+            table = table.append_column(_LINE_WITHOUT_TEXT, row_lines(cut.table, texts=False))
+            for config, split, wanted in cut.configs():
+                splits, rows = configs.setdefault(config, {}), table.filter(wanted)
+                if len(rows):  # Libraries cannot open a file without rows.
+                    splits[split] = _write_split(unfinished, config, split, rows, texts=texts)
         for cut in shifts:
             for name, table in cut.grouping.tables.items():
                 write_parquet(unfinished / name, table)
@@ -195,7 +192,7 @@ def _files_in(folder: Path) -> set[str]:
 
 
 def _facts(cut: Cut) -> dict[str, object]:
-    counts = cut.counts()
+    counts = count_rows(cut.shift, cut.table)
     sizes = {group: placed["train"] for group, placed in counts.items()}
     return {
         "rule": cut.grouping.rule,
@@ -207,34 +204,18 @@ def _facts(cut: Cut) -> dict[str, object]:
     }
 
 
-def _with_lines(table: pa.Table) -> pa.Table:
-    """Append the canonical forms of the rows, with texts and without.
-
-    A row is in several configs; this function converts it once.
-    """
-    lines, without_texts = row_lines(table), row_lines(table, texts=False)
-    table = table.append_column(_LINE, lines)
-    return table.append_column(_LINE_WITHOUT_TEXT, without_texts)
-
-
 def _write_split(
-    folder: Path, table: pa.Table, place: tuple[str, str, pc.Expression], *, texts: bool
-) -> SplitEntry | None:
-    """Write one split of one config as ``<config>/<split>.parquet``.
+    folder: Path, config: str, split: str, table: pa.Table, *, texts: bool
+) -> SplitEntry:
+    """Write one split of one config as ``<config>/<split>.parquet``, and return its entry.
 
     Args:
         folder: the data set.
-        table: a cut's table, with canonical forms.
-        place: what `Cut.configs` yields.
+        config: the config.
+        split: the split.
+        table: its rows, with canonical forms and their splits.
         texts: whether the file holds the queries' texts.
-
-    Returns:
-        Its entry; `None` if it has no rows: no file is written then, as libraries cannot open it.
     """
-    config, split, wanted = place
-    table = table.filter(wanted)
-    if not len(table):
-        return None
     left_out = [_LINE, _LINE_WITHOUT_TEXT]
     left_out += [] if split == WHOLE_SPLIT else ["split"]
     left_out += [] if texts else ["text"]

@@ -21,6 +21,7 @@ of larger sizes hold those of smaller ones.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,29 +90,28 @@ def read_resttest(
             f"({missing[0]}, ...); get one with 'git clone {RESTTEST_URL}' and give the folder "
             "that holds resttest_files"
         )
-    extrapolated: dict[str, frozenset[Qrel]] = {}
-    interpolated: dict[str, frozenset[Qrel]] = {}
-    for group in shift.groups:
-        held_out, others = (files[name] for name in _names(group))
-        extrapolated[group] = frozenset(read_qrels(held_out))
-        interpolated[group] = frozenset(read_qrels(others))
+    extrapolated, interpolated = (
+        {group: frozenset(read_qrels(files[_names(group)[number]])) for group in shift.groups}
+        for number in (0, 1)
+    )
     _check_partition(extrapolated, interpolated, folder)
-
-    relevant: dict[str, dict[str, dict[str, int]]] = {group: {} for group in extrapolated}
+    labels: dict[str, str] = {}
+    relevant: dict[str, dict[str, int]] = {}
     for group, qrels in extrapolated.items():
         for query_id, doc_id, relevance in qrels:
-            relevant[group].setdefault(query_id, {})[doc_id] = relevance
-    labels = {query_id: group for group, judged in relevant.items() for query_id in judged}
+            relevant.setdefault(query_id, {})[doc_id] = relevance
+            labels[query_id] = group
     texts = dict.fromkeys(labels, "") if collection is None else _texts(collection, labels)
     rows = sorted(
-        Row.judged(query_id, texts[query_id], group, relevant[group][query_id])
+        Row.judged(query_id, texts[query_id], group, relevant[query_id])
         for query_id, group in labels.items()
     )
+    tested = Counter(labels.values())
     grouping = Grouping(shift.name, {}, RULE, {"upstream": RESTTEST_URL})
     report: dict[str, object] = {
         "upstream": RESTTEST_URL,
         "test_sets": {
-            f"{shift.name}-{group}": {"queries": len(judged)} for group, judged in relevant.items()
+            f"{shift.name}-{group}": {"queries": tested[group]} for group in shift.groups
         },
         "collection": None if collection is None else collection.name,
         "files": {name: sha256_of(files[name]) for name in sorted(files)},
@@ -193,8 +193,8 @@ class Nearness:
         ``E`` is how many nearest neighbours of every test query the extrapolation set lacks at
         least.
         """
-        first_kept = self.ranks[self.order[-size]]
-        return {"I": int(self.ranks[self.order[size - 1]]), "E": int(first_kept) - 1}
+        last, first = (int(self.ranks[self.order[place]]) for place in (size - 1, -size))
+        return {"I": last, "E": first - 1}
 
 
 def order_by_nearness(train: Vectors, test: Vectors) -> Nearness:
@@ -244,7 +244,8 @@ def resample_training(
     rule: str = "nearest",
     test_sets: Sequence[str | Path],
     sizes: Sequence[int],
-    **encoding: str | None,
+    encoder: str | None = None,
+    pooling: str | None = None,
 ) -> tuple[Cut, ...]:
     """Make the interpolation and the extrapolation training set of every size.
 
@@ -257,7 +258,8 @@ def resample_training(
         test_sets: folders of test queries, at least one: ``queries.tsv`` and ``qrels.tsv``, whose
             judgements may be graded. Several are one test set together.
         sizes: training queries of each set, 1 or more.
-        **encoding: ``encoder`` and ``pooling``; see `embed_for_groups`.
+        encoder: see `embed_for_groups`.
+        pooling: see there.
 
     Returns:
         A shift per size, the smallest first, e.g. ``restrain-14k``.
@@ -282,8 +284,9 @@ def resample_training(
             f"{2 * max(sizes):,}, and {len(ids):,} have a relevant passage and do not validate; "
             f"ask for at most {len(ids) // 2:,}"
         )
-    queried = _together(trainable, tests)
-    embeddings = embed_for_groups(queried, collection, **encoding)
+    queried = {f"{_TRAIN}{query_id}": text for query_id, text in trainable}
+    queried |= {f"{_TEST}{row.query_id}": row.text for row in tests}
+    embeddings = embed_for_groups(queried, collection, encoder=encoder, pooling=pooling)
     row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
     near = order_by_nearness(
         embeddings.vectors[[row_of[f"{_TRAIN}{query_id}"] for query_id in ids]],
@@ -293,16 +296,21 @@ def resample_training(
     cuts = []
     for size in sorted(set(sizes)):
         shift = family.of_size(size)
-        sets = (near.order[:size], near.order[-size:])
+        sets = dict(zip(shift.groups, (near.order[:size], near.order[-size:]), strict=True))
         group_of = dict.fromkeys(validation, OTHERS)
-        for group, places in zip(shift.groups, sets, strict=True):
+        for group, places in sets.items():
             group_of |= {ids[place]: group for place in places.tolist()}
+        cosines = {group: near.cosines[places] for group, places in sets.items()}
+        found = {
+            group: {"mean": round(float(of.mean()), 4), "largest": round(float(of.max()), 4)}
+            for group, of in cosines.items()
+        }
         grouping = Grouping(
             shift.name,
             dict.fromkeys(query_ids, OTHERS) | group_of,
             rule,
             {"embedding": embeddings.facts, **near.depths(size)},
-            found=_found(near, size),
+            found={"cosine with a test query": found},
         )
         groups = pa.array(map(group_of.get, query_ids), pa.string())
         splits = pc.if_else(pc.equal(groups, OTHERS), "validation", "train")
@@ -317,16 +325,11 @@ _TRAIN, _TEST = "train/", "test/"
 """What tells a training query from a test query of the same id while both are embedded."""
 
 
-def _together(trainable: Sequence[tuple[str, str]], tests: Sequence[Row]) -> dict[str, str]:
-    texts = {f"{_TRAIN}{query_id}": text for query_id, text in trainable}
-    return texts | {f"{_TEST}{row.query_id}": row.text for row in tests}
-
-
 def _read_tests(folders: Sequence[str | Path]) -> tuple[Row, ...]:
     """Return the test queries that have a relevant passage, sorted by query_id."""
     rows: dict[str, Row] = {}
     for folder in folders:
-        extra = read_test_folder("test", Path(folder).expanduser())
+        extra, _ = read_test_folder("test", Path(folder).expanduser())
         for row in extra.rows:
             if row.query_id in rows:
                 raise DataError(
@@ -348,17 +351,3 @@ def _check_apart(ids: Sequence[str], tests: Sequence[Row], collection: Collectio
             f"of {collection.name}, which could be trained on: {first_few(shared, 3)}; take their "
             "judgements out of the collection's qrels (--qrels FILE)"
         )
-
-
-def _found(near: Nearness, size: int) -> dict[str, object]:
-    """Return how near each set is: the mean and the largest cosine with a test query."""
-    sets = {"interpolation": near.order[:size], "extrapolation": near.order[-size:]}
-    return {
-        "cosine with a test query": {
-            group: {
-                "mean": round(float(near.cosines[places].mean()), 4),
-                "largest": round(float(near.cosines[places].max()), 4),
-            }
-            for group, places in sets.items()
-        }
-    }

@@ -12,7 +12,7 @@ import typer
 import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import check_outputs, note, print_json, show, show_result
+from msshift_bench.cli.output import check_outputs, note, print_json, show, show_account
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars, settle
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
@@ -92,15 +92,8 @@ def build(
     test_set: Annotated[
         list[Path] | None,
         typer.Option(
-            help="The test queries of `restrain`: a folder of queries.tsv and qrels.tsv; several "
-            "are one test set together.",
-            rich_help_panel="Samples",
-        ),
-    ] = None,
-    size: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Training queries of each set of `restrain` (repeatable).",
+            help="The test queries of `restrain-SIZE`: a folder of queries.tsv and qrels.tsv; "
+            "several are one test set together.",
             rich_help_panel="Samples",
         ),
     ] = None,
@@ -129,10 +122,6 @@ def build(
             rich_help_panel="Output",
         ),
     ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(min=1, help="Write files with this many threads.", rich_help_panel="Output"),
-    ] = 1,
     cluster: options.Cluster,
     overwrite: Annotated[options.Overwrite, "Output"] = False,
     table_format: Annotated[options.TextOrJson, "Output"] = "text",
@@ -144,16 +133,18 @@ def build(
     embeddings: see `msshift verify --topics`. `restrain` makes training sets near its own test
     queries, and far from them.
 
+    embeddings: see `msshift verify --topics`. `restrain-14k` makes training sets of 14,000 queries
+    near its own test queries, and far from them.
+
     Example: `msshift build length --collection my-collection --licence cc-by-4.0`
 
-    Example: `msshift build restrain --test-set dl19 --size 100`
+    Example: `msshift build restrain-100 --test-set dl19`
     """
     from msshift_bench.dataset_builders.build import default_shifts
 
     folder = out or _default_folder(nano)
     chosen = shifts or default_shifts()
-    restrain = {name: value for name, value in (("test_sets", test_set), ("sizes", size)) if value}
-    builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, restrain)
+    builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, test_set)
     with cluster.used(), progress_bars():
         manifest = msshift_bench.build_dataset(
             msshift_bench.open_collection(
@@ -173,7 +164,6 @@ def build(
             texts=not ids_only,
             licence=licence,
             overwrite=overwrite,
-            workers=workers,
         )
     passages = manifest.collection.get("passages", {"relevant_absent": 0})
     if passages["relevant_absent"]:
@@ -213,13 +203,13 @@ def _builder_options(
     shifts: Sequence[str],
     encoding: Mapping[str, object],
     topic_size: int | None,
-    restrain: Mapping[str, object],
+    test_sets: Sequence[Path] | None,
 ) -> dict[str, dict[str, object]]:
     """Return each shift's builder options: shift -> name -> value."""
     rules = options.pairs("--rule", assignments, "SHIFT=RULE, e.g. wh-words=substring")
     chosen: dict[str, dict[str, object]] = {name: {"rule": rule} for name, rule in rules}
     known = {**SHIFTS, **SIZED}
-    building = {name if name in SIZED else get_shift(name).family for name in shifts}
+    building = {get_shift(name).family for name in shifts}
     takers = [name for name, shift in known.items() if shift.takes_encoder and name in building]
     if encoding and not takers:
         raise UsageError(
@@ -230,8 +220,8 @@ def _builder_options(
         chosen.setdefault(name, {}).update(encoding)
     if topic_size is not None:
         chosen.setdefault("topics", {})["topic_size"] = topic_size
-    if restrain:
-        chosen.setdefault("restrain", {}).update(restrain)
+    if test_sets:
+        chosen.setdefault("restrain", {})["test_sets"] = test_sets
     return chosen
 
 
@@ -307,7 +297,7 @@ def import_(
         from msshift_bench.dataset_builders.audit import audit_release
 
         refuse_others(context, {"sources", "table_format", "check"}, "--check")
-        show_result(audit_release(source), table_format)
+        show_account(audit_release(source), table_format)
     elif not others and holds_variants(source):
         refuse_others(context, {*always, "queries"}, "variants of queries")
         _import_variants(source, queries, out or Path("variants.tsv"), table_format)
@@ -360,5 +350,5 @@ def _import_variants(checkout: Path, queries: str, out: Path, chosen: str) -> No
     check_outputs(out, inputs=[checkout])
     texts, variants = msshift_bench.import_variants(checkout, queries)
     write_variants(out, variants)
-    show_result(describe_edits(texts, variants), chosen)
+    show_account(describe_edits(texts, variants), chosen)
     note(f"wrote {out}")

@@ -11,7 +11,14 @@ import typer
 import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import check_outputs, note, plain_table, print_json, show, show_result
+from msshift_bench.cli.output import (
+    check_outputs,
+    note,
+    plain_table,
+    print_json,
+    show,
+    show_account,
+)
 from msshift_bench.errors import IntegrityError, MissingError, UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import (
@@ -91,14 +98,14 @@ def verify(
     with progress_bars():
         checked = check(dataset, collection, encoder=encoder)
     if table_format == "json":
-        print_json(checked.to_json())
+        print_json(checked.facts)
     else:
-        print("\n".join(checked.lines()))
-    if not checked.passed and topics == "embed":
+        print("\n".join(checked.notes))
+    if not checked.facts["passed"] and topics == "embed":
         raise IntegrityError(f"the topics of {dataset.folder} are not what this encoder gives")
-    if not checked.passed:
+    if not checked.facts["passed"]:
         raise IntegrityError("the same embeddings gave other clusters, which must not happen")
-    if topics == "retrain" and not checked.same_bytes:
+    if topics == "retrain" and not checked.facts["same_bytes"]:
         note("other embeddings may give other clusters; '--topics replay' gives the same")
 
 
@@ -259,7 +266,7 @@ def variants(
         refuse_others(context, taken, "--check")
         texts = _texts(where, queries)
         of_file, *others = (read_variants(file, texts) for file in (check, against) if file)
-        show_result(describe_edits(texts, of_file, *others), table_format)
+        show_account(describe_edits(texts, of_file, *others), table_format)
         return
     if name is None or against is not None:
         lacking = "NAME" if name is None else "--check"
@@ -272,7 +279,7 @@ def variants(
     texts = _texts(where, queries)
     made = msshift_bench.make_variants(name, texts.items(), copies=copies, seed=seed)
     write_variants(out, made)
-    show_result(describe_edits(texts, made), table_format)
+    show_account(describe_edits(texts, made), table_format)
     note(f"wrote {out}")
 
 

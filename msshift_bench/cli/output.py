@@ -14,7 +14,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_target
 
 if TYPE_CHECKING:
-    from msshift_bench.output import Table
+    from msshift_bench.output import Account, Table
 
 
 def _is_styled() -> bool:
@@ -94,6 +94,11 @@ def show_result(result: _Tables, chosen: str) -> None:
         print_json(result.to_json())
     else:
         print_tables(result.tables(), result.notes(), chosen)
+
+
+def show_account(account: Account, chosen: str) -> None:
+    """Print an account: as JSON, or its tables with the notes below them."""
+    show(account.facts, chosen, *account.tables, notes=account.notes)
 
 
 def note(message: str) -> None:

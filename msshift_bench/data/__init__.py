@@ -24,6 +24,7 @@ from msshift_bench.data.dataset import (
     locate,
     open_dataset,
     open_source,
+    verify_dataset,
 )
 from msshift_bench.data.digests import (
     ContentDigest,
@@ -69,7 +70,6 @@ from msshift_bench.data.test_sets import (
     read_test_folder,
 )
 from msshift_bench.data.triples import export_triples
-from msshift_bench.data.verification import verify_dataset
 
 __all__ = [
     "CARD_NAME",

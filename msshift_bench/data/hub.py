@@ -23,14 +23,20 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from os.path import getmtime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from msshift_bench.data.dataset import Dataset, installed_folder, locate, open_dataset
+from msshift_bench.data.dataset import (
+    Dataset,
+    installed_folder,
+    locate,
+    open_dataset,
+    verify_dataset,
+)
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import CARD_NAME, MANIFEST_NAME, holds_manifest
-from msshift_bench.data.verification import verify_dataset
 from msshift_bench.errors import (
     HubError,
     IntegrityError,
@@ -489,7 +495,7 @@ def _prepare(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Pa
             current.add(prepared.name)
             if not (prepared / _PREPARED).exists():
                 (prepared / _PREPARED).touch()
-            if prepared != max(filter(Path.is_dir, prepared.parent.iterdir()), key=_changed_at):
+            if prepared != max(filter(Path.is_dir, prepared.parent.iterdir()), key=getmtime):
                 os.utime(prepared)
     marked = (mark.parent for mark in cache.glob(f"*/*/*/{_PREPARED}"))
     earlier = [prepared for prepared in marked if prepared.name not in current]
@@ -497,7 +503,3 @@ def _prepare(datasets: ModuleType, folder: Path, configs: tuple[str, ...]) -> Pa
     for obsolete in [*earlier, *cache.glob("*/*/*.incomplete")]:
         remove_folder(obsolete)
     return cache
-
-
-def _changed_at(path: Path) -> int:
-    return path.stat().st_mtime_ns

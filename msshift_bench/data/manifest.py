@@ -39,7 +39,6 @@ __all__ = [
     "FileEntry",
     "Manifest",
     "SplitEntry",
-    "TrainingSets",
     "check_collection_name",
     "cited",
     "content_digest",
@@ -182,7 +181,7 @@ class Manifest:
             qrels.
         parameters: seed and requested sizes.
         shifts: shift -> rule, the builder's parameters and further results, rows by group and
-            place, and whether the training sets are balanced; see `TrainingSets`.
+            place, and whether the training sets are balanced; see `is_balanced`.
         configs: config -> split -> entry.
         files: path -> SHA-256 of every other file: the card, the Croissant metadata, the clusters.
         written_with: package -> version; no digest covers these.
@@ -231,25 +230,12 @@ class Manifest:
         return {**SHIFTS[shift].groups, **described}
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingSets:
-    """How many training queries a shift's groups give: an experiment trains on all but one.
-
-    Attributes:
-        balanced: whether all give the same number; see `is_balanced`. If they do not, a model that
-            lacks a large group also learns from fewer queries.
-        queries: group -> training queries.
-    """
-
-    balanced: bool
-    queries: Mapping[str, int]
-
-
 def is_balanced(sizes: Mapping[str, int]) -> bool:
     """Say whether groups give the same number of training queries, to 1%.
 
-    Builds give exactly the same number, unless they take all; from the release's lists, a few
-    queries may not join.
+    If they do not, a model that lacks a large group also learns from fewer queries. Builds give
+    exactly the same number, unless they take all; from the release's lists, a few queries may not
+    join.
     """
     return min(sizes.values()) >= (1 - _BALANCED_WITHIN) * max(sizes.values())
 
@@ -263,14 +249,15 @@ class DataInfo:
         edition: ``rebuilt`` or ``official-2022``.
         content_digest: the data set's content digest.
         collection: the collection's name.
-        training: shift -> its training sets, for shifts that have any.
+        training: shift, of those that have training queries -> whether its training sets are
+            ``balanced`` (see `is_balanced`), and ``queries``: group -> training queries.
     """
 
     data_version: str = ""
     edition: str = ""
     content_digest: str = ""
     collection: str = ""
-    training: Mapping[str, TrainingSets] = field(default_factory=dict)
+    training: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def content_digest(configs: Mapping[str, Mapping[str, SplitEntry]]) -> str:

@@ -179,7 +179,7 @@ def _read(name: str, folder: Path) -> TestSet:
         )
     if folder.is_file():
         return TestSet(name, {}, {}, folder=folder, variants=read_variants(folder))
-    test_set, texts = _read_folder(name, folder)
+    test_set, texts = read_test_folder(name, folder)
     if not any((folder / f"{_VARIANTS}{end}").is_file() for end in ("", ".gz")):
         return test_set
     variants = read_variants(find_text_file(folder, _VARIANTS), texts)
@@ -187,23 +187,21 @@ def _read(name: str, folder: Path) -> TestSet:
     return _with_variants(test_set, judged, test_set.judged)
 
 
-def read_test_folder(name: str, folder: Path) -> TestSet:
+def read_test_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
     """Read the queries and judgements of an extra test set, without variants.
 
     Args:
         name: its name.
         folder: its folder.
 
+    Returns:
+        The test set, and query_id -> text of all queries in its folder, judged or not.
+
     Raises:
         NotFoundError: if there is no such folder, or it lacks a file.
         CollectionError: if a file is malformed, a judged query has no text, or none is judged; with
             all that is wrong with both files.
     """
-    return _read_folder(name, folder)[0]
-
-
-def _read_folder(name: str, folder: Path) -> tuple[TestSet, dict[str, str]]:
-    """Return a test set and query_id -> text of all queries in its folder, judged or not."""
     if not folder.is_dir():
         raise NotFoundError(f"no folder {folder} for the test set {name}")
     queries_file = find_text_file(folder, "queries.tsv")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.arrays import Floats, Ints, Vectors
+from msshift_bench.plumbing import slices
 
 __all__ = ["DIMENSIONS", "incidence", "PARAMETERS", "sign_vectors", "term_vectors"]
 
@@ -42,6 +43,9 @@ PARAMETERS: dict[str, object] = {
     "weight": "squared idf",
 }
 """The parameters of the vectors; the version changes whenever the vectors do."""
+
+_ROWS = 8192
+"""Rows that are scaled at a time."""
 
 _UNIT = 2.0**20
 """The length of a vector while it is computed. The greatest sum, a term's over a twentieth of
@@ -71,7 +75,9 @@ def term_vectors(texts: Sequence[str]) -> Vectors:
     vectors = _rescale(sign_vectors(terms))
     for _ in range(_ROUNDS):
         vectors = _rescale(matrix.T @ _centre(weighted @ vectors))
-    return (_centre(weighted @ vectors) / _UNIT).astype(np.float32)
+    of_texts = _centre(weighted @ vectors)
+    of_texts /= _UNIT
+    return of_texts.astype(np.float32)
 
 
 def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, Ints]:
@@ -118,18 +124,24 @@ def sign_vectors(terms: Sequence[str]) -> Floats:
 
 
 def _centre(vectors: Floats) -> Floats:
-    """Subtract the mean from rows of whole numbers, scaled to `_UNIT` before and after."""
+    """Subtract the mean from rows of whole numbers, scaled before and after; in place."""
     rows = _rescale(vectors)
-    return _rescale(rows - np.rint(rows.sum(axis=0) / len(rows)))
+    rows -= np.rint(rows.sum(axis=0) / len(rows))
+    return _rescale(rows)
 
 
 def _rescale(vectors: Floats) -> Floats:
-    """Scale rows of whole numbers to the length `_UNIT`, as whole numbers; zero stays zero."""
-    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0)
-    largest[largest == 0] = 1
-    # no component is above 2**20 now, and the sum of 128 squares is exact
-    rows = np.rint(vectors * (_UNIT / largest))
-    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-    lengths[lengths == 0] = 1
-    scaled: Floats = np.rint(rows * (_UNIT / lengths))
-    return scaled
+    """Scale rows of whole numbers to the length `_UNIT`, as whole numbers, in place; zero stays.
+
+    A part at a time: what is computed on the way would take five times the memory of the vectors.
+    """
+    for part in slices(len(vectors), _ROWS):
+        rows = vectors[part]
+        largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
+        largest[largest == 0] = 1
+        # no component is above 2**20 now, and the sum of 128 squares is exact
+        rows = np.rint(rows * (_UNIT / largest))
+        lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+        lengths[lengths == 0] = 1
+        vectors[part] = np.rint(rows * (_UNIT / lengths))
+    return vectors

@@ -80,10 +80,10 @@ def data_notes(data: DataInfo, shifts: Container[str] = ()) -> Iterator[str]:
         )
     yield from (
         f"unbalanced: the groups of {shift} give different numbers of training queries ("
-        + ", ".join(f"{group} {count:,}" for group, count in training.queries.items())
+        + ", ".join(f"{group} {count:,}" for group, count in training["queries"].items())
         + "), so that a loss is also one of training size"
         for shift, training in data.training.items()
-        if shift in shifts and not training.balanced
+        if shift in shifts and not training["balanced"]
     )
 
 

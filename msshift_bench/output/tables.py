@@ -30,6 +30,7 @@ __all__ = [
     "QUERIES",
     "RENDERERS",
     "REL_LOSS",
+    "Account",
     "Format",
     "Head",
     "Table",
@@ -99,6 +100,21 @@ class Table:
         """Return a table of values without marks."""
         cells = tuple(tuple(TableCell(str(value)) for value in row) for row in rows)
         return cls(title, tuple(header), cells, names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What there is to say of something that has no figures of systems.
+
+    Attributes:
+        facts: all of it, as JSON values.
+        tables: the facts, as tables.
+        notes: lines below the tables.
+    """
+
+    facts: Mapping[str, Any]
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
 
 
 def show_p(value: float | None) -> str:

@@ -171,14 +171,6 @@ def test_a_judgement_that_is_repeated_counts_once(
     ]
 
 
-def test_all_bad_rows_are_reported_at_once(tsv_folder: WriteFolder) -> None:
-    collection = open_collection(tsv_folder(queries="one\n" * 3 + "q1\twhat\n" + "two\n" * 30))
-    assert [line for _, line in findings(collection, "queries")] == [1, 2, 3, *range(5, 22)]
-    with pytest.raises(CollectionError, match="30 more") as caught:
-        READ["queries"](collection)
-    assert caught.value.total == 33
-
-
 def test_missing_things_say_what_was_expected(
     beir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,31 +6,15 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import datasets
 import pytest
 
-from msshift_bench.data import (
-    ContentDigest,
-    load_dataset,
-    locate,
-    open_collection,
-    open_dataset,
-    open_source,
-    read_manifest,
-    rows_digest,
-    verify_dataset,
-)
+from msshift_bench import data, errors
 from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.cut import Samples, cut_table
-from msshift_bench.errors import (
-    DataError,
-    IntegrityError,
-    NotFoundError,
-    UnknownNameError,
-    UsageError,
-)
 from msshift_bench.plumbing import with_checksum
 from msshift_bench.records import OTHERS, Row
 from msshift_bench.shifts import SHIFTS
@@ -57,7 +41,7 @@ def copy(build_copy: Build) -> Path:
 
 
 def load(folder: Path, config: str, split: str) -> list[Row]:
-    return load_dataset(folder, config, split=split)
+    return data.load_dataset(folder, config, split=split)
 
 
 @pytest.mark.parametrize("shift", ["length", "wh-words"])
@@ -65,7 +49,7 @@ def test_a_config_holds_its_group_out(built: Path, shift: str) -> None:
     groups, configs = set(SHIFTS[shift].groups), SHIFTS[shift].configs
     tested = {row.query_id for config in configs for row in load(built, config, "test")}
     for config, held_out in configs.items():
-        rows = load_dataset(built, config)
+        rows = data.load_dataset(built, config)
         assert {row.group for row in rows["train"]} == groups - {held_out}
         assert {row.group for row in rows["test"]} == {held_out}
         assert {row.group for row in rows["validation"]} <= groups | {OTHERS}
@@ -77,60 +61,62 @@ def test_a_config_holds_its_group_out(built: Path, shift: str) -> None:
 
 
 def test_the_whole_shift_has_its_splits(built: Path) -> None:
-    table = open_dataset(built).table("length", "queries")
-    counts = read_manifest(built).shifts["length"]["rows"]
+    table = data.open_dataset(built).table("length", "queries")
+    counts = data.read_manifest(built).shifts["length"]["rows"]
     splits = table["split"].to_pylist()
     for split in ("train", "test"):
         assert splits.count(split) == sum(counts[group][split] for group in counts)
 
 
 def test_names_are_checked(built: Path) -> None:
-    dataset = open_dataset(built)
+    dataset = data.open_dataset(built)
     for ask, said in (
-        (lambda: load_dataset(built, "length-shrt"), "did you mean 'length-short'"),
+        (lambda: data.load_dataset(built, "length-shrt"), "did you mean 'length-short'"),
         (lambda: load(built, "length-short", "dev"), "split of length-short 'dev'"),
         (lambda: dataset.test_sets(SHIFTS["topics"]), "'topics'"),
         (lambda: dataset.triples("length-short-triples"), "config of triples 'length-short-tr"),
     ):
-        with pytest.raises(UnknownNameError, match=said):
+        with pytest.raises(errors.UnknownNameError, match=said):
             ask()
 
 
 def test_an_open_data_set_is_not_opened_again(copy: Path) -> None:
-    dataset = open_dataset(str(copy))
+    dataset = data.open_dataset(str(copy))
     (copy / "manifest.json").rename(copy.with_name("aside"))
-    assert open_dataset(dataset) is dataset
+    assert data.open_dataset(dataset) is dataset
     assert repr(dataset).startswith(f"<Dataset {copy}: length, wh-words of mini:500")
-    assert list(load_dataset(dataset, "length-short")) == ["train", "validation", "test"]
+    assert list(data.load_dataset(dataset, "length-short")) == ["train", "validation", "test"]
     tests = dataset.test_sets(SHIFTS["length"])
     groups = {group: {row.group for row in rows} for group, rows in tests.items()}
     assert groups == {"short": {"short"}, "long": {"long"}}
-    assert dataset.info.training["length"].queries.keys() == tests.keys()
-    with pytest.raises(NotFoundError, match="no built data set"):
-        open_dataset(copy)
+    assert dataset.info.training["length"]["queries"].keys() == tests.keys()
+    with pytest.raises(errors.NotFoundError, match="no built data set"):
+        data.open_dataset(copy)
 
 
 def test_the_collection_it_was_built_from(
     copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset, mini = open_dataset(copy), open_collection("mini:500")
+    dataset, mini = data.open_dataset(copy), data.open_collection("mini:500")
     digests: list[object] = []
-    once = ContentDigest.of
-    monkeypatch.setattr(ContentDigest, "of", lambda rows: digests.append(rows) or once(rows))
+    once = data.ContentDigest.of
+    monkeypatch.setattr(data.ContentDigest, "of", lambda rows: digests.append(rows) or once(rows))
     dataset.check_built_from(mini)
     dataset.check_built_from(mini)
     assert digests == [mini.queries.items()]
-    with pytest.raises(UsageError, match="was built from the collection 'mini:500' with the q"):
-        dataset.check_built_from(open_collection("mini:400"))
-    assert open_source(dataset, None).name == "mini:500"
+    with pytest.raises(
+        errors.UsageError, match="was built from the collection 'mini:500' with the q"
+    ):
+        dataset.check_built_from(data.open_collection("mini:400"))
+    assert data.open_source(dataset, None).name == "mini:500"
     # An import without a collection reads the queries of none: msmarco-passage has passages alone,
     # which is what the test queries are searched in.
     monkeypatch.delenv("MSSHIFT_COLLECTION", raising=False)
     import_official([write_checkout(tmp_path / "checkout")], tmp_path / "rel", shifts=["topics"])
-    release = open_dataset(tmp_path / "rel")
-    release.check_built_from(open_collection("msmarco-passage"))
-    with pytest.raises(UsageError, match="say where that is with --collection"):
-        open_source(release, None)
+    release = data.open_dataset(tmp_path / "rel")
+    release.check_built_from(data.open_collection("msmarco-passage"))
+    with pytest.raises(errors.UsageError, match="say where that is with --collection"):
+        data.open_source(release, None)
 
 
 def test_where_the_data_set_is_looked_for(
@@ -139,30 +125,24 @@ def test_where_the_data_set_is_looked_for(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MSSHIFT_HOME", raising=False)
     monkeypatch.setenv("MSSHIFT_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(NotFoundError, match="make one with 'msshift build'"):
-        load_dataset("msshift", "length-short")
+    with pytest.raises(errors.NotFoundError, match="make one with 'msshift build'"):
+        data.load_dataset("msshift", "length-short")
     installed = shutil.copytree(built, tmp_path / "cache" / "data" / "msshift")
-    assert locate() == installed
+    assert data.locate() == installed
     monkeypatch.setenv("MSSHIFT_HOME", str(built))
-    assert locate() == built
+    assert data.locate() == built
     monkeypatch.delenv("MSSHIFT_HOME")
     monkeypatch.chdir(built.parent)
-    assert locate() == Path("msshift")
-    load_dataset("msshift", "length-short")
+    assert data.locate() == Path("msshift")
+    data.load_dataset("msshift", "length-short")
 
 
 @pytest.mark.slow
 def test_the_datasets_library_sees_a_rebuild(tmp_path: Path) -> None:
     def first_query(seed: int) -> str:
-        build_dataset(
-            open_collection("mini:500"),
-            ["length"],
-            tmp_path / "msshift",
-            samples=Samples(seed=seed),
-        )
-        loaded = datasets.load_dataset(
-            str(tmp_path / "msshift"), "length-short", cache_dir=str(tmp_path / "cache")
-        )
+        folder, cache = tmp_path / "msshift", str(tmp_path / "cache")
+        build_dataset("mini:500", ["length"], folder, samples=Samples(seed=seed))
+        loaded = datasets.load_dataset(str(folder), "length-short", cache_dir=cache)
         return str(loaded["test"]["query_id"][:20])
 
     assert first_query(0) != first_query(1)
@@ -172,16 +152,18 @@ def test_a_file_that_was_changed_or_lost_is_not_read(copy: Path) -> None:
     (copy / "length-short" / "test.parquet").write_bytes(b"no Parquet file")
     (copy / "length-long" / "test.parquet").unlink()
     for config, said in (("length-short", "has changed since it"), ("length-long", "is missing")):
-        with pytest.raises(IntegrityError, match=said):
+        with pytest.raises(errors.IntegrityError, match=said):
             load(copy, config, "test")
-    load_dataset(copy, "wh-words-who")
-    found = {(Path(f.source).relative_to(copy).as_posix(), f.code) for f in verify_dataset(copy)[1]}
+    data.load_dataset(copy, "wh-words-who")
+    found = {
+        (Path(f.source).relative_to(copy).as_posix(), f.code) for f in data.verify_dataset(copy)[1]
+    }
     unread = ("changed-bytes", "unreadable")
     expected = {("length-short/test.parquet", code) for code in unread}
     assert found == expected | {("length-long/test.parquet", "missing-file")}
 
 
-def add_files(copy: Path, *names: str) -> None:
+def add_files(copy: Path, names: list[str]) -> None:
     (copy / ".DS_Store").touch()
     (copy / "bm25").mkdir()
     for name in names:
@@ -202,25 +184,10 @@ def add_triples(copy: Path) -> None:
     ("change", "collection", "shifts", "said"),
     [
         (Path.exists, "mini:500", ["length"], "also holds wh-words"),
-        (
-            lambda copy: add_files(copy, RUN),
-            "mini:500",
-            BOTH,
-            r"holds bm25/length\.run, which no build",
-        ),
-        (
-            lambda copy: add_files(copy, RUN, "a.txt"),
-            "mini:500",
-            BOTH,
-            r"a\.txt and 1 more, which no build",
-        ),
+        (partial(add_files, names=[RUN]), "mini:500", BOTH, r"length\.run, which no build"),
+        (partial(add_files, names=[RUN, "a.txt"]), "mini:500", BOTH, r"a\.txt and 1 more, which"),
         (add_triples, "mini:500", BOTH, r"triples \(length-short-triples\)"),
-        (
-            Path.exists,
-            "mini:400",
-            BOTH,
-            "is built from 'mini:500', and this build is from 'mini:400'; choose another --out",
-        ),
+        (Path.exists, "mini:400", BOTH, "'mini:500', .* is from 'mini:400'; choose another --out"),
     ],
 )
 def test_a_rebuild_loses_nothing_unless_it_is_to_overwrite(
@@ -229,11 +196,11 @@ def test_a_rebuild_loses_nothing_unless_it_is_to_overwrite(
     build_dataset("mini:500", BOTH, copy)  # Of the same, it replaces it.
     change(copy)
     before = file_bytes(copy)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(errors.UsageError, match=said):
         build_dataset(collection, shifts, copy)
     assert file_bytes(copy) == before
     build_dataset(collection, shifts, copy, overwrite=True)
-    manifest, findings = verify_dataset(copy)
+    manifest, findings = data.verify_dataset(copy)
     assert (list(manifest.shifts), manifest.collection["name"]) == (shifts, collection)
     assert findings == []
 
@@ -244,38 +211,25 @@ def test_other_things_are_not_replaced(tmp_path: Path, name: str, overwrite: boo
     """Other programs have files of the manifest's name, too."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / name).write_text('{"manifest_version": 3, "name": "an extension"}')
-    with pytest.raises(UsageError, match="not a data set built by msshift"):
+    with pytest.raises(errors.UsageError, match="not a data set built by msshift"):
         build_dataset("mini:300", ["length"], tmp_path / "mine", overwrite=overwrite)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == [name]
 
 
-def test_a_shift_that_a_collection_cannot_make_is_left_out(tsv_folder: WriteFolder) -> None:
-    folder = tsv_folder(
-        queries="".join(f"q{i}\twas kostet Haus {i}\n" for i in range(40)),
-        qrels="".join(f"q{i} 0 d1 1\n" for i in range(40)),
-    )
-    with pytest.raises(DataError, match=r"'wha' \(.*definition.*\) has 0 .*build topics length'"):
-        build_dataset(open_collection(folder), ["wh-words"], folder / "built")
-
-
-def test_only_queries_with_a_relevant_passage_take_part(tsv_folder: WriteFolder) -> None:
+def test_only_queries_with_a_relevant_passage_take_part(
+    tsv_folder: WriteFolder, tmp_path: Path
+) -> None:
     folder = tsv_folder(
         queries="".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40)),
         qrels="".join(f"q{i} 0 d{i % 2 + 1} {int(i < 30)}\n" for i in range(40)),
     )
-    manifest = build_dataset(open_collection(folder), ["length"], folder.parent / "msshift")
+    manifest = build_dataset(data.open_collection(folder), ["length"], folder.parent / "msshift")
     assert manifest.collection["queries_without_relevant_passage"] == 10
     rows = manifest.shifts["length"]["rows"]
     assert sum(count for group in rows.values() for count in group.values()) == 30
-
-
-def test_requests_that_make_no_sense(tmp_path: Path, tsv_folder: WriteFolder) -> None:
-    with pytest.raises(UsageError, match="options are given for wh-words"):
-        build_dataset(
-            "mini:500", ["length"], tmp_path / "x", options={"wh-words": {"rule": "word"}}
-        )
-    with pytest.raises(DataError, match="no query of toy has a relevant passage"):
-        build_dataset(open_collection(tsv_folder(qrels="q1 0 d1 0\n")), ["length"], tmp_path / "x")
+    (folder / "qrels.tsv").write_text("q1 0 d1 0\n")
+    with pytest.raises(errors.DataError, match="no query of toy has a relevant passage"):
+        build_dataset(folder, ["length"], tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
@@ -289,6 +243,6 @@ def test_the_canonical_form_of_a_row_is_json() -> None:
     for row, split in zip(ROWS, splits, strict=True):
         by_split.setdefault(split, []).append(row)
     table = cut_table(by_split)
-    assert rows_digest(table.drop_columns("split")) == reference(list(ROWS))
+    assert data.rows_digest(table.drop_columns("split")) == reference(list(ROWS))
     with_splits: list[tuple[object, ...]] = [(*r, s) for r, s in zip(ROWS, splits, strict=True)]
-    assert rows_digest(table) == reference(with_splits)
+    assert data.rows_digest(table) == reference(with_splits)

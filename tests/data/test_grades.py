@@ -12,20 +12,8 @@ import ir_datasets
 import ir_measures
 import pytest
 
-from msshift_bench import irds
-from msshift_bench.data import (
-    Collection,
-    TestSet,
-    load_dataset,
-    load_triples,
-    open_collection,
-    open_dataset,
-    read_manifest,
-    verify_dataset,
-)
+from msshift_bench import data, irds
 from msshift_bench.dataset_builders.build import build_dataset, import_official
-from msshift_bench.dataset_builders.triples import add_triples
-from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Settings, evaluate_run_sets, score_runs
 from msshift_bench.runs import read_qrels
@@ -59,59 +47,47 @@ def folder(tsv_folder: WriteFolder) -> Path:
 
 
 @pytest.fixture
-def collection(folder: Path) -> Collection:
-    return open_collection(folder)
+def collection(folder: Path) -> data.Collection:
+    return data.open_collection(folder)
 
 
 @pytest.fixture
-def built(collection: Collection, tmp_path: Path) -> Path:
+def built(collection: data.Collection, tmp_path: Path) -> Path:
     build_dataset(collection, ["length"], tmp_path / "msshift")
     return tmp_path / "msshift"
 
 
-def test_rows_hold_the_grades_of_what_is_relevant(built: Path, collection: Collection) -> None:
+def test_rows_hold_the_grades_of_what_is_relevant(built: Path, collection: data.Collection) -> None:
     judged = collection.relevant
-    rows = load_dataset(built, "length", split="queries")
+    rows = data.load_dataset(built, "length", split="queries")
     assert {row.query_id: row.relevant for row in rows} == judged
     assert {level for row in rows for level in row.relevances} == {1, 2, 3}
     assert all(list(row.relevant_doc_ids) == sorted(row.relevant_doc_ids) for row in rows)
-    for splits in (load_dataset(built, "length-short"), load_dataset(built, "length-long")):
+    for splits in (
+        data.load_dataset(built, "length-short"),
+        data.load_dataset(built, "length-long"),
+    ):
         assert all(row.relevant == judged[row.query_id] for part in splits.values() for row in part)
 
 
-def test_another_grade_is_another_data_set(
-    built: Path, folder: Path, collection: Collection, tmp_path: Path
-) -> None:
-    (row, *_) = load_dataset(built, "length-short", split="test")
+def test_another_grade_is_another_data_set(built: Path, folder: Path, tmp_path: Path) -> None:
+    (row, *_) = data.load_dataset(built, "length-short", split="test")
     qrels = (folder / "qrels.tsv").read_text()
     there = f"{row.query_id} 0 d0 {row.relevant['d0']}\n"
     (folder / "qrels.tsv").write_text(qrels.replace(there, f"{row.query_id} 0 d0 9\n"))
-    other = build_dataset(open_collection(folder), ["length"], tmp_path / "other")
-    assert other.content_digest != read_manifest(built).content_digest
-    assert verify_dataset(tmp_path / "other")[1] == verify_dataset(built)[1] == []
+    other = build_dataset(data.open_collection(folder), ["length"], tmp_path / "other")
+    assert other.content_digest != data.read_manifest(built).content_digest
+    assert data.verify_dataset(tmp_path / "other")[1] == data.verify_dataset(built)[1] == []
     (tmp_path / "other" / "manifest.json").write_bytes((built / "manifest.json").read_bytes())
-    assert "changed-rows" in {finding.code for finding in verify_dataset(tmp_path / "other")[1]}
-    # Texts that are put back leave the grades.
-    build_dataset(collection, ["length"], tmp_path / "ids", texts=False)
-    hydrate_dataset(tmp_path / "ids", collection)
-    for file in sorted(built.rglob("*.parquet")):
-        assert (tmp_path / "ids" / file.relative_to(built)).read_bytes() == file.read_bytes()
-
-
-def test_triples_take_whatever_is_relevant(built: Path, collection: Collection) -> None:
-    add_triples(built, collection, count=2, depth=10)
-    rows = {row.query_id: row for row in load_dataset(built, "length-short", split="train")}
-    triples = list(load_triples(built, "length-short-triples"))
-    assert triples
-    for query_id, positive, negative in triples:
-        assert positive in rows[query_id].relevant
-        assert negative not in rows[query_id].relevant
+    assert "changed-rows" in {
+        finding.code for finding in data.verify_dataset(tmp_path / "other")[1]
+    }
 
 
 def test_ir_datasets_gives_the_grades(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ir_datasets.registry, "_registered", dict(ir_datasets.registry._registered))
     irds.register(built)
-    rows = load_dataset(built, "length-short", split="test")
+    rows = data.load_dataset(built, "length-short", split="test")
     dataset = ir_datasets.load("msshift/length/short/test")
     assert dataset.qrels.asdict() == {row.query_id: row.relevant for row in rows}
     assert list(dataset.qrels_defs()) == [1, 2, 3]
@@ -132,7 +108,7 @@ def rankings(built: Path, held_out: str) -> Iterator[tuple[str, list[str]]]:
     def key(query_id: str, doc_id: str) -> str:
         return hashlib.sha256(f"{held_out} {query_id} {doc_id}".encode()).hexdigest()
 
-    for rows in open_dataset(built).test_sets(SHIFTS["length"]).values():
+    for rows in data.open_dataset(built).test_sets(SHIFTS["length"]).values():
         for row in rows:
             yield row.query_id, sorted(PASSAGES, key=partial(key, row.query_id))
 
@@ -142,7 +118,7 @@ def test_measures_of_run_sets_and_test_sets_are_graded(
 ) -> None:
     figures = evaluate_run_sets([runs], built, settings=Settings(NAMES)).figures
     judged = [ir_measures.Qrel(*qrel) for qrel in read_qrels(folder / "qrels.tsv")]
-    for group, rows in open_dataset(built).test_sets(SHIFTS["length"]).items():
+    for group, rows in data.open_dataset(built).test_sets(SHIFTS["length"]).items():
         tested = {row.query_id for row in rows}
         qrels = [qrel for qrel in judged if qrel.query_id in tested]
         for held_out in SHIFTS["length"].groups:
@@ -175,7 +151,7 @@ def test_what_reads_nonrelevant_judgements_is_refused_on_a_built_data_set(
 
 def test_measures_that_read_only_what_is_relevant_are_not_refused() -> None:
     names = ("Rprec", "AP(rel=2)", "nDCG(gains={2:5})@10", "NumRel")
-    test_set = TestSet("toy", {"q": {"d": 2}}, {"toy": ["q"]}, relevant_only=True)
+    test_set = data.TestSet("toy", {"q": {"d": 2}}, {"toy": ["q"]}, relevant_only=True)
     figures = score_runs([{"q": {"d": 1.0}}], test_set, Settings(names)).figures
     assert [row.value for row in figures.where(figure=("score", "sum"))] == [1, 1, 1, 1]
 
@@ -184,6 +160,6 @@ def test_grades_of_an_official_release_are_kept(tmp_path: Path) -> None:
     judged = {"3": {"d2": 3, "d10": 1, "d9": 0, "d8": -1}}
     checkout = write_checkout(tmp_path / "checkout", C0=("3\ta\n", judged))
     import_official([checkout], tmp_path / "msshift", shifts=["topics"])
-    (row,) = load_dataset(tmp_path / "msshift", "topics-C0", split="test")
+    (row,) = data.load_dataset(tmp_path / "msshift", "topics-C0", split="test")
     assert row.relevant == {"d10": 1, "d2": 3}
     assert json.loads(json.dumps(row)) == ["3", "a", "C0", ["d10", "d2"], [1, 3]]

@@ -9,14 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.data import (
-    Variant,
-    open_collection,
-    read_extra_tests,
-    read_queries,
-    read_variants,
-    write_variants,
-)
+from msshift_bench import data
 from msshift_bench.errors import CollectionError, DataError
 from tests.conftest import WriteFolder
 
@@ -25,7 +18,7 @@ def test_malformed_variants_are_named_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "typed.tsv"
     path.write_text("1\tcheap\ta\n1\tchaep\ta\n2\t \ta\n3\tx\ttwo words\n4\tx\ta#b\n5\tx\n")
     with pytest.raises(CollectionError) as caught:
-        read_variants(path)
+        data.read_variants(path)
     for expected in (
         ":2: query '1' has a variant by a already",
         ":3: the variant of query '2' has no text",
@@ -36,22 +29,22 @@ def test_malformed_variants_are_named_with_their_lines(tmp_path: Path) -> None:
         assert expected in str(caught.value)
     path.write_text("")
     with pytest.raises(CollectionError, match="the file holds no variant"):
-        read_variants(path)
+        data.read_variants(path)
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "typed.tsv"
     with pytest.raises(DataError, match="the variant of query '1' holds a tab or a line break"):
-        write_variants(path, [Variant("1", "cheap\nflights", "a")])
-    odd = Variant("1", "che\x85ap \u2028 flights\x0c", "a")
-    write_variants(path, [odd])
-    assert read_variants(path) == (odd,)
+        data.write_variants(path, [data.Variant("1", "cheap\nflights", "a")])
+    odd = data.Variant("1", "che\x85ap \u2028 flights\x0c", "a")
+    data.write_variants(path, [odd])
+    assert data.read_variants(path) == (odd,)
 
 
 def test_a_file_or_a_folder_of_variants_is_a_test_set(tmp_path: Path) -> None:
     path, folder = tmp_path / "typed.tsv", tmp_path / "dl19"
-    write_variants(path, [Variant("1", "cheap", "a")])
-    (of_file,) = read_extra_tests({"typed": path})
+    data.write_variants(path, [data.Variant("1", "cheap", "a")])
+    (of_file,) = data.read_extra_tests({"typed": path})
     assert (of_file.needs_shift, len(of_file.variants)) == (True, 1)
     assert repr(of_file) == "<TestSet typed: 0 queries, 1 variants>"
     folder.mkdir()
@@ -59,9 +52,9 @@ def test_a_file_or_a_folder_of_variants_is_a_test_set(tmp_path: Path) -> None:
     (folder / "qrels.tsv").write_text("2 0 d 1\n")
     path.rename(folder / "variants.tsv")
     with pytest.raises(CollectionError, match=r"variants\.tsv:1: there is no query '1'"):
-        read_extra_tests({"dl19": folder})
-    write_variants(folder / "variants.tsv", [Variant("2", "waht", "a")])
-    (of_folder,) = read_extra_tests({"dl19": folder})
+        data.read_extra_tests({"dl19": folder})
+    data.write_variants(folder / "variants.tsv", [data.Variant("2", "waht", "a")])
+    (of_folder,) = data.read_extra_tests({"dl19": folder})
     assert not of_folder.needs_shift
     assert {query: dict(docs) for query, docs in of_folder.judged.items()} == {
         "2": {"d": 1}, "2#a": {"d": 1},
@@ -84,27 +77,27 @@ def test_what_is_wrong_with_both_files_is_said_at_once(
 ) -> None:
     folder = tsv_folder(queries=queries, qrels=qrels)
     with pytest.raises(CollectionError) as caught:
-        read_extra_tests({"dl19": folder})
+        data.read_extra_tests({"dl19": folder})
     assert [finding.code for finding in caught.value.findings] == codes
     if "no" not in codes[0]:
         with pytest.raises(CollectionError) as caught:
-            len(open_collection(folder).qrels)
+            len(data.open_collection(folder).qrels)
         assert [finding.code for finding in caught.value.findings] == codes
 
 
 def test_judgements_of_another_collection(tsv_folder: WriteFolder) -> None:
     dl19 = tsv_folder("dl19", queries="1\ta\n2\tb\n")
-    searched = open_collection(tsv_folder("searched"))
+    searched = data.open_collection(tsv_folder("searched"))
 
     for qrels in ("1 0 foreign 2\n2 0 d2 1\n", "1 0 foreign 0\n"):
         (dl19 / "qrels.tsv").write_text(qrels)
-        assert read_extra_tests({"dl19": dl19}, searched)
+        assert data.read_extra_tests({"dl19": dl19}, searched)
     (dl19 / "qrels.tsv").write_text("1 0 d01 2\n2 0 foreign 1\n2 0 d2 0\n")
     with pytest.raises(DataError, match=r"searched holds none of the 2 passages .*, e\.g\. 'd01'"):
-        read_extra_tests({"dl19": dl19}, searched)
+        data.read_extra_tests({"dl19": dl19}, searched)
 
 
-@pytest.mark.parametrize("read", [read_queries, read_variants])
+@pytest.mark.parametrize("read", [data.read_queries, data.read_variants])
 def test_a_parquet_file_is_never_decoded_for_lines(
     tmp_path: Path, read: Callable[..., object]
 ) -> None:

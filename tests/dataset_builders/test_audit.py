@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 from msshift_bench import find_leakage, load_dataset
 from msshift_bench.cli import app
 from msshift_bench.data import read_manifest
-from msshift_bench.dataset_builders.audit import Audit, audit_release
+from msshift_bench.dataset_builders.audit import audit_release
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError
+from msshift_bench.output import Account
 from tests.conftest import Build, Command, WriteFolder
 from tests.support.official_checkout import training_file, write_checkout
 
@@ -49,7 +50,7 @@ def release(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def audit(release: Path) -> Audit:
+def audit(release: Path) -> Account:
     return audit_release(release)
 
 
@@ -59,11 +60,11 @@ def add_training(release: Path, *lines: str) -> None:
 
 
 FIGURES = {
-    ("test_sets", "topics-C0"): (3, 5, ("100", "54"), 0, 0, 0, 0),
-    ("test_sets", "topics-C1"): (2, 2, (), 0, 1, 0, 0),
-    ("test_sets", "topics-C2"): (1, 1, (), 0, 0, 1, 0),
-    ("test_sets", "topics-C3"): (2, 2, (), 0, 0, 0, 1),
-    ("test_sets", "topics-C4"): (1, 1, (), 1, 0, 0, 0),
+    ("test_sets", "topics-C0"): (3, 5, ["100", "54"], 0, 0, 0, 0),
+    ("test_sets", "topics-C1"): (2, 2, [], 0, 1, 0, 0),
+    ("test_sets", "topics-C2"): (1, 1, [], 0, 0, 1, 0),
+    ("test_sets", "topics-C3"): (2, 2, [], 0, 0, 0, 1),
+    ("test_sets", "topics-C4"): (1, 1, [], 1, 0, 0, 0),
     # queries, substring, word, only inside ("whatever"), no word, first by substring and by word
     ("wh_words", "wha"): (3, 3, 2, 1, 1, 2, 1),
     ("wh_words", "how"): (3, 3, 1, 2, 1, 2, 1),  # "which show" has a word of another group
@@ -74,19 +75,20 @@ FIGURES = {
 }
 
 
-def test_counts(audit: Audit) -> None:
+def test_counts(audit: Account) -> None:
     for (table, row), expected in FIGURES.items():
-        assert tuple(getattr(audit, table)[row].values()) == expected, row
-    assert list(audit.test_sets)[-2:] == ["length-short", "length-long"]
-    shared = (audit.by_id["topics-C0"], audit.by_text["topics-C0"])
+        assert tuple(audit.facts[table][row].values()) == expected, row
+    facts = audit.facts
+    assert list(facts["test_sets"])[-2:] == ["length-short", "length-long"]
+    shared = (facts["by_id"]["topics-C0"], facts["by_text"]["topics-C0"])
     assert [counts["topics-C1"] for counts in shared] == [1, 2]
     assert [counts["topics-C0"] for counts in shared] == [3, 2]
-    assert audit.by_text["topics-C1"]["topics-C0"] == 2
-    assert len(audit.by_id) == len(audit.by_id["length-long"]) == 10
+    assert facts["by_text"]["topics-C1"]["topics-C0"] == 2
+    assert len(facts["by_id"]) == len(facts["by_id"]["length-long"]) == 10
 
 
-def test_errata(audit: Audit) -> None:
-    assert list(audit.errata.values()) == [
+def test_errata(audit: Account) -> None:
+    assert list(audit.facts["errata"].values()) == [
         3,  # orphans
         17,  # different queries
         1,  # query 3 has another relevant passage in topic 1
@@ -97,11 +99,11 @@ def test_errata(audit: Audit) -> None:
         0,
     ]
     pairs = [f"in both {one}" for one in ("wha and how", "wha and who", "how and who")]
-    assert list(audit.errata)[4:7] == pairs
+    assert list(audit.facts["errata"])[4:7] == pairs
 
 
 def test_training_queries_that_are_test_queries(release: Path) -> None:
-    assert audit_release(release).trained_on is None
+    assert audit_release(release).facts["trained_on"] is None
     add_training(
         release,
         "red fox\t4\t1\t3\t0\t0\t0",
@@ -110,16 +112,16 @@ def test_training_queries_that_are_test_queries(release: Path) -> None:
         "Fox\t0\t1\t3\t0\t0\t1",
     )
     audit = audit_release(release)
-    assert audit.training_rows == 4
-    assert audit.trained_on is not None
-    found = {train: {t: n for t, n in row.items() if n} for train, row in audit.trained_on.items()}
+    assert audit.facts["training_rows"] == 4
+    trained_on = audit.facts["trained_on"]
+    found = {train: {t: n for t, n in row.items() if n} for train, row in trained_on.items()}
     assert {train: row for train, row in found.items() if row} == {
         "topics-C4": {"topics-C0": 1, "topics-C1": 1},
         "topics-C0": {"wh-words-wha": 1},
         "length-short": {"topics-C3": 2, "wh-words-wha": 1},
     }
-    assert audit.tables()[-1].title.startswith("Test queries (columns)")
-    assert "training file: 4 queries, matched by their exact text" in audit.notes()
+    assert audit.tables[-1].title.startswith("Test queries (columns)")
+    assert "training file: 4 queries, matched by their exact text" in audit.notes
 
 
 def test_what_cannot_be_audited(release: Path) -> None:
@@ -137,15 +139,15 @@ def run(*arguments: str | Path) -> str:
     return result.stdout
 
 
-def test_the_command_prints_text_markdown_and_json(release: Path, audit: Audit) -> None:
+def test_the_command_prints_text_markdown_and_json(release: Path, audit: Account) -> None:
     text, markdown = run(release), run(release, "--format", "markdown")
-    for table in audit.tables():
+    for table in audit.tables:
         assert table.title in text
         assert f"**{table.title}**" in markdown
     assert "| topics-C0 | 3 | 5 | 2: 100, 54 | 0 | 0 | 0 | 0 |" in markdown
     assert "no TRAIN/queries_clustering.tsv" in text
     found = json.loads(run(release, "--format", "json"))
-    assert found == audit.to_json()
+    assert found == audit.facts
     assert found["test_sets"]["topics-C0"]["orphans"] == ["100", "54"]
     assert found["trained_on"] is None
     assert len(found["files"]) == 20

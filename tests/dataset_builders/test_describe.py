@@ -16,22 +16,9 @@ from huggingface_hub import DatasetCard, DatasetCardData
 
 from msshift_bench.data import load_triples, open_collection, open_dataset, verify_dataset
 from msshift_bench.data.manifest import DATA_VERSION, Manifest, read_manifest
-from msshift_bench.dataset_builders import triples as builder
+from msshift_bench.dataset_builders import describe, provenance, triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import Samples
-from msshift_bench.dataset_builders.describe import (
-    PUBLISHED,
-    _topics_section,
-    explain_detectable,
-    render_croissant,
-)
-from msshift_bench.dataset_builders.provenance import (
-    LICENCES,
-    TITLES,
-    decide_licence,
-    licence_of,
-    licence_terms,
-)
 from msshift_bench.dataset_builders.topics import replay_topics
 from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.errors import IntegrityError, UsageError
@@ -117,7 +104,7 @@ def test_its_front_matter_names_every_file_and_count(built: Path, card: DatasetC
     for config in data["configs"]:
         files = {entry["split"]: entry["path"] for entry in config["data_files"]}
         entries = manifest.configs[config["config_name"]]
-        assert files == {split: entry.files[0].path for split, entry in entries.items()}
+        assert files == {split: [f.path for f in e.files] for split, e in entries.items()}
     # The library checks the counts of rows and bytes as it loads them.
     for info in data["dataset_info"]:
         entries = manifest.configs[info["config_name"]].values()
@@ -153,16 +140,16 @@ def test_it_says_what_a_reader_must_know(built: Path, card: DatasetCard) -> None
 
 def test_groups_are_named_that_are_too_small_to_show_a_loss() -> None:
     counts = {"short": {"test": 6000}, "long": {"test": 60}}
-    _, said = explain_detectable({"length": {"rows": counts}}, "detects")
+    _, said = describe.explain_detectable({"length": {"rows": counts}}, "detects")
     assert said.endswith("test queries): length long")
     counts["long"] = counts["short"]
-    assert len(explain_detectable({"length": {"rows": counts}}, "detects")) == 1
+    assert len(describe.explain_detectable({"length": {"rows": counts}}, "detects")) == 1
 
 
 def test_line_breaks_of_queries_do_not_break_its_lists() -> None:
     found = {"terms": {"C0": ("fern",)}, "examples": {"C0": ("1", "2")}, "margins": {}}
     texts = {"1": "what is\r\n\n## Load", "2": "a  fern"}
-    first = _topics_section(found, texts)[0]
+    first = describe._topics_section(found, texts)[0]
     assert first == "- **C0**: fern. For example: what is  ## Load; a  fern"
 
 
@@ -205,10 +192,10 @@ def test_mlcroissant_finds_nothing_to_say(
     assert dataset.metadata.data_collection.startswith("A program of msshift-bench invented")
     said = json.loads((with_triples / "croissant.json").read_bytes())
     fields = {key.removeprefix("rai:"): said[key] for key in said if key.startswith("rai:")}
-    assert list(fields) == list(TITLES)
+    assert list(fields) == list(provenance.TITLES)
     card = (with_triples / "README.md").read_text()
     for field, text in fields.items():
-        assert f"- **{TITLES[field]}**: {text}\n" in card
+        assert f"- **{provenance.TITLES[field]}**: {text}\n" in card
         assert hasattr(mlc.Metadata, re.sub("(?=[A-Z])", "_", field).lower()), field
     assert verify_dataset(with_triples)[1] == []
 
@@ -241,9 +228,9 @@ def test_texts_are_left_out_where_the_rows_hold_none(build_once: Build) -> None:
 def test_every_split_and_file_is_described(with_triples: Path) -> None:
     manifest = read_manifest(with_triples)
     with pytest.raises(IntegrityError, match=r"data version 99\.0\.0 is not known"):
-        render_croissant(replace(manifest, data_version="99.0.0"))
+        describe.render_croissant(replace(manifest, data_version="99.0.0"))
     raw = json.loads((with_triples / "croissant.json").read_bytes())
-    assert raw == render_croissant(manifest)
+    assert raw == describe.render_croissant(manifest)
     assert [record_set["@id"] for record_set in raw["recordSet"]] == [
         f"{config}/{split}" for config, splits in manifest.configs.items() for split in splits
     ]
@@ -258,7 +245,10 @@ def test_every_split_and_file_is_described(with_triples: Path) -> None:
         for entry in splits.values()
         for file in entry.files
     }
-    assert (raw["version"], raw["datePublished"]) == (DATA_VERSION, PUBLISHED[DATA_VERSION])
+    assert (raw["version"], raw["datePublished"]) == (
+        DATA_VERSION,
+        describe.PUBLISHED[DATA_VERSION],
+    )
 
 
 # ---- the licence ----------------------------------------------------------------------------
@@ -291,7 +281,7 @@ def manifest_of(collection: dict[str, Any], edition: str = "rebuilt") -> Manifes
     ("told", "licence", "front", "address"),
     [
         (None, "unknown", {"license": "unknown"}, "unknown"),
-        ("CC BY 4.0", "cc-by-4.0", {"license": "cc-by-4.0"}, LICENCES["cc-by-4.0"]),
+        ("CC BY 4.0", "cc-by-4.0", {"license": "cc-by-4.0"}, provenance.LICENCES["cc-by-4.0"]),
         (OWN, OWN, {"license": "other", "license_name": OWN}, OWN),
     ],
     ids=["unsaid", "id", "text"],
@@ -328,9 +318,9 @@ def test_what_is_added_to_a_data_set_leaves_its_licence(foreign: Path, tmp_path:
     folder = tmp_path / "msshift"
     given: Any = {"licence": OWN, "texts": False, "options": {"topics": {"encoder": "terms"}}}
     build_dataset(opened, ["topics", "length"], folder, **given)
-    assert licence_of(hydrate_dataset(folder, opened)) == OWN
+    assert provenance.licence_of(hydrate_dataset(folder, opened)) == OWN
     again, differing = replay_topics(folder, opened, tmp_path / "again")
-    assert (licence_of(again), differing) == (OWN, [])
+    assert (provenance.licence_of(again), differing) == (OWN, [])
 
 
 def test_a_generated_collection_is_ours(tmp_path: Path) -> None:
@@ -342,7 +332,7 @@ def test_a_generated_collection_is_ours(tmp_path: Path) -> None:
     assert "MS MARCO" not in before_the_citation(card)
     # A data set from before says what is known.
     older = {name: value for name, value in manifest.collection.items() if name != "licence"}
-    assert licence_of(replace(manifest, collection=older)) == "apache-2.0"
+    assert provenance.licence_of(replace(manifest, collection=older)) == "apache-2.0"
 
 
 @pytest.mark.parametrize(
@@ -365,12 +355,12 @@ def test_what_came_from_ms_marco_carries_its_terms(
     layout: str, name: str, edition: str, theirs: bool
 ) -> None:
     manifest = manifest_of({"name": name, "layout": layout, "text": "raw"}, edition)
-    assert licence_of(manifest) == ("cc-by-nc-sa-4.0" if theirs else "unknown")
+    assert provenance.licence_of(manifest) == ("cc-by-nc-sa-4.0" if theirs else "unknown")
     for term in MS_MARCO_TERMS[:3]:
-        assert (term in licence_terms(manifest)) is theirs
+        assert (term in provenance.licence_terms(manifest)) is theirs
 
 
 @pytest.mark.parametrize("told", ["", "  ", "two\nlines", "x" * 201])
 def test_a_licence_is_a_line(told: str) -> None:
     with pytest.raises(UsageError, match="an id or one line of at most 200 characters"):
-        decide_licence({"name": "mine", "layout": "tsv"}, told)
+        provenance.decide_licence({"name": "mine", "layout": "tsv"}, told)

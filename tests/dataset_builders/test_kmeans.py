@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -20,8 +19,8 @@ from msshift_bench.dataset_builders.kmeans import (
     assign,
     kmeans,
     measure,
-    nearest_centroids,
     squared_distances,
+    two_nearest,
 )
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import reporting
@@ -65,7 +64,8 @@ def test_each_iteration_is_one_of_lloyds(centre: float) -> None:
     centroids = vectors[:20].astype(np.float64)
     for _ in range(12):
         expected = nearest_by_brute_force(vectors, centroids).argmin(axis=1)
-        assert nearest_centroids(vectors, norms, centroids).tolist() == expected.tolist()
+        labels, _, _ = two_nearest(vectors, norms, centroids, only_labels=True)
+        assert labels.tolist() == expected.tolist()
         members = [vectors[expected == cluster].astype(np.float64) for cluster in range(20)]
         centroids = np.array([rows.mean(axis=0) for rows in members])
 
@@ -203,26 +203,6 @@ def vectors(draw: st.DrawFn, rows: int = 40) -> Vectors:
     return draw(arrays(np.float32, shape, elements=draw(st.sampled_from([LATTICE, ANY]))))
 
 
-def by_brute_force(
-    rows: Vectors, centroids: NDArray[np.float64]
-) -> tuple[list[int], NDArray[np.float64]]:
-    """The nearest centroids, the first of several, and the two smallest distances.
-
-    In whole numbers of 2^-200, which lose nothing.
-    """
-
-    def scaled(values: NDArray[np.floating]) -> list[list[int]]:
-        return [[int(value * 2.0**200) for value in row] for row in values.astype(float).tolist()]
-
-    centres = scaled(centroids)
-    squared = [
-        [sum((x - c) ** 2 for x, c in zip(row, centre, strict=True)) for centre in centres]
-        for row in scaled(rows)
-    ]
-    two = np.array([[float(value) for value in sorted(row)[:2]] for row in squared])
-    return [row.index(min(row)) for row in squared], np.sqrt(two)
-
-
 @given(vectors(), st.data())
 def test_labels_are_the_nearest_centroids(rows: Vectors, data: st.DataObject) -> None:
     """Exactly: on values with few digits 64-bit distances are exact, too."""
@@ -231,32 +211,14 @@ def test_labels_are_the_nearest_centroids(rows: Vectors, data: st.DataObject) ->
     centroids = data.draw(arrays(np.float64, shape, elements=values))
     rounded = (np.rint(rows * 8) / 8).astype(np.float32)
     labels, margins = assign(rounded, centroids)
-    expected, two = by_brute_force(rounded, centroids)
-    assert labels.tolist() == expected
+    squared = ((rounded[:, np.newaxis] - centroids) ** 2).sum(axis=2)
+    assert labels.tolist() == squared.argmin(axis=1).tolist()
+    two = np.sqrt(np.sort(squared, axis=1)[:, :2])
     apart = two[:, 1] > 0
     assert (margins[~apart] == 0).all()
     np.testing.assert_allclose(
         margins[apart], 1 - two[apart, 0] / two[apart, 1], rtol=0, atol=1e-12
     )
-
-
-@pytest.mark.slow
-@given(vectors(), st.integers(2, 6), st.randoms(use_true_random=False))
-def test_the_order_of_the_rows_does_not_matter(
-    rows: Vectors, k: int, shuffler: random.Random
-) -> None:
-    """Rows that come in any order, and are sorted by key, give the same clusters."""
-    k = min(k, len(np.unique(rows + np.float32(0), axis=0)))
-    if k < 2:
-        return
-    keys = [f"{number:02}" for number in range(len(rows))]
-    order = list(range(len(rows)))
-    shuffler.shuffle(order)
-    shuffled_keys, shuffled_rows = [keys[row] for row in order], rows[order]
-    back = np.argsort(shuffled_keys)
-    one = kmeans(rows, keys, k=k)
-    other = kmeans(shuffled_rows[back], [shuffled_keys[row] for row in back], k=k)
-    assert same(one, other)
 
 
 @pytest.mark.slow

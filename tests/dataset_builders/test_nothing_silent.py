@@ -103,8 +103,8 @@ def restrain(folder: Path) -> None:
     tests = folder / "tests"
     texts = {"t1": "how long is it", "t2": "what is it"}
     write_test_set(tests, texts, {"t1": "d1", "t2": "d2"})
-    options = {"restrain": {"test_sets": [tests], "sizes": [20]}}
-    build_dataset(MINI, ["restrain"], folder / "restrain", options=options)
+    options = {"restrain": {"test_sets": [tests]}}
+    build_dataset(MINI, ["restrain-20"], folder / "restrain", options=options)
 
 
 def without_validation(folder: Path) -> None:

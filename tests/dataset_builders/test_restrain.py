@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -52,8 +51,8 @@ def test_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def built(test_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "msshift"
-    options = {"restrain": {"test_sets": [test_set], "sizes": [60, 20]}}
-    build_dataset(MINI, ["length", "restrain"], folder, options=options)
+    options = {"restrain": {"test_sets": [test_set]}}
+    build_dataset(MINI, ["length", "restrain-60", "restrain-20"], folder, options=options)
     return folder
 
 
@@ -93,11 +92,11 @@ def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> Non
 
 
 def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None:
-    options = {"restrain": {"test_sets": [test_set], "sizes": [30]}}
+    options = {"restrain": {"test_sets": [test_set]}}
     sizes = {"train": 10, "validation": 3, "test": 4}
     with mock.patch.dict(NANO_SIZES, sizes):
         build_dataset(
-            MINI, ["restrain"], tmp_path / "x", options=options, samples=Samples(nano=True)
+            MINI, ["restrain-30"], tmp_path / "x", options=options, samples=Samples(nano=True)
         )
     for group in BOTH:
         rows = load_dataset(tmp_path / "x", f"restrain-30-{group}")
@@ -106,17 +105,15 @@ def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None
         replay_topics(tmp_path / "x", MINI, tmp_path / "y")
 
 
-def test_the_same_bytes_for_shuffled_lines_and_other_workers(
+def test_the_same_bytes_for_shuffled_lines_and_other_blocks(
     built: Path, test_set: Path, tmp_path: Path
 ) -> None:
-    folder = write_tsv_folder(tmp_path / MINI.name, MINI, shuffle=True)
-    options = {"restrain": {"test_sets": [test_set], "sizes": [20, 60], "encoder": "terms"}}
-    asked: dict[str, Any] = {"options": options, "workers": 3}
+    folder, first = write_tsv_folder(tmp_path / MINI.name, MINI, shuffle=True), read_manifest(built)
+    options = {"restrain": {"test_sets": [test_set], "encoder": "terms"}}
     with mock.patch.object(zhan, "_BLOCK", 7), mock.patch.object(zhan, "_TESTS", 2):
         again = build_dataset(
-            open_collection(folder), ["length", "restrain"], tmp_path / "x", **asked
+            open_collection(folder), list(first.shifts), tmp_path / "x", options=options
         )
-    first = read_manifest(built)
     assert again.content_digest == first.content_digest
     assert again.shifts == first.shifts
 
@@ -172,22 +169,21 @@ def test_a_vector_of_zeros_is_near_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("folders", "options", "error", "message"),
+    ("folders", "size", "error", "message"),
     [
-        ([], {}, UsageError, "--test-set FOLDER --size N"),
-        (["dl"], {"sizes": [0]}, UsageError, "ask for 1 or more"),
-        (["dl"], {"sizes": [300]}, UsageError, "and 428 have a relevant passage.*at most 214"),
-        (["dl"], {"rule": "nearst"}, UnknownNameError, "unknown restrain rule 'nearst'"),
-        (["unjudged"], {}, DataError, "no test query has a relevant passage"),
-        (["dl", "dl"], {}, DataError, "stands in another test set, too"),
-        (["same"], {}, DataError, "6 of the 6 test queries are queries with a relevant"),
+        ([], "20", UsageError, "--test-set FOLDER"),
+        (["dl"], "0", UnknownNameError, "unknown shift 'restrain-0'"),
+        (["dl"], "300", UsageError, "and 428 have a relevant passage.*at most 214"),
+        (["unjudged"], "20", DataError, "no test query has a relevant passage"),
+        (["dl", "dl"], "20", DataError, "stands in another test set, too"),
+        (["same"], "20", DataError, "6 of the 6 test queries are queries with a relevant"),
     ],
 )
 def test_bad_requests(
     test_set: Path,
     tmp_path: Path,
     folders: list[str],
-    options: dict[str, object],
+    size: str,
     error: type[Exception],
     message: str,
 ) -> None:
@@ -199,12 +195,15 @@ def test_bad_requests(
         for name, text in files.items():
             (tmp_path / folder / name).write_text(text)
     test_sets = [tmp_path / folder for folder in folders]
-    asked = {"restrain": {"sizes": [20], "test_sets": test_sets, **options}}
+    names, asked = [f"restrain-{size}"], {"restrain": {"test_sets": test_sets}}
     with pytest.raises(error, match=message):
-        build_dataset(MINI, ["restrain"], tmp_path / "x", options=asked)
+        build_dataset(MINI, names, tmp_path / "x", options=asked)
+    ruled = {"restrain": {"test_sets": [test_set], "rule": "nearst"}}
+    with pytest.raises(UnknownNameError, match="unknown restrain rule 'nearst'"):
+        build_dataset(MINI, ["restrain-20"], tmp_path / "x", options=ruled)
     for wrong in ({"texts": False}, {"samples": Samples(train_size=5)}):
         with pytest.raises(UsageError):
-            build_dataset(MINI, ["restrain"], tmp_path / "x", options=asked, **wrong)  # type: ignore[arg-type]
+            build_dataset(MINI, names, tmp_path / "x", options=asked, **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "x").exists()
 
 
@@ -233,8 +232,8 @@ def test_the_sizes_stand_in_one_table(built: Path, tmp_path: Path) -> None:
 
 def test_the_command(test_set: Path, msshift: Command) -> None:
     built = msshift(
-        *("build", "restrain-50", "restrain", "--collection", "mini:300", "--test-set", test_set),
-        *("--size", "40", "--encoder", "terms"),
+        *("build", "restrain-50", "restrain-40", "--collection", "mini:300"),
+        *("--test-set", test_set, "--encoder", "terms"),
     )
     assert built.returncode == 0, built.stderr
     assert "restrain-50 (rule nearest)" in built.stdout
@@ -242,8 +241,8 @@ def test_the_command(test_set: Path, msshift: Command) -> None:
     listed = msshift("list").stdout
     assert "restrain-50: training queries near the test queries" in listed
     assert "restrain: training queries near the test queries" in listed
-    refused = msshift("build", "restrain", "--collection", "mini:300")
+    refused = msshift("build", "restrain-50", "--collection", "mini:300")
     assert refused.returncode == 2
-    assert "--test-set FOLDER --size N" in refused.stderr
-    size = msshift("evaluate", "runs", "--shift", "restrain")
-    assert "restrain comes in sizes" in size.stderr
+    assert "restrain needs the test queries: --test-set FOLDER" in refused.stderr
+    for command in (("build", "restrain"), ("evaluate", "runs", "--shift", "restrain")):
+        assert "restrain comes in sizes" in msshift(*command).stderr

@@ -10,33 +10,21 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.data import (
-    load_dataset,
-    open_collection,
-    open_dataset,
-    read_manifest,
-    write_manifest,
-)
+from msshift_bench import data, errors
 from msshift_bench.dataset_builders import topics
 from msshift_bench.dataset_builders.build import build_dataset, default_shifts
 from msshift_bench.dataset_builders.clusters import Clustering
 from msshift_bench.dataset_builders.cut import Samples, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.topics import group_by_bucket, read_buckets, replay_topics
 from msshift_bench.encoders.embeddings import Embeddings
-from msshift_bench.errors import (
-    DataError,
-    IntegrityError,
-    UnknownNameError,
-    UsageError,
-)
 from msshift_bench.mini import generator as mini
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
 from tests.support.mini_rows import domains
 
-MINI = open_collection("mini")
-SMALL = open_collection("mini:500")
+MINI = data.open_collection("mini")
+SMALL = data.open_collection("mini:500")
 
 
 @pytest.fixture(scope="session")
@@ -62,10 +50,10 @@ def test_the_five_topics_of_mini_are_its_five_domains() -> None:
 
 @pytest.mark.slow
 def test_what_a_topic_is_can_be_read(built: Path) -> None:
-    found = read_manifest(built).shifts["topics"]["found"]
+    found = data.read_manifest(built).shifts["topics"]["found"]
     assert set(found["terms"]) == set(found["examples"]) == {"C0", "C1", "C2", "C3", "C4"}
     card = (built / "README.md").read_text()
-    rows = {row.query_id: row for row in load_dataset(built, "topics", split="queries")}
+    rows = {row.query_id: row for row in data.load_dataset(built, "topics", split="queries")}
     for group, query_ids in found["examples"].items():
         assert all(rows[query_id].group == group for query_id in query_ids)
         assert all(rows[query_id].text in card for query_id in query_ids)
@@ -77,9 +65,11 @@ def test_topics_are_as_large_as_asked_for_and_unknown_options_are_named(tmp_path
     queries = ids_and_texts(queries_table(SMALL))
     sizes = Counter(topics.group_by_topic(queries, collection=SMALL, topic_size=60).labels.values())
     assert all(60 <= sizes[f"C{number}"] < 120 for number in range(5))
-    with pytest.raises(UnknownNameError, match="k-means"):
+    with pytest.raises(errors.UnknownNameError, match="k-means"):
         topics.group_by_topic(queries, "kmeans", collection=SMALL)
-    with pytest.raises(UnknownNameError, match=r"option of the shift topics 'poling'.*pooling"):
+    with pytest.raises(
+        errors.UnknownNameError, match=r"option of the shift topics 'poling'.*pooling"
+    ):
         build_dataset(SMALL, ["topics"], tmp_path / "x", options={"topics": {"poling": "cls"}})
 
 
@@ -98,23 +88,23 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
 @pytest.mark.slow
 def test_changed_clusters_are_not_read(build_copy: Build) -> None:
     copy = build_copy("mini", "topics")
-    known, _ = topics.read_topics(open_dataset(copy))
+    known = topics.read_topics(data.open_dataset(copy))
     assert isinstance(known, Clustering)
     assert known.query_ids == tuple(sorted(MINI.queries))
     path = copy / topics.CENTROIDS
     table = pq.read_table(path)
     path.unlink()
     pq.write_table(table.slice(1), path)
-    with pytest.raises(IntegrityError, match="has changed since it was built"):
+    with pytest.raises(errors.IntegrityError, match="has changed since it was built"):
         topics.verify_topics(copy, MINI)
 
 
 @pytest.mark.slow
 def test_other_queries_cannot_be_replayed_or_verified(built: Path, tmp_path: Path) -> None:
     for level in (topics.verify_topics, topics.retrain_topics):
-        with pytest.raises(DataError, match=r"mini:500 .*give the collection"):
+        with pytest.raises(errors.DataError, match=r"mini:500 .*give the collection"):
             level(built, SMALL)
-    with pytest.raises(DataError, match="give the collection they were made from"):
+    with pytest.raises(errors.DataError, match="give the collection they were made from"):
         topics.replay_topics(built, SMALL, tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
@@ -123,10 +113,10 @@ def test_without_clusters_nothing_is_verified_and_an_import_not_replayed(
     build_copy: Build, tmp_path: Path
 ) -> None:
     folder = build_copy("mini:500", "length")
-    with pytest.raises(DataError, match="publishes no clusters"):
+    with pytest.raises(errors.DataError, match="publishes no clusters"):
         topics.verify_topics(folder, SMALL)
-    write_manifest(folder, replace(read_manifest(folder), edition="official-2022"))
-    with pytest.raises(UsageError, match="was imported"):
+    data.write_manifest(folder, replace(data.read_manifest(folder), edition="official-2022"))
+    with pytest.raises(errors.UsageError, match="was imported"):
         topics.replay_topics(folder, SMALL, tmp_path / "x")
 
 
@@ -144,23 +134,24 @@ def test_verification_tolerates_noise_and_no_more(
 ) -> None:
     original = topics.embed_for_groups
     monkeypatch.setattr(topics, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), noise))
-    found = topics.verify_topics(built, MINI)
-    assert (found.passed, found.same_bytes, found.same_encoder) == (passed, False, True)
-    assert bool(found.disagreements) is not passed
-    assert found.agreement == 1 - len(found.disagreements) / 3000
+    facts = topics.verify_topics(built, MINI).facts
+    assert (facts["passed"], facts["same_bytes"], facts["same_encoder"]) == (passed, False, True)
+    assert bool(facts["disagreements"]) is not passed
+    assert facts["agreement"] == 1 - len(facts["disagreements"]) / 3000
 
 
 @pytest.mark.slow
-def test_retraining_promises_no_identity_for_other_bytes(
-    built: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("same_bytes", [False, True])
+def test_retraining_promises_identity_for_the_same_bytes_alone(
+    built: Path, monkeypatch: pytest.MonkeyPatch, same_bytes: bool
 ) -> None:
-    original = topics.embed_for_groups
-    monkeypatch.setattr(topics, "embed_for_groups", lambda *a, **k: noisy(original(*a, **k), 0.01))
-    found = topics.retrain_topics(built, MINI)
-    assert not found.same_bytes
-    assert found.passed
-    assert 0 < found.regrouped < 0.5
-    assert not replace(found, same_bytes=True).passed
+    first = topics.embed_for_groups(ids_and_texts(queries_table(MINI)), MINI)
+    again = noisy(first, 0.01)
+    again = replace(again, sha256=first.sha256) if same_bytes else again
+    monkeypatch.setattr(topics, "embed_for_groups", lambda *a, **k: again)
+    facts = topics.retrain_topics(built, MINI).facts
+    assert (facts["same_bytes"], facts["passed"]) == (same_bytes, not same_bytes)
+    assert 0 < facts["regrouped"] < 0.5
 
 
 QUERIES = ids_and_texts(queries_table(SMALL))
@@ -180,14 +171,14 @@ def bucketed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_five_buckets_hold_every_query_once(bucketed: Path) -> None:
-    rows = open_dataset(bucketed).table("resttest", "queries").to_pylist()
+    rows = data.open_dataset(bucketed).table("resttest", "queries").to_pylist()
     assert [row["query_id"] for row in rows] == sorted(QUERIES)
     assert {row["query_id"] for row in rows if row["split"] == "test"} == TESTS
     assert {row["split"] for row in rows} == {"train", "test"}
     sizes = Counter(row["group"] for row in rows)
     assert sorted(sizes, key=lambda group: -sizes[group]) == ["1", "2", "3", "4", "5"]
     for config, group in SHIFTS["resttest"].configs.items():
-        held_out = load_dataset(bucketed, config)
+        held_out = data.load_dataset(bucketed, config)
         assert {row.group for row in held_out["test"]} == {group}
         assert {row.group for row in held_out["train"]} == set("12345") - {group}
         assert len(held_out["train"]) == sum(
@@ -196,16 +187,16 @@ def test_five_buckets_hold_every_query_once(bucketed: Path) -> None:
 
 
 def test_the_card_says_what_the_buckets_are(bucketed: Path) -> None:
-    manifest, card = read_manifest(bucketed), (bucketed / "README.md").read_text()
+    manifest, card = data.read_manifest(bucketed), (bucketed / "README.md").read_text()
     facts = manifest.shifts["resttest"]
     parameters = facts["parameters"]
     assert (parameters["embedding"]["encoder"], parameters["train_size"]) == ("terms", "all")
     assert all(", ".join(words) in card for words in facts["found"]["terms"].values())
     assert "how long, how many, when" not in card  # those of the release are others
     alike = dict.fromkeys(QUERIES, "what is it")
-    with pytest.raises(DataError, match="hold 1 distinct vectors, and 5 clusters need 5"):
+    with pytest.raises(errors.DataError, match="hold 1 distinct vectors, and 5 clusters need 5"):
         group_by_bucket(alike, collection=SMALL)
-    with pytest.raises(UnknownNameError, match="resttest rule"):
+    with pytest.raises(errors.UnknownNameError, match="resttest rule"):
         group_by_bucket(QUERIES, "means", collection=SMALL)
     assert default_shifts() == ("topics", "wh-words", "length")
 
@@ -214,11 +205,11 @@ def test_buckets_depend_on_nothing_but_the_queries(bucketed: Path, tmp_path: Pat
     order = np.random.default_rng(1).permutation(list(QUERIES)).tolist()
     shuffled = {query_id: QUERIES[query_id] for query_id in order}
     again = group_by_bucket(shuffled, collection=SMALL)
-    published = read_buckets(open_dataset(bucketed))
-    assert again.labels == published[0].labels_by_query()
+    published = read_buckets(data.open_dataset(bucketed))
+    assert again.labels == published.labels_by_query()
     assert replay_topics(bucketed, SMALL, tmp_path / "again")[1] == []
-    assert read_manifest(tmp_path / "again") == read_manifest(bucketed)
-    with pytest.raises(DataError, match="hold 750 queries, and mini:500 749 others"):
+    assert data.read_manifest(tmp_path / "again") == data.read_manifest(bucketed)
+    with pytest.raises(errors.DataError, match="hold 750 queries, and mini:500 749 others"):
         smaller = dict(list(QUERIES.items())[1:])
         group_by_bucket(smaller, collection=SMALL, published=published)
 
@@ -239,5 +230,5 @@ def test_the_command_builds_buckets(msshift: Command, tmp_path: Path) -> None:
     assert "unknown shift 'restest': did you mean 'resttest'?" in refused.stderr
     path = tmp_path / "msshift/resttest-buckets/centroids.parquet"
     path.write_bytes(b"")
-    with pytest.raises(IntegrityError, match="has changed since it was built"):
-        read_buckets(open_dataset(tmp_path / "msshift"))
+    with pytest.raises(errors.IntegrityError, match="has changed since it was built"):
+        read_buckets(data.open_dataset(tmp_path / "msshift"))

@@ -18,7 +18,6 @@ from typer.testing import CliRunner, Result
 
 from msshift_bench.cli import app
 from msshift_bench.data import (
-    Manifest,
     Triple,
     TripleStream,
     load_dataset,
@@ -30,7 +29,6 @@ from msshift_bench.data import (
 )
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import (
@@ -80,15 +78,9 @@ def test_every_training_query_gives_as_many_triples_as_negatives(built: Path) ->
             for row, chosen in zip(rows, negatives, strict=True)
             for turn, negative in enumerate(chosen)
         ]
-        triples = load_triples(built, f"{config}-triples")
-        assert list(triples) == expected
-        assert len(triples) == 5 * len(rows)
-        positives = {row.query_id: set(row.relevant_doc_ids) for row in rows}
-        assert not any(t.negative_id in positives[t.query_id] for t in triples)
-        assert {(t.query_id, t.positive_id) for t in triples} == {
-            (query_id, doc_id) for query_id, doc_ids in positives.items() for doc_id in doc_ids
-        }
-    assert any(len(doc_ids) > 1 for doc_ids in positives.values())
+        assert list(load_triples(built, f"{config}-triples")) == expected
+        assert len(expected) == 5 * len(rows)
+        assert any(len(row.relevant_doc_ids) > 1 for row in rows)
 
 
 def test_the_manifest_says_what_was_done(bare: Path, built: Path) -> None:
@@ -257,22 +249,6 @@ def test_queries_without_a_passage_at_hand_give_none(
     assert len(expected) < len(rows)
     assert all(triple.positive_id.startswith("d") for triple in triples)
     assert manifest.configs[f"{missing}-triples"]["train"].rows == 3 * len(expected)
-
-
-@pytest.mark.slow
-def test_a_data_set_that_is_replaced_meanwhile_is_left_alone(
-    copy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def build_another(*arguments: object) -> Manifest:
-        build_dataset(MINI, ["length", "wh-words"], copy, samples=Samples(seed=9))
-        return add(*arguments)  # type: ignore[arg-type]
-
-    add = builder._add
-    monkeypatch.setattr(builder, "_add", build_another)
-    with pytest.raises(UsageError, match="was built anew while its triples were made"):
-        add_triples(copy, MINI, **OPTIONS)
-    assert read_manifest(copy).parameters["seed"] == 9
-    assert verify_dataset(copy)[1] == []
 
 
 # ---- TSV ------------------------------------------------------------------------------------

@@ -239,7 +239,12 @@ def test_a_data_set_on_another_disk_gets_triples(
     assert list((tmp_path / "here").iterdir()) == [tmp_path / "here" / "msshift"]
 
 
-def test_counts_of_an_earlier_build_are_not_put_into_a_later_one(build_copy: Build) -> None:
+@pytest.mark.parametrize(
+    ("what", "done"), [("leakage", "test queries were compared"), ("triples", "triples were made")]
+)
+def test_what_was_made_of_an_earlier_build_is_not_put_into_a_later_one(
+    build_copy: Build, what: str, done: str
+) -> None:
     folder = build_copy(SMALL, "length")
 
     def rebuild(stage: str, done: int, total: int) -> None:
@@ -247,7 +252,7 @@ def test_counts_of_an_earlier_build_are_not_put_into_a_later_one(build_copy: Bui
             with reporting(None):
                 build_dataset(SMALLER, ["length"], folder, samples=Samples(seed=1))
 
-    changed = "was built anew while its test queries were compared"
-    with reporting(rebuild), pytest.raises(UsageError, match=changed):
-        add_split_leakage(folder)
-    assert "near_duplicates" not in read_manifest(folder).shifts["length"]
+    with reporting(rebuild), pytest.raises(UsageError, match=f"was built anew while its {done}"):
+        AMENDING[what](folder)
+    assert read_manifest(folder).shifts["length"].keys().isdisjoint(("near_duplicates", "triples"))
+    assert verify_dataset(folder)[1] == []

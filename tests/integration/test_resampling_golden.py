@@ -97,17 +97,17 @@ def test_restrain_on_the_pool(real_data: Path, pool: Collection, tmp_path: Path)
         lines = [f"{one.query_id} 0 {one.doc_id} {one.relevance}\n" for one in qrels]
         (folder / "qrels.tsv").write_text("".join(lines))
         folders.append(folder)
-    options = {"restrain": {"encoder": "terms", "test_sets": folders, "sizes": [1000, 4000]}}
+    options = {"restrain": {"encoder": "terms", "test_sets": folders}}
     with pytest.raises(
         DataError, match="97 of the 97 test queries are queries with a relevant passage"
     ):
-        build_dataset(pool, ["restrain"], tmp_path / "x", options=options)
+        build_dataset(pool, ["restrain-1k", "restrain-4k"], tmp_path / "x", options=options)
     tested = {one.query_id for folder in folders for one in read_qrels(folder / "qrels.tsv")}
     left_out = dev_small(real_data) | tested
     lines = qrel_lines({q: judged for q, judged in pool.qrels.items() if q not in left_out})
     (tmp_path / "train.tsv").write_text("".join(lines))
     own = open_collection(real_data / "msmarco-pool", qrels=tmp_path / "train.tsv")
-    manifest = build_dataset(own, ["restrain"], tmp_path / "x", options=options)
+    manifest = build_dataset(own, ["restrain-1k", "restrain-4k"], tmp_path / "x", options=options)
     sets = {
         (size, group): {
             row.query_id

@@ -375,8 +375,8 @@ def test_a_submission_on_restrain_reaches_its_board(
     )
     lines = [f"t{one} 0 {doc_id} 1\n" for one in tested for doc_id in relevant[one]]
     (folder / "qrels.tsv").write_text("".join(lines))
-    options = {"restrain": {"test_sets": [folder], "sizes": [20]}}
-    build_dataset(collection, ["restrain"], tmp_path / "msshift", options=options)
+    options = {"restrain": {"test_sets": [folder]}}
+    build_dataset(collection, ["restrain-20"], tmp_path / "msshift", options=options)
     runs = write_runs(tmp_path / "runs" / "made-up", tmp_path / "msshift", shift)
     system = write_system(tmp_path / "system.toml", **{shift: "msshift"})
     data = open_dataset(tmp_path / "msshift")

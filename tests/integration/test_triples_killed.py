@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from msshift_bench.data import verify_dataset
 from msshift_bench.data.collection import open_collection
-from msshift_bench.data.verification import verify_dataset
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import UsageError

@@ -303,8 +303,8 @@ def test_topics_and_sizes_are_described_by_what_the_build_found(tmp_path: Path) 
     texts = {f"t{query_id}": text for query_id, text in tested}
     judged = {f"t{query_id}": min(relevant[query_id]) for query_id, _ in tested}
     write_test_set(tmp_path / "dl", texts, judged)
-    options = {"restrain": {"test_sets": [tmp_path / "dl"], "sizes": [20]}}
-    build_dataset(collection, ["restrain"], tmp_path / "restrain", options=options)
+    options = {"restrain": {"test_sets": [tmp_path / "dl"]}}
+    build_dataset(collection, ["restrain-20"], tmp_path / "restrain", options=options)
     irds.register(tmp_path / "restrain")
     near = escape(SHIFTS["restrain-20"].groups["interpolation"])
     for split, said in (

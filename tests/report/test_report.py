@@ -181,7 +181,7 @@ def test_queries_are_those_that_change_most(small: Small) -> None:
 def test_groups_add_up(small: Small) -> None:
     rows = rows_of(small.written, "composition", shift="length", slice="train")
     sizes = {row["group"]: int(float(row["value"])) for row in rows}
-    assert sizes == dict(open_dataset(small.data).info.training["length"].queries)
+    assert sizes == open_dataset(small.data).info.training["length"]["queries"]
     pairs = {(row["group"], row["other_group"]): row for row in rows_of(small.written, "overlap")}
     assert pairs["short", "long"]["shared"] == "0"
     assert pairs["wha", "long"]["shared"] == pairs["long", "wha"]["shared"] != "0"
@@ -267,8 +267,8 @@ def test_what_odd_runs_give(build_once: Build, tmp_path: Path, golden: Golden) -
     tested = {f"t{query_id}": text for query_id, text in list(mini.queries.items())[::40]}
     judged = {query_id: list(mini.qrels[query_id[1:]])[-1] for query_id in tested}
     write_test_set(tmp_path / "tested", tested, judged)
-    sizes = {"restrain": {"test_sets": [tmp_path / "tested"], "sizes": [20, 60]}}
-    build_dataset(mini, ["restrain"], tmp_path / "sizes", options=sizes)
+    sizes = {"restrain": {"test_sets": [tmp_path / "tested"]}}
+    build_dataset(mini, ["restrain-20", "restrain-60"], tmp_path / "sizes", options=sizes)
     for size in (20, 60):
         write_runs(tmp_path / "of-sizes" / "dense", tmp_path / "sizes", f"restrain-{size}")
     for path in (tmp_path / "of-sizes").rglob("*.run.gz"):
