@@ -150,8 +150,9 @@ class System(Table, ABC):
         del data, held_out
         return None
 
-    def hardware(self) -> Mapping[str, object]:
-        """Return the hardware that the system uses beyond processors; JSON values."""
+    def hardware(self, run: Run) -> Mapping[str, object]:
+        """Return the hardware that a run takes beyond processors; JSON values."""
+        del run
         return {}
 
     def check_installed(self) -> None:
@@ -172,10 +173,6 @@ class System(Table, ABC):
 
     def forget(self) -> None:
         """Remove what was kept from one run of a plan for the next, once all are made."""
-
-    def follow(self, run: Run) -> None:
-        """Help the first of several processes to make a run; see `processes`."""
-        del run
 
 
 @dataclass(kw_only=True)
@@ -203,6 +200,7 @@ class Run(Facts):
         identity: the facts that decide it: two runs that agree in them are the same. JSON values.
         also: the runs for extra test sets, which the same model makes.
         keep_model: whether the model is to stay, in a folder beside the run.
+        gpus: how many GPUs its training takes, each by a process of its own.
         planned_state: what there was of it when its plan was checked.
         elsewhere: what the caller changes to have it written elsewhere, for messages.
     """
@@ -224,6 +222,7 @@ class Run(Facts):
     identity: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[Run, ...] = ()
     keep_model: bool = False
+    gpus: int = 1
     planned_state: State = "new"
     elsewhere: str = "--out or --name"
 

@@ -1,8 +1,8 @@
 """Training on sentence-transformers' trainers, so that a killed training ends in the same weights.
 
-Several processes may train one model, started by ``accelerate launch`` or torchrun. The first one
-does everything, as it would alone. The others only train with it: for each run they wait for its
-triples, without a time limit and without using a processor.
+Several processes may train one model, each on a GPU of its own, as torchrun starts them
+(`in_processes`). Nothing else is done in several: one process makes the triples, waits for the
+training, and searches with the last checkpoint.
 
 The trainer restores the optimizer, the schedule and the random number generators from its
 checkpoints; the batches follow from the seed alone. The trainer's state is the last file of a
@@ -17,41 +17,44 @@ import logging
 import math
 import os
 import shutil
-import time
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from uuid import uuid4
 
 from msshift_bench.baselines.systems.recipe import TrainingSettings
 from msshift_bench.baselines.training.early_stopping import METRIC, Validation
-from msshift_bench.errors import MissingError, UsageError
-from msshift_bench.libraries import sentence_transformers, torch, transformers
-from msshift_bench.plumbing import is_first, report_progress
+from msshift_bench.engine import hear, telling
+from msshift_bench.errors import DataError, MissingError, UsageError
+from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
+from msshift_bench.plumbing import report_progress
 
 __all__ = [
     "Checkpoint",
     "TrainingItems",
-    "is_one_of_several",
-    "process_count",
-    "wait_for",
-    "check_precision",
+    "check_machine",
     "fit",
+    "in_processes",
     "last_checkpoint",
 ]
 
 _logger = logging.getLogger(__name__)
+
+_launcher: Any = Library("torch.distributed.launcher.api")
+_elastic_errors: Any = Library("torch.distributed.elastic.multiprocessing.errors")
 
 _STATE = "trainer_state.json"
 """The last file that the trainer writes into a checkpoint."""
 
 _LOG_EVERY = 50
 """Most steps between two entries of the log."""
-
-_PAUSE = 0.5
-"""Seconds between two checks of what another process makes."""
 
 _LOSSES = 20
 """Most losses of a training to log, and so to show on the terminal."""
@@ -115,12 +118,26 @@ class Checkpoint:
         return {"best_step": best, f"best_{METRIC}": history[best], "history": history}
 
 
-def check_precision(precision: str) -> None:
+def check_machine(precision: str, gpus: int = 1) -> None:
     """Check that this machine can train in a precision; the trainer would take 32 bits in silence.
+
+    Args:
+        precision: the recipe's.
+        gpus: how many a training takes; where there is none at all, it takes as many processors.
 
     Raises:
         MissingError: if it needs a GPU that is not there.
+        UsageError: if a launcher has started this process, beside others.
     """
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        raise UsageError(
+            "one process trains, and starts others itself: leave accelerate or torchrun away, and "
+            "say how many GPUs a training takes (msshift run --gpus)"
+        )
+    if 0 < torch.cuda.device_count() < gpus:
+        raise MissingError(
+            f"a training is to take {gpus} GPUs, and torch finds {torch.cuda.device_count()} here"
+        )
     if not torch.cuda.is_available():
         if precision != "fp16":
             return
@@ -166,9 +183,6 @@ def fit(
 
     Returns:
         The trainer's state: its last step and the log.
-
-    Raises:
-        UsageError: if a part of a batch cannot be split evenly over the processes.
     """
     part = recipe.batch_size // recipe.accumulate
     # A checkpoint does not hold the losses since the last log entry, so both come at one step.
@@ -184,7 +198,7 @@ def fit(
 
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
             # The last entry summarises the training, and has no loss of its own.
-            if is_first() and "loss" in (logs or {}):
+            if "loss" in (logs or {}):
                 step, steps = state.global_step, state.max_steps
                 if _is_told(step, steps, every):
                     _logger.info("%s: step %d of %d: loss %.4f", name, step, steps, logs["loss"])
@@ -245,7 +259,7 @@ def fit(
         # Without a GPU, processes find each other, and the trainer knows bf16, only if they are
         # told that there is none.
         use_cpu=not torch.cuda.is_available()
-        and (is_one_of_several() or recipe.precision == "bf16"),
+        and ("WORLD_SIZE" in os.environ or recipe.precision == "bf16"),
         bf16=recipe.precision == "bf16",
         fp16=recipe.precision == "fp16",
         seed=recipe.seed,
@@ -259,11 +273,8 @@ def fit(
         **saving,
         **arguments,
     )
-    if part % chosen.world_size:
-        raise UsageError(
-            f"a part of a batch holds {part} examples (batch_size / accumulate), which "
-            f"{chosen.world_size} processes cannot share evenly"
-        )
+    if chosen.n_gpu > 1:
+        chosen._n_gpu = 1  # A single process would cut each batch over all GPUs that it sees.
     if loss is not None:
         options["loss"], more = loss()
         callbacks = [*more, *callbacks]
@@ -300,33 +311,58 @@ def last_checkpoint(folder: Path) -> Checkpoint | None:
             state = json.loads((path / _STATE).read_bytes())
             complete.append(Checkpoint(state["global_step"], path, state))
         except (OSError, ValueError, TypeError, KeyError):
-            if is_first():
-                shutil.rmtree(path)
+            shutil.rmtree(path)
     return max(complete, key=lambda checkpoint: checkpoint.step, default=None)
 
 
-def process_count() -> int:
-    """Return how many processes train together."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None:
+    """Carry a function out in several processes at once, which find each other as by torchrun.
 
-
-def is_one_of_several() -> bool:
-    """Return whether other processes train with this one."""
-    return process_count() > 1
-
-
-def wait_for(path: Path, is_over: Callable[[], bool]) -> bool:
-    """Wait until the first process has made a file or folder.
+    What the first of them reports and tells the log comes here.
 
     Args:
-        path: the file or folder.
-        is_over: returns whether it will not appear any more.
+        count: how many processes.
+        task: a function at the top of a module.
+        *arguments: its arguments; they are pickled.
 
-    Returns:
-        Whether it appeared.
+    Raises:
+        DataError: with the words of the first process that failed.
     """
-    while not path.exists():
-        if is_over():
-            return False
-        time.sleep(_PAUSE)
-    return True
+    context = get_context("forkserver")  # Libraries are imported once for all trainings of a plan.
+    context.set_forkserver_preload(["datasets", "accelerate", "sentence_transformers", __name__])
+    told = context.Queue()
+    config = _launcher.LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=count,
+        run_id=uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        shutdown_timeout=5,
+        start_method="forkserver",
+    )
+
+    def listen() -> None:
+        for message in iter(told.get, None):
+            hear(message)
+
+    # A thread has a context of its own, in which nobody listens to progress.
+    listener = threading.Thread(target=copy_context().run, args=(listen,), daemon=True)
+    listener.start()
+    try:
+        _launcher.elastic_launch(config, _in_process)(told, task, arguments)
+    except _elastic_errors.ChildFailedError as error:
+        reason = error.get_first_failure()[1].message
+        if not isinstance(reason, str):
+            reason = reason["message"]
+        raise DataError(f"a process of the training failed: {reason}") from error
+    finally:
+        told.put(None)
+        listener.join()
+
+
+def _in_process(told: Any, task: Callable[..., None], arguments: Sequence[Any]) -> None:
+    """Carry a function out in one of several processes."""
+    with telling(told) if os.environ["RANK"] == "0" else nullcontext():
+        task(*arguments)

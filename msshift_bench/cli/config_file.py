@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msshift_bench.cli.output import note
 from msshift_bench.errors import Finding, NotFoundError, UsageError
-from msshift_bench.plumbing import is_first
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ def fill_in(context: Any) -> Iterator[None]:
         for key, parameter in {**parameters, "cache": None}.items()
         if key in file.values and not os.environ.get(VARIABLES.get(key, ""))
     }
-    if taken and is_first():
+    if taken:
         note(f"from {file.path}: {', '.join(taken)}")
     exported = {VARIABLES[key]: file.values[key] for key in taken if key in ("collection", "cache")}
     for key in taken.keys() & {"data", "shifts"}:
