@@ -331,7 +331,7 @@ def inverted_index(vectors: Any) -> Arrays:
 
 
 def _terms(passages: EncodedPassages) -> int:
-    return sum(len(block.load()["weights"]) for block in passages.blocks)
+    return sum(len(block["weights"]) for _, block in passages.blocks())
 
 
 def search_inverted_index(queries: Any, passages: EncodedPassages, depth: int) -> Iterator[Ranking]:

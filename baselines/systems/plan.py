@@ -121,39 +121,39 @@ class Plan:
         shifts = [get_shift(name) for name in dict.fromkeys(self.shifts or dataset.manifest.shifts)]
         systems = list(self._systems())
         self._check_system()
-        groups = [
-            [shift.check_group(group) for group in dict.fromkeys(self.held_out)]
+        groups = {
+            shift.name: [shift.check_group(group) for group in dict.fromkeys(self.held_out)]
             or list(shift.groups)
             for shift in shifts
-        ]
-        sources = [ShiftData.read(shift, dataset, collection) for shift in shifts]
-        tests = [_tests_of(source, extra_tests) for source in sources]
-        shared: dict[str, Any] = {}
-        trains = self.system.per_group and self.system.trains
-        known: dict[tuple[str, str | None, str], Any] = {
-            (source.shift.name, group, test.name): count_trained(
-                test, source.shift.name, group, dataset
-            )
-            for source, groups_of_shift, tests_of_shift in zip(sources, groups, tests, strict=True)
-            for test in tests_of_shift
-            for group in (groups_of_shift if trains else ())
         }
+        sources = {shift.name: ShiftData.read(shift, dataset, collection) for shift in shifts}
+        tests = {name: _tests_of(source, extra_tests) for name, source in sources.items()}
+        models = [
+            (name, group)
+            for name in sources
+            for group in (groups[name] if self.system.per_group else [None])
+        ]
+        known: dict[tuple[str, str | None, str], Any] = {
+            (name, group, test.name): count_trained(test, name, group, dataset)
+            for name, group in models
+            if group is not None and self.system.trains
+            for test in tests[name]
+        }
+        shared: dict[str, Any] = {}
         runs = [
-            self._run(system, seed, source, group, tests_of_shift, known, shared)
+            self._run(system, seed, sources[name], group, tests[name], known, shared)
             for seed, system in systems
-            for source, groups_of_shift, tests_of_shift in zip(sources, groups, tests, strict=True)
-            for group in (groups_of_shift if system.per_group else [None])
+            for name, group in models
         ]
         if holds_manifest(self._folder):
             raise UsageError(
                 f"{self._folder} is a built data set, not a folder of run sets; choose another "
                 f"{self.elsewhere.partition(' ')[0]}"
             )
-        by_shift = {source.shift.name: source for source in sources}
         for run in runs:
             run.planned_state = run.state()
             if run.planned_state != "complete":
-                _check_training(run, by_shift[run.shift.name])
+                _check_training(run, sources[run.shift.name])
         return runs
 
     @property

@@ -274,15 +274,6 @@ class Run(Facts):
         self.facts.setdefault("passages", self.shared["passages"])
         return index
 
-    def passage_ids(self) -> PassageIds:
-        """Return the doc_ids of the collection; the runs of a plan share them."""
-        ids: PassageIds | None = self.shared.get("ids")
-        if ids is None:
-            ids = PassageIds([passage.doc_id for passage in self.passages("read")])
-            self.shared |= {"ids": ids, "passages": self.facts["passages"]}
-        self.facts.setdefault("passages", self.shared["passages"])
-        return ids
-
     def _passages_digest(self) -> str:
         known: dict[str, str] = self.facts.get("passages", {})
         return known.get("sha256", "")

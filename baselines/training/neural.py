@@ -29,25 +29,21 @@ from msshift_bench.baselines.training.backbones import (
     require_libraries,
     weights_digest,
 )
-from msshift_bench.baselines.training.early_stopping import (
-    Validation,
-    ValidationSet,
-    make_validation_set,
-    mean_reciprocal_rank,
-)
 from msshift_bench.baselines.training.teachers import find_teacher
 from msshift_bench.baselines.training.trainer import (
     Checkpoint,
+    ValidationSet,
     check_machine,
     fit,
     in_processes,
     last_checkpoint,
+    make_validation_set,
+    mean_reciprocal_rank,
 )
 from msshift_bench.baselines.training.training_data import (
     TrainingData,
     TriplesInParts,
     check_batches,
-    training_material,
 )
 from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import DataError, NotFoundError, UsageError
@@ -220,12 +216,17 @@ class Neural(Recipe, System):
 
     def _train(self, run: Run, folder: Path) -> None:
         run.shared.pop(MODEL, None)
-        _logger.info("%s: trains on %s", run.name, training_material(run, self))
+        triples = f"triples made by the recipe, negatives = {self.negatives!r}"
+        if run.triples:
+            triples = f"the data set's {run.triples.config}, SHA-256 {run.triples.sha256[:12]}"
+        _logger.info("%s: trains on %s", run.name, triples)
         with run.stage("negatives"):
             parts = TriplesInParts(run, self)
             sets = self._validation_set(run)
         with run.stage("train"):
-            self._make_encoder(run)
+            encoder = run.work / _ENCODER
+            if self.makes_encoder() and not encoder.exists():
+                self.make_encoder((row.text for row in run.passages("vocabulary")), encoder)
             initial = weights_digest(self._new_model(run.work))
             model, last = self._fit_parts(run, parts, sets)
         if sets or model is None:
@@ -289,8 +290,9 @@ class Neural(Recipe, System):
             return None
         return make_validation_set(run, run.bm25(), self.validation)
 
-    def _measured_on(self, sets: ValidationSet, model: Any) -> float:
+    def _measured_on(self, sets: ValidationSet | None, model: Any) -> float:
         """Return the MRR@10 of a model in training."""
+        assert sets is not None
         scores = list(self.search.score(model, sets.queries, sets.passages, sets.candidates))
         if not all(np.isfinite(values).all() for values in scores):
             raise DataError(
@@ -298,13 +300,6 @@ class Neural(Recipe, System):
                 "try a lower learning_rate, or precision fp32"
             )
         return mean_reciprocal_rank(scores, sets.relevant)
-
-    def _make_encoder(self, run: Run) -> None:
-        """Make what the model starts from, if it is made from the collection and is not there."""
-        folder = run.work / _ENCODER
-        if self.makes_encoder() and not folder.exists():
-            texts = (passage.text for passage in run.passages("vocabulary"))
-            self.make_encoder(texts, folder)
 
     def _new_model(self, work: Path) -> Any:
         return self.new_model(work / _ENCODER if self.makes_encoder() else self.encoder)
@@ -325,10 +320,7 @@ class Neural(Recipe, System):
             name: what the log calls the model.
             sets: what it is validated on; `None` for no early stopping.
         """
-        model, validation = self._new_model(work), None
-        if sets is not None:
-            assert self.validation is not None
-            validation = Validation(self.validation, partial(self._measured_on, sets))
+        model = self._new_model(work)
 
         def loss() -> tuple[Any, Sequence[Any]]:
             loss_of_model = self.training_loss(model)
@@ -342,7 +334,8 @@ class Neural(Recipe, System):
             name=name,
             kind=self.model_type,
             arguments=self.training_arguments(model, triples.columns),
-            validation=validation,
+            validation=self.validation if sets else None,
+            measure=partial(self._measured_on, sets),
             loss=loss,
         )
         return model

@@ -1,5 +1,9 @@
 """Training on sentence-transformers' trainers, so that a killed training ends in the same weights.
 
+Early stopping is by approximate retrieval (MS-Shift, section 4, after Hofstaetter et al., SIGIR
+2021: "Efficiently Teaching an Effective Dense Retriever with Balanced Topic Aware Sampling"):
+instead of searching the collection, the model ranks a few candidates for each validation query.
+
 Several processes may train one model, each on a GPU of its own, as torchrun starts them
 (`in_processes`). Nothing else is done in several: one process makes the triples, waits for the
 training, and searches with the last checkpoint.
@@ -12,6 +16,7 @@ machine, with the same libraries and number of threads.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -29,20 +34,27 @@ from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
-from msshift_bench.baselines.systems.recipe import TrainingSettings
-from msshift_bench.baselines.training.early_stopping import METRIC, Validation
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.systems.recipe import EarlyStopping, TrainingSettings
+from msshift_bench.baselines.systems.system import Run
 from msshift_bench.engine import hear, telling
 from msshift_bench.errors import DataError, MissingError, UsageError
 from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
 from msshift_bench.plumbing import report_progress
+from msshift_bench.search import Bm25
 
 __all__ = [
     "Checkpoint",
     "TrainingItems",
+    "ValidationSet",
     "check_machine",
     "fit",
     "in_processes",
     "last_checkpoint",
+    "make_validation_set",
+    "mean_reciprocal_rank",
 ]
 
 _logger = logging.getLogger(__name__)
@@ -52,6 +64,11 @@ _elastic_errors: Any = Library("torch.distributed.elastic.multiprocessing.errors
 
 _STATE = "trainer_state.json"
 """The last file that the trainer writes into a checkpoint."""
+
+_CUT = 10
+
+_METRIC = f"mrr@{_CUT}"
+"""What decides which weights are best."""
 
 _LOG_EVERY = 50
 """Most steps between two entries of the log."""
@@ -112,10 +129,10 @@ class Checkpoint:
 
     def facts(self) -> dict[str, Any]:
         """Return the best step, its MRR@10, and all validations."""
-        key = f"eval_{METRIC}"
+        key = f"eval_{_METRIC}"
         history = {row["step"]: row[key] for row in self.state["log_history"] if key in row}
         best = self.state["best_global_step"]
-        return {"best_step": best, f"best_{METRIC}": history[best], "history": history}
+        return {"best_step": best, f"best_{_METRIC}": history[best], "history": history}
 
 
 def check_machine(precision: str, gpus: int = 1) -> None:
@@ -161,7 +178,8 @@ def fit(
     name: str,
     kind: str = "",
     arguments: Mapping[str, Any] = MappingProxyType({}),
-    validation: Validation | None = None,
+    validation: EarlyStopping | None = None,
+    measure: Callable[[Any], float] | None = None,
     loss: Callable[[], tuple[Any, Sequence[Any]]] | None = None,
     **options: Any,
 ) -> Any:
@@ -176,7 +194,8 @@ def fit(
         kind: the name of the model's class in sentence-transformers, with which those of its
             trainer and arguments begin; "" for a model of transformers.
         arguments: the trainer's arguments that the recipe does not hold.
-        validation: how it is validated, and ended early; `None` for neither.
+        validation: when it is validated, and ended early; `None` for neither.
+        measure: returns the MRR@10 of the model; of several processes only the first calls it.
         loss: makes the loss and the callbacks that go with it, once the processes have found each
             other: a loss that shares negatives between them asks for that when it is made.
         **options: further options of the trainer.
@@ -186,7 +205,7 @@ def fit(
     """
     part = recipe.batch_size // recipe.accumulate
     # A checkpoint does not hold the losses since the last log entry, so both come at one step.
-    saved_every = validation.settings.every if validation else recipe.checkpoint_every
+    saved_every = validation.every if validation else recipe.checkpoint_every
     every = math.gcd(saved_every, _LOG_EVERY)
 
     class Callback(transformers.TrainerCallback):  # type: ignore[misc]
@@ -236,11 +255,22 @@ def fit(
             """Write no model card: it would read the data and query the Hub."""
 
     callbacks: list[Any] = [Callback()]
-    saving = {"save_steps": saved_every, "save_total_limit": 2}  # The newest may be incomplete.
+    # The newest may be incomplete; with a validation, the best one stays besides.
+    saving: dict[str, Any] = {"save_steps": saved_every, "save_total_limit": 2}
     if validation is not None:
-        saving = validation.arguments()
-        options["evaluator"] = validation.evaluator()
-        callbacks = [*validation.callbacks(), *callbacks]
+        assert measure is not None
+        options["evaluator"] = _evaluator(measure)
+        if validation.patience:
+            callbacks.insert(0, transformers.EarlyStoppingCallback(validation.patience))
+        saving |= {
+            "save_total_limit": 3,
+            "eval_strategy": "steps",
+            "eval_steps": saved_every,
+            "load_best_model_at_end": True,
+            "metric_for_best_model": _METRIC,
+            "greater_is_better": True,
+            "restore_callback_states_from_checkpoint": True,
+        }
     chosen = getattr(library, f"{kind}TrainingArguments")(
         output_dir=str(folder),
         max_steps=len(examples) // recipe.batch_size,
@@ -289,6 +319,16 @@ def fit(
     checkpoint = last_checkpoint(folder)
     running.train(resume_from_checkpoint=str(checkpoint.folder) if checkpoint else None)
     return running.state
+
+
+def _evaluator(measure: Callable[[Any], float]) -> Any:
+    """Return what the trainer calls at each validation."""
+
+    class Evaluator(sentence_transformers.base.evaluation.BaseEvaluator):  # type: ignore[misc]
+        def __call__(self, model: Any, *_: Any, **__: Any) -> dict[str, float]:
+            return {_METRIC: measure(model)}
+
+    return Evaluator()
 
 
 def _is_told(step: int, steps: int, every: int) -> bool:
@@ -366,3 +406,74 @@ def _in_process(told: Any, task: Callable[..., None], arguments: Sequence[Any]) 
     """Carry a function out in one of several processes."""
     with telling(told) if os.environ["RANK"] == "0" else nullcontext():
         task(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationSet:
+    """The queries and candidates that a model ranks at every validation.
+
+    Attributes:
+        queries: texts of the validation queries.
+        passages: texts of all candidates, each once.
+        candidates: for each query, the places of its candidates in `passages`, in the order that
+            breaks ties: by doc_id, descending.
+        relevant: for each query, whether each of its candidates is relevant.
+    """
+
+    queries: Sequence[str]
+    passages: Sequence[str]
+    candidates: Sequence[npt.NDArray[np.int64]]
+    relevant: Sequence[npt.NDArray[np.bool_]]
+
+
+def make_validation_set(run: Run, index: Bm25, validation: EarlyStopping) -> ValidationSet:
+    """Take BM25's first passages and the relevant ones as candidates of the validation queries.
+
+    Raises:
+        DataError: if no validation query has a relevant passage in the collection.
+    """
+
+    def key(query_id: str) -> bytes:
+        return hashlib.blake2b(query_id.encode(), digest_size=16, key=b"validation").digest()
+
+    held = {row.query_id: set(index.ids.held(row.relevant_doc_ids)) for row in run.validation}
+    usable = [row for row in run.validation if held[row.query_id]]
+    if not usable:
+        raise DataError(
+            f"none of {len(run.validation)} validation queries has a relevant passage in "
+            f"{run.collection.name}; take a recipe without [validation]"
+        )
+    chosen = sorted(usable, key=lambda row: key(row.query_id))[: validation.queries]
+    rankings = index.search((row.text for row in chosen), depth=validation.depth)
+    sets = [
+        sorted({*held[row.query_id], *ranking}, reverse=True)
+        for row, ranking in zip(chosen, rankings, strict=True)
+    ]
+    doc_ids = {doc_id for ids in sets for doc_id in ids}
+    places = {doc_id: place for place, doc_id in enumerate(sorted(doc_ids))}
+    return ValidationSet(
+        [row.text for row in chosen],
+        run.texts(places).to_pylist(),
+        [np.array([places[doc_id] for doc_id in ids], np.int64) for ids in sets],
+        [
+            np.array([doc_id in held[row.query_id] for doc_id in ids])
+            for row, ids in zip(chosen, sets, strict=True)
+        ],
+    )
+
+
+def mean_reciprocal_rank(
+    scores: Sequence[npt.NDArray[np.float32]], relevant: Sequence[npt.NDArray[np.bool_]]
+) -> float:
+    """Return MRR@10, 0 to 1; equal scores are ranked in the order given.
+
+    Args:
+        scores: for each query, those of its candidates.
+        relevant: for each query, whether each of its candidates is relevant.
+    """
+    total = 0.0
+    for values, judged in zip(scores, relevant, strict=True):
+        ranked = judged[np.argsort(-values, kind="stable")][:_CUT]
+        if ranked.any():
+            total += 1 / (1 + int(ranked.argmax()))
+    return total / len(relevant)

@@ -14,12 +14,13 @@ import pytest
 from msshift_bench.baselines import open_system
 from msshift_bench.baselines.systems.recipe import EarlyStopping
 from msshift_bench.baselines.training.backbones import quiet_libraries, weights_digest
-from msshift_bench.baselines.training.early_stopping import (
+from msshift_bench.baselines.training.neural import Neural
+from msshift_bench.baselines.training.trainer import (
+    Checkpoint,
+    last_checkpoint,
     make_validation_set,
     mean_reciprocal_rank,
 )
-from msshift_bench.baselines.training.neural import Neural
-from msshift_bench.baselines.training.trainer import Checkpoint, last_checkpoint
 from msshift_bench.baselines.training.training_data import TrainingData
 from msshift_bench.data import open_collection
 from msshift_bench.errors import DataError

@@ -20,10 +20,11 @@ from msshift_bench.baselines.retrievers.splade import (
     search_inverted_index,
     sparse_vectors,
 )
-from msshift_bench.baselines.systems.searcher import EncodedPassages, PassageBlock
+from msshift_bench.baselines.systems.searcher import EncodedPassages
 from msshift_bench.baselines.training.trainer import in_processes
 from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
+from msshift_bench.plumbing import slices
 from msshift_bench.search.ranking import PassageIds
 from tests.support.bare_runs import bare_run
 
@@ -171,14 +172,12 @@ def test_the_inverted_index_is_brute_force(tmp_path: Path, size: int, depth: int
     passages = (rng.integers(1, 4, (600, 30)) * (rng.random((600, 30)) < 0.1)).astype(np.float32)
     queries = (rng.integers(1, 4, (150, 30)) * (rng.random((150, 30)) < 0.1)).astype(np.float32)
     doc_ids = [str(number) for number in rng.permutation(10_000)[:600]]
-    blocks = []
-    for start in range(0, len(passages), size):
-        part = passages[start : start + size]
-        blocks.append(PassageBlock(tmp_path / f"{start}.npz", len(part)))
-        arrays: Any = inverted_index(sparse.csr_array(part))
-        np.savez(blocks[-1].path, **arrays)
+    files = {tmp_path / f"{rows.start}.npz": rows for rows in slices(len(passages), size)}
+    for file, rows in files.items():
+        arrays: Any = inverted_index(sparse.csr_array(passages[rows]))
+        np.savez(file, **arrays)
 
-    encoded = EncodedPassages(PassageIds(doc_ids), blocks)
+    encoded = EncodedPassages(PassageIds(doc_ids), files)
     rankings = list(search_inverted_index(sparse.csr_array(queries), encoded, depth))
 
     for scores, ranking in zip(queries @ passages.T, rankings, strict=True):
