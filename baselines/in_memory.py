@@ -320,9 +320,8 @@ class ModelSystem(System):
             **({"given": self.given} if self.given else {}),
         }
 
-    def hardware(self, run: Run) -> Mapping[str, object]:
+    def hardware(self) -> Mapping[str, object]:
         """Return the device of the model, and the threads that torch uses."""
-        del run
         device = getattr(self.model, "device", None)
         if not self._described or device is None:
             return {}
@@ -397,9 +396,8 @@ class FactorySystem(System):
             **({"given": self.given} if self.given else {}),
         }
 
-    def hardware(self, run: Run) -> Mapping[str, object]:
+    def hardware(self) -> Mapping[str, object]:
         """Return the hardware of the model that `rank` made last."""
-        del run
         return self._hardware
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
@@ -408,7 +406,7 @@ class FactorySystem(System):
             system = self.make(run, self.seed)
         run.facts["model"] = system.parameters()
         system.check_installed()
-        run.tag, self._hardware = system.tag(run.tag), system.hardware(run)
+        run.tag, self._hardware = system.tag(run.tag), system.hardware()
         return system.rank(run)
 
 

@@ -354,7 +354,6 @@ def telling(queue: Any) -> Iterator[None]:
         queue.put_nowait(progress)
 
     logger, handler = logging.getLogger("msshift_bench"), QueueHandler(queue)
-    level = logger.level
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
     try:
@@ -362,7 +361,6 @@ def telling(queue: Any) -> Iterator[None]:
             yield
     finally:
         logger.removeHandler(handler)
-        logger.setLevel(level)
 
 
 def hear(message: Any) -> None:

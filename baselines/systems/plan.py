@@ -119,8 +119,10 @@ class Plan:
         dataset, collection = open_dataset(self.data), open_collection(self.collection)
         extra_tests = read_extra_tests(self.also_test, collection)
         shifts = [get_shift(name) for name in dict.fromkeys(self.shifts or dataset.manifest.shifts)]
-        systems = list(self._systems())
         self._check_system()
+        systems: list[tuple[int | None, System]] = [
+            (seed, self.system.changed(seed=seed)) for seed in dict.fromkeys(self.seeds)
+        ]
         groups = {
             shift.name: [shift.check_group(group) for group in dict.fromkeys(self.held_out)]
             or list(shift.groups)
@@ -142,7 +144,7 @@ class Plan:
         shared: dict[str, Any] = {}
         runs = [
             self._run(system, seed, sources[name], group, tests[name], known, shared)
-            for seed, system in systems
+            for seed, system in systems or [(None, self.system)]
             for name, group in models
         ]
         if holds_manifest(self._folder):
@@ -160,19 +162,11 @@ class Plan:
     def _folder(self) -> Path:
         return Path(self.out).expanduser()
 
-    def _systems(self) -> Iterator[tuple[int | None, System]]:
-        """Yield the system for each seed; once, with no seed, if there are none."""
-        system = self.system
-        if self.seeds and "seed" not in type(system).model_fields:
-            raise UsageError(f"{system.name} takes no seed, so there are no replicates of it")
-        if not self.seeds:
-            yield None, system
-        for seed in dict.fromkeys(self.seeds):
-            yield seed, system.changed(seed=seed)
-
     def _check_system(self) -> None:
         """Check the name of the runs, and that what is asked of the system goes with it."""
         system, name = self.system, self._name
+        if self.seeds and "seed" not in type(system).model_fields:
+            raise UsageError(f"{system.name} takes no seed, so there are no replicates of it")
         if not can_name_runs(name):
             raise UsageError(
                 f"{name!r} cannot be a system's name: it names its folder and begins the tag of "
@@ -394,7 +388,7 @@ def _make_run(run_and_line: tuple[Run, str]) -> float | None:
     with in_line(line), hold_unfinished(run.work, empty_parents=4):
         if run.state() == "complete":
             return None
-        searched_before = run.is_complete()
+        searched_before = run.sidecar.is_file() and run.path.is_file()  # As just checked.
         write_json(run.plan, run.identity)
         run = replace(run, rows=cache(run.rows))
         if not searched_before:
@@ -435,7 +429,11 @@ def _write_sidecar(run: Run) -> None:
         "queries": len(run.queries),
         **dict(sorted(run.facts.items())),
         "versions": installed_versions(),
-        "hardware": {**hardware(), **run.system.hardware(run)},
+        "hardware": {
+            **hardware(),
+            **run.system.hardware(),
+            **({"processes": run.gpus} if run.needs_model else {}),
+        },
         "seconds": {name: round(value, 3) for name, value in run.seconds.items()},
         "run_sha256": sha256_of(run.path),
     }

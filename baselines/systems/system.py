@@ -150,9 +150,8 @@ class System(Table, ABC):
         del data, held_out
         return None
 
-    def hardware(self, run: Run) -> Mapping[str, object]:
-        """Return the hardware that a run takes beyond processors; JSON values."""
-        del run
+    def hardware(self) -> Mapping[str, object]:
+        """Return the hardware that the system uses beyond processors; JSON values."""
         return {}
 
     def check_installed(self) -> None:

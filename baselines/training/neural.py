@@ -110,14 +110,10 @@ class Neural(Recipe, System):
         recipe = self.file.name if self.file else "own"
         return f"{name}-{recipe}-seed{self.seed}{self.search.tag}"
 
-    def hardware(self, run: Run) -> Mapping[str, object]:
-        """Return the device, the threads that torch uses, and the processes that train."""
+    def hardware(self) -> Mapping[str, object]:
+        """Return the device, and the threads that torch uses."""
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        return {
-            "device": device,
-            "torch_threads": torch.get_num_threads(),
-            "processes": run.gpus,
-        }
+        return {"device": device, "torch_threads": torch.get_num_threads()}
 
     def starts_from(self) -> Mapping[str, object] | None:
         """Return what the encoder has seen, if `pretrain_encoder` made it."""
@@ -271,7 +267,7 @@ class Neural(Recipe, System):
                 in_processes(run.gpus, _fit_together, self, run.work, run.name, sets)
                 shutil.rmtree(run.work / _TOGETHER)
             elif not is_made:
-                model = self.fit(run.work, parts, name=run.name, sets=sets)
+                model = self.fit(run.work, parts, name=run.name, sets=sets, until=end)
             begin = end
         last = last_checkpoint(checkpoints)
         assert last is not None
@@ -311,6 +307,7 @@ class Neural(Recipe, System):
         *,
         name: str,
         sets: ValidationSet | None = None,
+        until: int | None = None,
     ) -> Any:
         """Train a model, continuing from its last checkpoint if there is one, and return it.
 
@@ -319,6 +316,7 @@ class Neural(Recipe, System):
             triples: the triples, in the order of training.
             name: what the log calls the model.
             sets: what it is validated on; `None` for no early stopping.
+            until: the step to stop after, if not the last one.
         """
         model = self._new_model(work)
 
@@ -336,6 +334,7 @@ class Neural(Recipe, System):
             arguments=self.training_arguments(model, triples.columns),
             validation=self.validation if sets else None,
             measure=partial(self._measured_on, sets),
+            until=until,
             loss=loss,
         )
         return model

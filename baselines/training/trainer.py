@@ -23,7 +23,6 @@ import math
 import os
 import shutil
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -47,7 +46,6 @@ from msshift_bench.search import Bm25
 
 __all__ = [
     "Checkpoint",
-    "TrainingItems",
     "ValidationSet",
     "check_machine",
     "fit",
@@ -75,21 +73,6 @@ _LOG_EVERY = 50
 
 _LOSSES = 20
 """Most losses of a training to log, and so to show on the terminal."""
-
-
-class TrainingItems(ABC):
-    """What a training meets, in its order: as many as its steps times its batch size."""
-
-    @property
-    def until(self) -> int | None:
-        """The step to stop after, with a checkpoint, as what comes then is not known yet."""
-        return None
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def __getitem__(self, row: int) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +154,7 @@ def check_machine(precision: str, gpus: int = 1) -> None:
 
 def fit(
     model: Any,
-    examples: TrainingItems,
+    examples: Any,
     recipe: TrainingSettings,
     folder: Path,
     *,
@@ -180,6 +163,7 @@ def fit(
     arguments: Mapping[str, Any] = MappingProxyType({}),
     validation: EarlyStopping | None = None,
     measure: Callable[[Any], float] | None = None,
+    until: int | None = None,
     loss: Callable[[], tuple[Any, Sequence[Any]]] | None = None,
     **options: Any,
 ) -> Any:
@@ -187,7 +171,8 @@ def fit(
 
     Args:
         model: the model, with its initial weights.
-        examples: what the model meets, in the order of training.
+        examples: what the model meets, by its place in the order of training: as many as there are
+            steps, times the batch size.
         recipe: how the training goes.
         folder: the folder of checkpoints.
         name: what the log calls the model.
@@ -196,6 +181,7 @@ def fit(
         arguments: the trainer's arguments that the recipe does not hold.
         validation: when it is validated, and ended early; `None` for neither.
         measure: returns the MRR@10 of the model; of several processes only the first calls it.
+        until: the step to stop after, with a checkpoint, if what comes then is not known yet.
         loss: makes the loss and the callbacks that go with it, once the processes have found each
             other: a loss that shares negatives between them asks for that when it is made.
         **options: further options of the trainer.
@@ -211,7 +197,7 @@ def fit(
     class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
             report_progress("train", state.global_step, state.max_steps)
-            if state.global_step == examples.until and state.global_step < state.max_steps:
+            if state.global_step == until and until < state.max_steps:
                 # An entry of the log with every checkpoint, as above.
                 control.should_log = control.should_save = control.should_training_stop = True
 

@@ -29,7 +29,6 @@ from msshift_bench.baselines.systems.recipe import RANDOM, Recipe
 from msshift_bench.baselines.systems.shift_data import GivenTriples, Lesson, Teacher
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.baselines.systems.system import Run, no_rows
-from msshift_bench.baselines.training.trainer import TrainingItems
 from msshift_bench.data import sha256_of
 from msshift_bench.dataset_builders.negatives import (
     random_negatives,
@@ -162,7 +161,7 @@ _CERTAIN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingData(TrainingItems):
+class TrainingData:
     """Triples and their texts; as a sequence, each triple's texts by column.
 
     Attributes:
@@ -417,7 +416,7 @@ def _examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Se
     return examples
 
 
-class TriplesInParts(TrainingItems):
+class TriplesInParts:
     """The triples of a training, made part by part: those of one part only, in most trainings.
 
     As a sequence it is as long as the training. The trainer asks for a batch before it needs it,
@@ -452,11 +451,6 @@ class TriplesInParts(TrainingItems):
     def columns(self) -> tuple[str, ...]:
         """See `TrainingData.columns`."""
         return self.parts[0].columns
-
-    @property
-    def until(self) -> int:
-        """The last step of the last part that is made."""
-        return self._recipe.part(len(self.parts) - 1, self.steps)[1]
 
     def __len__(self) -> int:
         return self.steps * self._recipe.batch_size

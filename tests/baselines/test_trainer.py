@@ -55,11 +55,18 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture
 def fit(recipe: Any, tmp_path: Path) -> Fit:
-    def fit(folder: str = "work", *, progress: Any = None, sets: Any = None, **changes: Any) -> Any:
+    def fit(
+        folder: str = "work",
+        *,
+        progress: Any = None,
+        sets: Any = None,
+        until: int | None = None,
+        **changes: Any,
+    ) -> Any:
         """Train with a recipe that is changed; return the model of the last checkpoint."""
         chosen = recipe.changed(**changes)
         with quiet_libraries(), reporting(progress):
-            chosen.fit(tmp_path / folder, TRIPLES, name="a model", sets=sets)
+            chosen.fit(tmp_path / folder, TRIPLES, name="a model", sets=sets, until=until)
         return recipe.load_model(last_checkpoint(tmp_path / folder / "checkpoints").folder)
 
     return fit
@@ -114,8 +121,7 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(
     validation = EarlyStopping(every=1, queries=2, depth=3, patience=1)
 
     def trained(until: int | None = None) -> Checkpoint:
-        monkeypatch.setattr(TrainingData, "until", until)
-        fit(sets="some", validation=validation)
+        fit(sets="some", validation=validation, until=until)
         last = last_checkpoint(tmp_path / "work" / "checkpoints")
         assert last is not None
         return last
