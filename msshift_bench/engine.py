@@ -201,13 +201,7 @@ class Engine:
             yield from self._on_cluster(task, chain(first, remaining), cpus, gpus)
 
     def keep(
-        self,
-        task: Callable[[A], Array],
-        items: Iterable[A],
-        folder: Path,
-        *,
-        cpus: int = 1,
-        gpus: float = 0,
+        self, task: Callable[[A], Array], items: Iterable[A], folder: Path
     ) -> Iterator[KeptArray]:
         """Carry a task out for the items whose results do not stand.
 
@@ -216,8 +210,6 @@ class Engine:
             items: dataclasses. The fields by which they are compared decide the result, and hold
                 JSON values, arrays or dataclasses; others only say where things are.
             folder: where results stand, unless the engine has a store.
-            cpus: see `map`.
-            gpus: see `map`.
 
         Yields:
             Where the result of each item stands, in their order, as soon as it does.
@@ -235,7 +227,7 @@ class Engine:
                 if not result.stands():
                     yield result, item
 
-        for result, array in self.map(partial(_make, task), missing(), cpus=cpus, gpus=gpus):
+        for result, array in self.map(partial(_make, task), missing()):
             if array is not None:
                 result.write(array)
             while unfinished[0] != result:  # It stood before.
@@ -265,8 +257,9 @@ class Engine:
         told = _queue.Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
         where = (cpus, __version__, Path.cwd(), told)
         started = (remote.remote(task, item, *where) for item in items)
-        waiting = deque(islice(started, 2 * int(resources.get("CPU", 1))))
+        waiting: deque[Any] = deque()
         try:
+            waiting.extend(islice(started, 2 * int(resources.get("CPU", 1))))
             while waiting:
                 yield _result(waiting[0], told)
                 waiting.popleft()

@@ -175,6 +175,8 @@ class Plan:
             )
         if self.held_out and not system.per_group:
             raise UsageError(f"{name} is not trained, so no group can be held out of it")
+        if self.gpus != 1 and (self.gpus < 1 or not system.keeps_models):
+            raise UsageError(f"{name} cannot be trained on {self.gpus} GPUs")
         if self.keep_model and not (system.per_group and system.trains):
             raise UsageError(f"{name} is not trained, so there is no model to keep")
         if self.keep_model and not system.keeps_models:
@@ -398,9 +400,7 @@ def _make_run(run_and_line: tuple[Run, str]) -> float | None:
         elif run.kept_model.is_dir():
             _copy_folder(run.kept_model, run.work / MODEL)
         for extra in run.lacking():
-            extra = replace(extra, rows=run.rows)
-            _rank(extra)
-            _write_sidecar(extra)
+            _search_extra(replace(extra, rows=run.rows))
         if not searched_before:
             # The last file of all, since a run that has one passes for complete.
             _write_sidecar(run)
@@ -410,6 +410,12 @@ def _make_run(run_and_line: tuple[Run, str]) -> float | None:
 def _copy_folder(folder: Path, target: Path) -> None:
     with replace_folder(target) as partial:
         shutil.copytree(folder, partial, dirs_exist_ok=True)
+
+
+def _search_extra(run: Run) -> None:
+    """Make the run for an extra test set, with the model and the passages of the run before."""
+    _rank(run)
+    _write_sidecar(run)
 
 
 def _rank(run: Run) -> None:

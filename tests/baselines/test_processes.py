@@ -12,6 +12,7 @@ from msshift_bench.data import open_collection
 from msshift_bench.errors import MissingError, UsageError
 from msshift_bench.libraries import torch
 from tests.support.bare_runs import bare_run
+from tests.support.making import plan_runs
 
 
 @pytest.mark.neural
@@ -36,6 +37,14 @@ def test_what_several_gpus_cannot_train_is_refused(
     run = bare_run(open_collection("mini:300"), tmp_path, system=system, gpus=gpus)
     with pytest.raises(kind, match=said):
         system.check(run)
+
+
+@pytest.mark.parametrize(("system", "gpus"), [("bm25", 2), ("bi-encoder", 0)])
+def test_what_no_number_of_gpus_trains_is_refused(
+    data: Path, tmp_path: Path, system: str, gpus: int
+) -> None:
+    with pytest.raises(UsageError, match=f"{system} cannot be trained on {gpus} GPUs"):
+        plan_runs(system, [], collection="mini:300", data=data, out=tmp_path, gpus=gpus)
 
 
 @pytest.mark.neural
