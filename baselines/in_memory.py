@@ -265,9 +265,6 @@ def _checked_ranking(given: Any, query_id: str, ids: PassageIds, depth: int) -> 
     return best_of(ids, np.array(rows, np.int64), scores, depth)
 
 
-_PASSAGES = "passages"
-"""The folder of encoded passages in that of a run's unfinished work."""
-
 _LOUD = ("datasets", "transformers")
 
 
@@ -281,8 +278,7 @@ class ModelSystem(System):
         label: the name of its runs, unless the plan gives one.
         origin: where the model is from, for the sidecar: a folder, an id, or the name of a class.
         given: what else decides the model; JSON values.
-        keeps: whether the passages that it encodes are kept until `forget`, for the runs on other
-            shifts.
+        keeps: whether what it encodes is kept until `forget`, for the runs on other shifts.
 
     Raises:
         UsageError: if the model cannot rank passages as it is.
@@ -299,7 +295,7 @@ class ModelSystem(System):
     keeps: bool = False
 
     _described: dict[str, object] = PrivateAttr(default_factory=dict)
-    _kept: Path | None = PrivateAttr(default=None)
+    _work: Path | None = PrivateAttr(default=None)
 
     def model_post_init(self, _context: Any) -> None:
         """Check the model, and describe it."""
@@ -345,28 +341,21 @@ class ModelSystem(System):
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and rank."""
         key = hashlib.sha256(json.dumps(self._described, sort_keys=True).encode()).hexdigest()[:16]
-        work, kept = run.work / key, run.work.parents[1] / key
-        if not self._described and self._kept is None:
+        work = (run.work.parents[1] if self.keeps else run.work) / key
+        if not self._described and self._work is None:
             # Nothing tells whether an earlier process had the same model.
-            for folder in (work, kept):
-                shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(work, ignore_errors=True)
         work.mkdir(exist_ok=True)
-        if self.keeps:
-            with suppress(OSError):  # There is none yet, or this run has begun before.
-                kept.rename(work / _PASSAGES)
+        self._work = work
         with quieten(*(sys.modules[name] for name in _LOUD if name in sys.modules)):
             yield from self.search.rank(self.model, replace(run, work=work))
-        if self.keeps:
-            self._kept = kept
-            with suppress(OSError):  # There is none, or another process has kept the same.
-                (work / _PASSAGES).rename(kept)
 
     def forget(self) -> None:
-        """Remove the passages that are kept for other shifts."""
-        if self._kept is not None:
-            shutil.rmtree(self._kept, ignore_errors=True)
-            with suppress(OSError):  # Something else is at work there.
-                for parent in list(self._kept.parents)[:2]:
+        """Remove what is kept for other shifts."""
+        if self._work is not None:
+            shutil.rmtree(self._work, ignore_errors=True)
+            with suppress(OSError):  # Something else is at work there, or nothing is left.
+                for parent in list(self._work.parents)[:2]:
                     parent.rmdir()
 
 

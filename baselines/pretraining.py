@@ -38,7 +38,7 @@ from msshift_bench.baselines.training.backbones import (
     require_libraries,
     weights_digest,
 )
-from msshift_bench.baselines.training.trainer import check_precision, fit, process_count
+from msshift_bench.baselines.training.trainer import check_machine, fit
 from msshift_bench.data import Collection, open_collection, sha256_of
 from msshift_bench.errors import UsageError
 from msshift_bench.libraries import transformers
@@ -95,12 +95,7 @@ def pretrain_encoder(
     chosen = parse_recipe(PretrainingRecipe, file).with_changes(changes)
     source, folder = open_collection(collection), Path(out).expanduser()
     require_libraries("pre-training")
-    if process_count() > 1:
-        raise UsageError(
-            "pre-training runs in one process, since spans of one part of a batch repel each "
-            "other; start it without accelerate or torchrun"
-        )
-    check_precision(chosen.precision)
+    check_machine(chosen.precision)
     check_folder(folder)
     work = folder.parent / ".work" / folder.name
     record = Facts()

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from msshift_bench.baselines.systems.recipe import RANDOM, RandomEncoder, Table, TrainingSettings
-from msshift_bench.baselines.training.trainer import TrainingItems
 from msshift_bench.encoders import SAFETENSORS, only_safetensors
 from msshift_bench.errors import DataError
 from msshift_bench.libraries import torch, transformers
@@ -206,7 +205,7 @@ class PassagePieces:
         return self._pieces[int(self._ends[row - 1]) if row else 0 : end]
 
 
-class MaskedPassages(TrainingItems):
+class MaskedPassages:
     """The items of a pre-training, in its order: every passage once per round.
 
     Args:

@@ -208,15 +208,13 @@ def write_blocks(folder: Path, sizes: Sizes) -> None:
 
 def blocks_of(folder: Path, passages: int, *, is_exact: bool = False) -> Iterator[Any]:
     """Yield the blocks of vectors, from disk."""
-    from msshift_bench.baselines.systems.searcher import PassageBlock
-
     exact = np.load(folder / "exact.npy", mmap_mode="r") if is_exact else None
     for start in range(0, passages, BLOCK):
         if exact is not None:
             yield np.array(exact[start : start + BLOCK])
         else:
-            count = min(BLOCK, passages - start)
-            yield PassageBlock(folder / f"{start}.npz", count).load()["vectors"]
+            with np.load(folder / f"{start}.npz") as arrays:
+                yield arrays["vectors"]
 
 
 def search_blocks(

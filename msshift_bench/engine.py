@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import chain, islice
+from logging.handlers import QueueHandler
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,11 +37,22 @@ from msshift_bench.errors import (
     require,
 )
 from msshift_bench.libraries import Library
-from msshift_bench.plumbing import map_sealed_array, seal_array, unseal_array, write_atomically
+from msshift_bench.plumbing import (
+    map_sealed_array,
+    report_progress,
+    reporting,
+    seal_array,
+    unseal_array,
+    write_atomically,
+)
 
-__all__ = ["Engine", "KeptArray", "engine_in_use", "using_engine"]
+__all__ = ["Engine", "KeptArray", "engine_in_use", "hear", "telling", "using_engine"]
 
 ray: Any = Library("ray", "cluster", "--ray")
+_queue: Any = Library("ray.util.queue", "cluster", "--ray")
+_scheduling: Any = Library("ray.util.scheduling_strategies", "cluster", "--ray")
+
+_logger = logging.getLogger(__name__)
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -50,6 +63,9 @@ _RETRIES = 20
 
 _PATIENCE = 10
 """Seconds within which a cluster's address must answer."""
+
+_PAUSE = 0.2
+"""Seconds between two looks at what tasks tell, while one is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +183,10 @@ class Engine:
             items: the arguments; streamed. Ray must be able to pickle them.
             cpus: Ray: the processors that a task takes, and the threads that it uses: what rests
                 on their number, such as training, needs that of a run here for the same bytes.
-            gpus: Ray: the GPUs that a task takes.
+            gpus: Ray: the GPUs that a task takes; none, where the cluster has none.
+
+        A task of a cluster works in the folder of this process, where it has that, too; what it
+        reports and tells the log comes here.
 
         Raises:
             MissingError: if no cluster answers, or it lost the workers of a task too often.
@@ -182,13 +201,7 @@ class Engine:
             yield from self._on_cluster(task, chain(first, remaining), cpus, gpus)
 
     def keep(
-        self,
-        task: Callable[[A], Array],
-        items: Iterable[A],
-        folder: Path,
-        *,
-        cpus: int = 1,
-        gpus: float = 0,
+        self, task: Callable[[A], Array], items: Iterable[A], folder: Path
     ) -> Iterator[KeptArray]:
         """Carry a task out for the items whose results do not stand.
 
@@ -197,8 +210,6 @@ class Engine:
             items: dataclasses. The fields by which they are compared decide the result, and hold
                 JSON values, arrays or dataclasses; others only say where things are.
             folder: where results stand, unless the engine has a store.
-            cpus: see `map`.
-            gpus: see `map`.
 
         Yields:
             Where the result of each item stands, in their order, as soon as it does.
@@ -216,7 +227,7 @@ class Engine:
                 if not result.stands():
                     yield result, item
 
-        for result, array in self.map(partial(_make, task), missing(), cpus=cpus, gpus=gpus):
+        for result, array in self.map(partial(_make, task), missing()):
             if array is not None:
                 result.write(array)
             while unfinished[0] != result:  # It stood before.
@@ -230,26 +241,41 @@ class Engine:
         is_first = not ray.is_initialized()
         if is_first:
             self._connect()
+        resources = ray.cluster_resources()
+        if cpus > max(node["Resources"].get("CPU", 0) for node in ray.nodes()):
+            _logger.warning(
+                "a task takes %d processors, and no machine of the cluster has as many: it waits "
+                "for one; OMP_NUM_THREADS=1, for example, lets it take fewer",
+                cpus,
+            )
+        gpus = gpus if "GPU" in resources else 0
         options = {"max_retries": _RETRIES, "num_cpus": cpus, "num_gpus": gpus}
         remote = ray.remote(**options)(_carry_out)
-        window = 2 * int(ray.cluster_resources().get("CPU", 1))
+        here = _scheduling.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        told = _queue.Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
+        where = (cpus, __version__, Path.cwd(), told)
+        started = (remote.remote(task, item, *where) for item in items)
         waiting: deque[Any] = deque()
         try:
-            for item in items:
-                waiting.append(remote.remote(task, item, cpus, __version__))
-                if len(waiting) > window:
-                    yield _result(waiting.popleft())
+            waiting.extend(islice(started, 2 * int(resources.get("CPU", 1))))
             while waiting:
-                yield _result(waiting.popleft())
+                yield _result(waiting[0], told)
+                waiting.popleft()
+                waiting.extend(islice(started, 1))
         finally:
             for reference in waiting:
                 ray.cancel(reference)
+            told.shutdown(force=True)
             if is_first:
                 ray.shutdown()
 
     def _connect(self) -> None:
-        # Ray's own advice on a variable of its next version is of no use to the user.
+        # Ray's own advice on a variable of its next version is of no use to the user, nor are
+        # errors of tasks that nobody waits for, since another one ended the command.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         host, _, port = str(self.address).rpartition(":")
         try:
             if host and "://" not in host:
@@ -309,7 +335,40 @@ def _make(
     return result, None
 
 
-def _carry_out(task: Callable[[A], B], item: A, threads: int, version: str) -> B:
+@contextmanager
+def telling(queue: Any) -> Iterator[None]:
+    """Put what the block reports and tells the log into a queue; see `hear`.
+
+    Args:
+        queue: has ``put_nowait``, as those of multiprocessing and Ray have.
+    """
+
+    def report(*progress: Any) -> None:
+        queue.put_nowait(progress)
+
+    logger, handler = logging.getLogger("msshift_bench"), QueueHandler(queue)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    try:
+        with reporting(report):
+            yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def hear(message: Any) -> None:
+    """Report, or tell the log, what another process did; see `telling`."""
+    if isinstance(message, logging.LogRecord):
+        logger = logging.getLogger(message.name)
+        if logger.isEnabledFor(message.levelno):
+            logger.handle(message)
+    else:
+        report_progress(*message)
+
+
+def _carry_out(
+    task: Callable[[A], B], item: A, threads: int, version: str, folder: Path, told: Any
+) -> B:
     """Carry a task out on a machine of a cluster."""
     from threadpoolctl import threadpool_limits
 
@@ -321,17 +380,25 @@ def _carry_out(task: Callable[[A], B], item: A, threads: int, version: str) -> B
     # Libraries that are loaded later read the variable, those that are loaded already do not.
     os.environ["OMP_NUM_THREADS"] = str(threads)
     threadpool_limits(threads)
+    with suppress(OSError):  # Tasks that need no file of the caller's need no such folder.
+        os.chdir(folder)
     try:
-        return task(item)
+        with telling(told):
+            return task(item)
     except MsShiftError as error:
         # Of errors with several arguments, only the message survives the way back.
         kinds: dict[int, type[MsShiftError]] = {3: MissingError, 2: UsageError}
         raise kinds.get(error.exit_code, DataError)(str(error)) from None
 
 
-def _result(reference: Any) -> Any:
-    """Return what a task returned."""
+def _result(reference: Any, told: Any) -> Any:
+    """Return what a task returned, and hear what tasks tell until then."""
     try:
+        is_done = False
+        while not is_done:
+            is_done = bool(ray.wait([reference], timeout=_PAUSE)[0])
+            for message in told.get_nowait_batch(told.qsize()):
+                hear(message)
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, MsShiftError):

@@ -142,9 +142,8 @@ def _scorer_class() -> Any:
             ).input_ids
             return found
 
-        def preprocess(self, pairs: Any, prompt: str | None = None, **_: Any) -> dict[str, Any]:
+        def preprocess(self, pairs: Any, **_: Any) -> dict[str, Any]:
             # The parts are cut off one by one, so that the prompt's last word always stands.
-            del prompt
             rows = [
                 self._numbers(f"Query: {query}", self.query_length)
                 + self._numbers(f"Document: {passage}", self.passage_length)

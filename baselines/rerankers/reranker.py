@@ -79,11 +79,6 @@ class RerankSearch(Scorer):
             doc_ids = bm25.ids.ids[distinct].tolist()
             passages = run.texts({doc_id: place for place, doc_id in enumerate(doc_ids)})
 
-        def scores(part: slice) -> npt.NDArray[np.float32]:
-            queries = [row.text for row in run.queries[part]]
-            chosen = [np.searchsorted(distinct, places) for places in rows[part]]
-            return np.concatenate(list(self.score(model, queries, passages, chosen)))
-
         def rankings() -> Iterator[Ranking]:
             step = max(1, _PAIRS // self.depth)
             for first in range(0, len(rows), step):
@@ -92,7 +87,9 @@ class RerankSearch(Scorer):
                 digest = hashlib.sha256(repr(texts[part]).encode()).hexdigest()[:16]
                 saved = KeptArray(str(run.work / "scores"), f"{first:08d}-{digest}.npy")
                 if not saved.stands():
-                    saved.write(scores(part))
+                    chosen = [np.searchsorted(distinct, places) for places in rows[part]]
+                    scores = self.score(model, texts[part], passages, chosen)
+                    saved.write(np.concatenate(list(scores)))
                 part_scores = saved.load()
                 ends = np.cumsum([len(places) for places in rows[part]])[:-1]
                 for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):
@@ -126,18 +123,15 @@ class Reranker(Neural):
         """Return the recipe's loss."""
         functional = torch.nn.functional
 
-        def softmax(scores: Any, labels: Any) -> Any:
-            del labels
+        def softmax(scores: Any, _labels: Any) -> Any:
             return functional.cross_entropy(scores, scores.new_zeros(len(scores)).long())
 
-        def binary(scores: Any, labels: Any) -> Any:
-            del labels
+        def binary(scores: Any, _labels: Any) -> Any:
             relevant = scores.new_zeros(scores.shape)
             relevant[:, 0] = 1
             return functional.binary_cross_entropy_with_logits(scores, relevant)
 
-        def hinge(scores: Any, labels: Any) -> Any:
-            del labels
+        def hinge(scores: Any, _labels: Any) -> Any:
             return functional.relu(1 - scores[:, :1] + scores[:, 1:]).mean()
 
         chosen = {"softmax": softmax, "binary": binary, "hinge": hinge}[self.loss]
@@ -193,8 +187,7 @@ def loss_of_scores(model: Any, of_scores: Callable[[Any, Any], Any]) -> Any:
             super().__init__()
             self.model = model
 
-        def forward(self, columns: Any, labels: Any, prompt: Any = None, task: Any = None) -> Any:
-            del prompt, task
+        def forward(self, columns: Any, labels: Any, **_: Any) -> Any:
             queries, *passages = columns
             pairs = [pair for column in passages for pair in zip(queries, column, strict=True)]
             features = sentence_transformers.util.batch_to_device(

@@ -154,8 +154,7 @@ def _scorer_class(architecture: type[WordReranker]) -> Any:
 
             self._cut = cut
 
-        def preprocess(self, pairs: Any, prompt: str | None = None, **_: Any) -> dict[str, Any]:
-            del prompt
+        def preprocess(self, pairs: Any, **_: Any) -> dict[str, Any]:
             queries = [self._cut(query, self.recipe.query_length) for query, _ in pairs]
             passages = [self._cut(passage, self.recipe.passage_length)[0] for _, passage in pairs]
             return {

@@ -297,7 +297,7 @@ class VectorIndex:
         Raises:
             UsageError: if there are too few passages to learn from.
         """
-        names = [block.path.name for block in passages.blocks]
+        names = [file.name for file in passages.files]
         digest = hashlib.sha256(repr([self._settings.index, names]).encode()).hexdigest()
         path = folder / f"{digest[:32]}.faiss"
         if not path.exists():
@@ -306,8 +306,8 @@ class VectorIndex:
             if "HNSW" in (self._settings.index or ""):
                 _faiss.omp_set_num_threads(1)  # Several would make another graph each time.
             try:
-                for block in passages.blocks:
-                    self._index.add(block.load()["vectors"].astype(np.float32))
+                for _, block in passages.blocks():
+                    self._index.add(block["vectors"].astype(np.float32))
             finally:
                 _faiss.omp_set_num_threads(before)
             with write_atomically(path) as file:
@@ -320,7 +320,7 @@ class VectorIndex:
         if self._index.is_trained:
             return
         step = -(-len(passages.ids) // _LEARNT)
-        some = [block.load()["vectors"][::step] for block in passages.blocks]
+        some = [block["vectors"][::step] for _, block in passages.blocks()]
         try:
             self._index.train(np.concatenate(some).astype(np.float32))
         except RuntimeError as error:

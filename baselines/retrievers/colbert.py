@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -223,33 +224,30 @@ def rerank(
         candidates: for each query, the rows of its candidates, each once, in any order.
         depth: passages per ranking.
     """
-    first = 0
-    for group in batches(candidates, _TOGETHER):
-        asked = queries[first : first + len(group)]
+    for asked in batches(zip(queries, candidates, strict=True), _TOGETHER):
+        add = partial(_add_candidates, asked)
+        yield from search_blocks(add, passages, len(asked), depth=depth)
 
-        def add(
-            best: Best,
-            part: slice,
-            block: Arrays,
-            rows: slice,
-            asked: npt.NDArray[np.float32] = asked,
-            group: Sequence[npt.NDArray[np.int64]] = group,
-        ) -> None:
-            starts = np.cumsum(block["lengths"]) - block["lengths"]
-            for place, (query, chosen) in enumerate(zip(asked[part], group[part], strict=True)):
-                inside = np.sort(chosen[(chosen >= rows.start) & (chosen < rows.stop)])
-                if len(inside):
-                    lengths = block["lengths"][inside - rows.start]
-                    ends = starts[inside - rows.start] + lengths
-                    tokens = [
-                        block["vectors"][end - length : end]
-                        for end, length in zip(ends, lengths, strict=True)
-                    ]
-                    scores = max_sim(query[None], np.concatenate(tokens), lengths)[0]
-                    best.add_some(place, scores, inside)
 
-        yield from search_blocks(add, passages, len(group), depth=depth)
-        first += len(group)
+def _add_candidates(
+    asked: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]],
+    best: Best,
+    part: slice,
+    block: Arrays,
+    rows: slice,
+) -> None:
+    """Add MaxSim of queries with those of their candidates that are in a block."""
+    starts = np.cumsum(block["lengths"]) - block["lengths"]
+    for place, (query, chosen) in enumerate(asked[part]):
+        inside = np.sort(chosen[(chosen >= rows.start) & (chosen < rows.stop)])
+        if len(inside):
+            lengths = block["lengths"][inside - rows.start]
+            firsts = starts[inside - rows.start]
+            tokens = [
+                block["vectors"][first : first + length]
+                for first, length in zip(firsts, lengths, strict=True)
+            ]
+            best.add_some(place, max_sim(query[None], np.concatenate(tokens), lengths)[0], inside)
 
 
 def max_sim(

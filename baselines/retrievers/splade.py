@@ -100,8 +100,9 @@ class SparseSearch(BlockSearch):
         """
         check_compiler(run.passage_count)
         queries, passages = self.encoded(model, run)
-        for what, terms in (("passages", _terms(passages)), ("queries", queries.nnz)):
-            if not terms:
+        terms = sum(len(block["weights"]) for _, block in passages.blocks())
+        for what, count in (("passages", terms), ("queries", queries.nnz)):
+            if not count:
                 raise DataError(
                     f"the model gives none of the {what} a term, so that it finds nothing: its "
                     "regularisers have won; train it again with smaller query_flops and "
@@ -109,7 +110,7 @@ class SparseSearch(BlockSearch):
                 )
         run.facts["index"] |= {
             "terms_per_query": queries.nnz / len(run.queries),
-            "terms_per_passage": _terms(passages) / len(passages.ids),
+            "terms_per_passage": terms / len(passages.ids),
         }
         rankings = search_inverted_index(queries, passages, self.depth)
         yield from run.ranked(rankings, passages.ids)
@@ -210,8 +211,7 @@ class Splade(Neural):
         class OtherPositives(torch.nn.Module):
             """Cross-entropy over the positives of a part of a batch and the query's negatives."""
 
-            def compute_loss_from_embeddings(self, vectors: Any, labels: Any) -> Any:
-                del labels
+            def compute_loss_from_embeddings(self, vectors: Any, _labels: Any) -> Any:
                 return other_positives_loss(vectors, scale)
 
         if self.in_batch_negatives == "positives":
@@ -328,10 +328,6 @@ def inverted_index(vectors: Any) -> Arrays:
         "passages": postings.indices,
         "starts": postings.indptr,
     }
-
-
-def _terms(passages: EncodedPassages) -> int:
-    return sum(len(block.load()["weights"]) for block in passages.blocks)
 
 
 def search_inverted_index(queries: Any, passages: EncodedPassages, depth: int) -> Iterator[Ranking]:

@@ -75,12 +75,13 @@ class Bm25Words(System):
     def rank_by(self, parameters: Bm25Parameters, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Index the collection, unless that is done, and rank."""
         # Other machines have an index of their own, and this process only needs the doc_ids.
+        index: Bm25 | None = None
         if engine_in_use().address is None:
             with run.stage("index"):
                 index = run.bm25(parameters)
             ids = index.ids
         else:
-            index, ids = None, run.passage_ids()
+            ids = PassageIds([passage.doc_id for passage in run.passages("read")])
         yield from run.ranked(_rank(run, parameters, ids, index), ids)
 
 

@@ -32,11 +32,11 @@ from msshift_bench.data import (
 from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import count_trained
+from msshift_bench.libraries import torch
 from msshift_bench.plumbing import (
     duration,
     hold_unfinished,
     in_line,
-    is_first,
     replace_folder,
     with_checksum,
     write_json,
@@ -72,6 +72,9 @@ class Plan:
             one system stand side by side; by default the system's.
         keep_model: whether each trained model is kept, as a folder of sentence-transformers beside
             its run: ``short.model`` beside ``short.run.gz``.
+        gpus: how many GPUs the training of one model takes; above 1, in as many processes, which
+            torchrun's launcher starts: in a script, call `make` under ``if __name__ ==
+            "__main__"``. Where there is no GPU at all, processors take their place.
         also_test: name -> the folder of an extra test set (``queries.tsv``, ``qrels.tsv``), or a
             file of variants of the shifts' test queries, for which every model searches, too; see
             `read_extra_tests`. Their runs go to ``<out>/<name>/also/<test set>``, laid out as the
@@ -94,6 +97,7 @@ class Plan:
     seeds: Sequence[int] = ()
     name: str | None = None
     keep_model: bool = False
+    gpus: int = 1
     also_test: Mapping[str, str | Path] = field(default_factory=dict)
     elsewhere: str = "--out or --name"
 
@@ -115,60 +119,54 @@ class Plan:
         dataset, collection = open_dataset(self.data), open_collection(self.collection)
         extra_tests = read_extra_tests(self.also_test, collection)
         shifts = [get_shift(name) for name in dict.fromkeys(self.shifts or dataset.manifest.shifts)]
-        systems = list(self._systems())
         self._check_system()
-        groups = [
-            [shift.check_group(group) for group in dict.fromkeys(self.held_out)]
+        systems: list[tuple[int | None, System]] = [
+            (seed, self.system.changed(seed=seed)) for seed in dict.fromkeys(self.seeds)
+        ]
+        groups = {
+            shift.name: [shift.check_group(group) for group in dict.fromkeys(self.held_out)]
             or list(shift.groups)
             for shift in shifts
-        ]
-        sources = [ShiftData.read(shift, dataset, collection) for shift in shifts]
-        tests = [_tests_of(source, extra_tests) for source in sources]
-        shared: dict[str, Any] = {}
-        trains = self.system.per_group and self.system.trains
-        known: dict[tuple[str, str | None, str], Any] = {
-            (source.shift.name, group, test.name): count_trained(
-                test, source.shift.name, group, dataset
-            )
-            for source, groups_of_shift, tests_of_shift in zip(sources, groups, tests, strict=True)
-            for test in tests_of_shift
-            for group in (groups_of_shift if trains else ())
         }
+        sources = {shift.name: ShiftData.read(shift, dataset, collection) for shift in shifts}
+        tests = {name: _tests_of(source, extra_tests) for name, source in sources.items()}
+        models = [
+            (name, group)
+            for name in sources
+            for group in (groups[name] if self.system.per_group else [None])
+        ]
+        known: dict[tuple[str, str | None, str], Any] = {
+            (name, group, test.name): count_trained(test, name, group, dataset)
+            for name, group in models
+            if group is not None and self.system.trains
+            for test in tests[name]
+        }
+        shared: dict[str, Any] = {}
         runs = [
-            self._run(system, seed, source, group, tests_of_shift, known, shared)
-            for seed, system in systems
-            for source, groups_of_shift, tests_of_shift in zip(sources, groups, tests, strict=True)
-            for group in (groups_of_shift if system.per_group else [None])
+            self._run(system, seed, sources[name], group, tests[name], known, shared)
+            for seed, system in systems or [(None, self.system)]
+            for name, group in models
         ]
         if holds_manifest(self._folder):
             raise UsageError(
                 f"{self._folder} is a built data set, not a folder of run sets; choose another "
                 f"{self.elsewhere.partition(' ')[0]}"
             )
-        by_shift = {source.shift.name: source for source in sources}
         for run in runs:
             run.planned_state = run.state()
             if run.planned_state != "complete":
-                _check_training(run, by_shift[run.shift.name])
+                _check_training(run, sources[run.shift.name])
         return runs
 
     @property
     def _folder(self) -> Path:
         return Path(self.out).expanduser()
 
-    def _systems(self) -> Iterator[tuple[int | None, System]]:
-        """Yield the system for each seed; once, with no seed, if there are none."""
-        system = self.system
-        if self.seeds and "seed" not in type(system).model_fields:
-            raise UsageError(f"{system.name} takes no seed, so there are no replicates of it")
-        if not self.seeds:
-            yield None, system
-        for seed in dict.fromkeys(self.seeds):
-            yield seed, system.changed(seed=seed)
-
     def _check_system(self) -> None:
         """Check the name of the runs, and that what is asked of the system goes with it."""
         system, name = self.system, self._name
+        if self.seeds and "seed" not in type(system).model_fields:
+            raise UsageError(f"{system.name} takes no seed, so there are no replicates of it")
         if not can_name_runs(name):
             raise UsageError(
                 f"{name!r} cannot be a system's name: it names its folder and begins the tag of "
@@ -177,6 +175,8 @@ class Plan:
             )
         if self.held_out and not system.per_group:
             raise UsageError(f"{name} is not trained, so no group can be held out of it")
+        if self.gpus != 1 and (self.gpus < 1 or not system.keeps_models):
+            raise UsageError(f"{name} cannot be trained on {self.gpus} GPUs")
         if self.keep_model and not (system.per_group and system.trains):
             raise UsageError(f"{name} is not trained, so there is no model to keep")
         if self.keep_model and not system.keeps_models:
@@ -228,6 +228,7 @@ class Plan:
             path=path,
             tag=tag if tag.startswith(name) else f"{name}-{tag}",
             identity=identity,
+            gpus=self.gpus,
             elsewhere=self.elsewhere,
         )
         for test in tests:
@@ -294,7 +295,8 @@ def make(plan: Plan, engine: Engine | None = None) -> list[Path]:
     """Make the runs of a plan, and skip those that are complete.
 
     All are checked before the first is made. After a kill, the same call continues and ends in the
-    same bytes.
+    same bytes. On a cluster, each run of a system that keeps models is a task, which trains its
+    model and searches with it; what any other system ranks is cut into blocks there.
 
     Args:
         plan: what shall be made.
@@ -306,7 +308,7 @@ def make(plan: Plan, engine: Engine | None = None) -> list[Path]:
 
     Raises:
         UsageError, NotFoundError, DataError: see `Plan.runs`; or if another process is at work on
-            one of the runs.
+            one of the runs, or a machine of the cluster does not find the folder of runs.
         MissingError: if the system's libraries are not installed, or there is no GPU although the
             recipe's precision needs one.
 
@@ -316,48 +318,79 @@ def make(plan: Plan, engine: Engine | None = None) -> list[Path]:
         [PosixPath('made/bm25/length.run.gz')]
     """
     with using_engine(engine or engine_in_use()):
-        left = deque(plan.runs())
-        paths = [run.path for run in left]
-        missing = sum(map(_is_missing, left)) if is_first() else 0
+        runs = deque(plan.runs())
+        known = [(run.name, run.path, run.planned_state == "complete") for run in runs]
+        missing = sum(not is_complete for *_, is_complete in known)
+        is_there = engine_in_use().address is not None and runs[0].needs_model
+
+        def lines() -> Iterator[tuple[Run, str]]:
+            for number, (name, *_) in enumerate(known, 1):
+                # Nothing holds on to a run that is over, so that what it has read is freed.
+                run = runs.popleft()
+                if run.planned_state == "complete":
+                    continue
+                if is_there:
+                    write_json(run.plan, run.identity)
+                yield run, f"{name} ({number} of {len(known)})" if len(known) > 1 else name
+
+        if missing and is_there:
+            plan.system.check_installed()
+            threads = torch.get_num_threads()
+            results = engine_in_use().map(_make_there, lines(), cpus=threads, gpus=plan.gpus)
+        else:
+            for run in runs:
+                _check_machine(run)
+            results = Engine().map(_make_run, lines())
         made, began = 0, time.monotonic()
-        while left:
-            # Nothing holds on to a run that is over, so that what it has read is freed.
-            run = left.popleft()
-            if not is_first():
-                run.system.follow(run)
-                continue
-            number = f" ({len(paths) - len(left)} of {len(paths)})" if len(paths) > 1 else ""
-            start = time.monotonic()
-            with in_line(run.name + number):
-                is_new = _make_run(run)
-            if not is_new:
-                _logger.info("%s: complete already, skipped", run.name)
+        for name, _, is_complete in known:
+            taken = None if is_complete else next(results)
+            if taken is None:
+                _logger.info("%s: complete already, skipped", name)
                 continue
             made, now = made + 1, time.monotonic()
-            taken, rest = duration(now - start), duration((now - began) / made * (missing - made))
+            rest = duration((now - began) / made * (missing - made))
             to_come = f"; {missing - made} left to make, about {rest}" if made < missing else ""
-            _logger.info("%s: made in %s%s", run.name, taken, to_come)
+            _logger.info("%s: made in %s%s", name, duration(taken), to_come)
         plan.system.forget()
-        return paths
+        return [path for _, path, _ in known]
 
 
-def _is_missing(run: Run) -> bool:
-    """Return whether a run is to be made, and check that this machine can."""
+def _check_machine(run: Run) -> None:
+    """Check that this machine can make a run, if it is to be made."""
     if run.planned_state == "running":
         raise UsageError(f"another process is writing {run.work}; wait for it, or stop it")
-    if run.planned_state == "complete":
-        return False
-    run.system.check_installed()
-    run.system.check(run)
-    return True
+    if run.planned_state != "complete":
+        run.system.check_installed()
+        run.system.check(run)
 
 
-def _make_run(run: Run) -> bool:
-    """Make a run file and its sidecar; return whether they were still missing."""
-    with hold_unfinished(run.work, empty_parents=4):
+def _make_there(run_and_line: tuple[Run, str]) -> float | None:
+    """Do what `_make_run` does, on a machine of a cluster."""
+    run, _ = run_and_line
+    if not run.plan.exists():
+        raise UsageError(
+            f"this machine of the cluster does not find {run.work.absolute()}: the folder of runs "
+            "must be one that all machines share, under the same path"
+        )
+    _check_machine(run)
+    return _make_run(run_and_line)
+
+
+def _make_run(run_and_line: tuple[Run, str]) -> float | None:
+    """Make a run file and its sidecar, if they are still missing.
+
+    Args:
+        run_and_line: the run, and what progress calls it.
+
+    Returns:
+        The seconds that it took; `None` if another process has made them.
+    """
+    run, line = run_and_line
+    start = time.monotonic()
+    with in_line(line), hold_unfinished(run.work, empty_parents=4):
         if run.state() == "complete":
-            return False
-        searched_before = run.is_complete()
+            return None
+        searched_before = run.sidecar.is_file() and run.path.is_file()  # As just checked.
         write_json(run.plan, run.identity)
         run = replace(run, rows=cache(run.rows))
         if not searched_before:
@@ -371,7 +404,7 @@ def _make_run(run: Run) -> bool:
         if not searched_before:
             # The last file of all, since a run that has one passes for complete.
             _write_sidecar(run)
-    return True
+    return time.monotonic() - start
 
 
 def _copy_folder(folder: Path, target: Path) -> None:
@@ -402,7 +435,11 @@ def _write_sidecar(run: Run) -> None:
         "queries": len(run.queries),
         **dict(sorted(run.facts.items())),
         "versions": installed_versions(),
-        "hardware": {**hardware(), **run.system.hardware()},
+        "hardware": {
+            **hardware(),
+            **run.system.hardware(),
+            **({"processes": run.gpus} if run.needs_model else {}),
+        },
         "seconds": {name: round(value, 3) for name, value in run.seconds.items()},
         "run_sha256": sha256_of(run.path),
     }

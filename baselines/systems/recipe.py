@@ -176,13 +176,15 @@ class Table(Checked):
         Raises:
             UsageError: naming each field that it has not, or whose value cannot be.
         """
+        if not changes:
+            return self
         self.check_names(changes, elsewhere)
         values = nested(changes)
         for name, value in values.items():
             table = getattr(self, name)
             if isinstance(value, dict) and isinstance(table, Table):
                 values[name] = {**dict(table), **value}
-        return self.changed(**values) if values else self
+        return self.changed(**values)
 
     @classmethod
     def defaults(cls, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -530,10 +532,9 @@ def find_recipe(system: str, recipe: str | Path) -> RecipeFile:
             raise NotFoundError(f"no recipe {path}") from None
         except UnicodeDecodeError as error:
             raise UsageError(f"{path} is not UTF-8: {error}") from None
-    names = recipe_names(system)
-    if recipe not in names:
-        raise UnknownNameError(f"recipe of {system}", str(recipe), names)
-    shipped = recipe_files()[f"{system}-{recipe}"]
+    shipped = recipe_files().get(f"{system}-{recipe}")
+    if shipped is None:
+        raise UnknownNameError(f"recipe of {system}", str(recipe), recipe_names(system))
     return RecipeFile(str(recipe), shipped.source, shipped.text)
 
 

@@ -37,7 +37,6 @@ __all__ = [
     "Candidates",
     "CandidatesName",
     "EncodedPassages",
-    "PassageBlock",
     "Scorer",
     "Searcher",
     "best_of",
@@ -131,39 +130,27 @@ _TOLD = 128
 
 
 @dataclass(frozen=True, slots=True)
-class PassageBlock:
-    """Some passages in a row.
-
-    Attributes:
-        path: the file of their arrays.
-        size: how many passages.
-    """
-
-    path: Path
-    size: int
-
-    def load(self) -> dict[str, npt.NDArray[Any]]:
-        """Read the arrays."""
-        with np.load(self.path) as arrays:
-            return dict(arrays)
-
-
-@dataclass(frozen=True, slots=True)
 class EncodedPassages:
-    """All passages.
+    """All passages, block by block.
 
     Attributes:
         ids: their doc_ids, in the order of the blocks.
-        blocks: the blocks.
+        files: the file of each block's arrays -> the rows of its passages in the collection.
     """
 
     ids: PassageIds
-    blocks: Sequence[PassageBlock]
+    files: Mapping[Path, slice]
 
     @property
     def bytes(self) -> int:
         """The bytes that the blocks take on disk."""
-        return sum(block.path.stat().st_size for block in self.blocks)
+        return sum(file.stat().st_size for file in self.files)
+
+    def blocks(self) -> Iterator[tuple[slice, Arrays]]:
+        """Read the arrays of one block after the other."""
+        for file, rows in self.files.items():
+            with np.load(file) as arrays:
+                yield rows, dict(arrays)
 
 
 def encode_passages(
@@ -185,18 +172,18 @@ def encode_passages(
     """
     report_progress("encode", 0, total)
     doc_ids: list[str] = []
-    blocks: list[PassageBlock] = []
+    files: dict[Path, slice] = {}
     for block in batches(passages, _SIZE):
         digest = hashlib.sha256(repr(block).encode()).hexdigest()
-        path = folder / f"{len(blocks):05d}-{digest[:32]}.npz"
+        path = folder / f"{len(files):05d}-{digest[:32]}.npz"
         if not path.exists():
             arrays = encode([passage.text for passage in block])
             with write_atomically(path) as file:
                 np.savez(file, allow_pickle=False, **arrays)
-        blocks.append(PassageBlock(path, len(block)))
+        files[path] = slice(len(doc_ids), len(doc_ids) + len(block))
         doc_ids.extend(passage.doc_id for passage in block)
         report_progress("encode", len(doc_ids), total)
-    return EncodedPassages(PassageIds(doc_ids), blocks)
+    return EncodedPassages(PassageIds(doc_ids), files)
 
 
 def search_blocks(
@@ -221,11 +208,9 @@ def search_blocks(
     """
     for part in slices(queries, _QUERIES):
         best = Best(passages.ids, part.stop - part.start, depth, floor)
-        start = 0
-        for number, block in enumerate(passages.blocks, 1):
-            add(best, part, block.load(), slice(start, start + block.size))
-            start += block.size
-            report_progress("search blocks", number, len(passages.blocks))
+        for number, (rows, block) in enumerate(passages.blocks(), 1):
+            add(best, part, block, rows)
+            report_progress("search blocks", number, len(passages.files))
         for some in slices(len(best.keys), _TOLD):
             yield from rankings_of(best.keys[some], passages.ids)
 

@@ -173,10 +173,6 @@ class System(Table, ABC):
     def forget(self) -> None:
         """Remove what was kept from one run of a plan for the next, once all are made."""
 
-    def follow(self, run: Run) -> None:
-        """Help the first of several processes to make a run; see `processes`."""
-        del run
-
 
 @dataclass(kw_only=True)
 class Run(Facts):
@@ -203,6 +199,7 @@ class Run(Facts):
         identity: the facts that decide it: two runs that agree in them are the same. JSON values.
         also: the runs for extra test sets, which the same model makes.
         keep_model: whether the model is to stay, in a folder beside the run.
+        gpus: how many GPUs its training takes, each by a process of its own.
         planned_state: what there was of it when its plan was checked.
         elsewhere: what the caller changes to have it written elsewhere, for messages.
     """
@@ -224,6 +221,7 @@ class Run(Facts):
     identity: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[Run, ...] = ()
     keep_model: bool = False
+    gpus: int = 1
     planned_state: State = "new"
     elsewhere: str = "--out or --name"
 
@@ -274,15 +272,6 @@ class Run(Facts):
             self.shared |= {"bm25": index, "passages": self.facts["passages"]}
         self.facts.setdefault("passages", self.shared["passages"])
         return index
-
-    def passage_ids(self) -> PassageIds:
-        """Return the doc_ids of the collection; the runs of a plan share them."""
-        ids: PassageIds | None = self.shared.get("ids")
-        if ids is None:
-            ids = PassageIds([passage.doc_id for passage in self.passages("read")])
-            self.shared |= {"ids": ids, "passages": self.facts["passages"]}
-        self.facts.setdefault("passages", self.shared["passages"])
-        return ids
 
     def _passages_digest(self) -> str:
         known: dict[str, str] = self.facts.get("passages", {})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
 import shutil
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -29,31 +29,26 @@ from msshift_bench.baselines.training.backbones import (
     require_libraries,
     weights_digest,
 )
-from msshift_bench.baselines.training.early_stopping import (
-    Validation,
-    make_validation_set,
-    mean_reciprocal_rank,
-)
 from msshift_bench.baselines.training.teachers import find_teacher
 from msshift_bench.baselines.training.trainer import (
     Checkpoint,
-    check_precision,
+    ValidationSet,
+    check_machine,
     fit,
-    is_one_of_several,
+    in_processes,
     last_checkpoint,
-    process_count,
-    wait_for,
+    make_validation_set,
+    mean_reciprocal_rank,
 )
 from msshift_bench.baselines.training.training_data import (
     TrainingData,
     TriplesInParts,
     check_batches,
-    training_material,
 )
 from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.libraries import sentence_transformers, torch
-from msshift_bench.plumbing import replace_folder, reporting, write_json
+from msshift_bench.plumbing import replace_folder, write_json
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Ranking
 
@@ -65,13 +60,10 @@ _ENCODER = "encoder"
 """The folder of an encoder with random weights."""
 
 _TOGETHER = "together"
-"""The folder of triples; other processes wait for it to train with this one."""
+"""The folder of triples on which several processes train."""
 
 _CHECKPOINTS = "checkpoints"
 """The folder of checkpoints."""
-
-_WITHOUT_VALIDATION = "without-validation"
-"""A file that tells other processes to train to the end, because no query validates."""
 
 
 class Neural(Recipe, System):
@@ -119,13 +111,9 @@ class Neural(Recipe, System):
         return f"{name}-{recipe}-seed{self.seed}{self.search.tag}"
 
     def hardware(self) -> Mapping[str, object]:
-        """Return the device, the threads that torch uses, and the processes that train."""
+        """Return the device, and the threads that torch uses."""
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        return {
-            "device": device,
-            "torch_threads": torch.get_num_threads(),
-            "processes": process_count(),
-        }
+        return {"device": device, "torch_threads": torch.get_num_threads()}
 
     def starts_from(self) -> Mapping[str, object] | None:
         """Return what the encoder has seen, if `pretrain_encoder` made it."""
@@ -160,18 +148,22 @@ class Neural(Recipe, System):
         batches with this seed. The trainer would miss some of it only after others were trained.
 
         Raises:
-            UsageError: if several processes were to train on the model's own negatives.
+            UsageError: if several GPUs cannot share a training.
             DataError: if a batch cannot be filled.
         """
-        if self.parts > 1 and is_one_of_several():
+        part = self.batch_size // self.accumulate
+        if self.parts > 1 and run.gpus > 1:
+            raise UsageError(f"negatives = {MINED!r} trains on one GPU, and not on {run.gpus}")
+        if part % run.gpus:
             raise UsageError(
-                f"negatives = {MINED!r} trains in one process; leave accelerate or torchrun away"
+                f"a part of a batch holds {part} examples (batch_size / accumulate), which "
+                f"{run.gpus} GPUs cannot share evenly"
             )
         if (run.work / MODEL).exists():
             return
         Bm25([Passage("1", "word")])
         self.check_encoder()
-        check_precision(self.precision)
+        check_machine(self.precision, run.gpus)
         check_batches(run, self)
 
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
@@ -211,24 +203,6 @@ class Neural(Recipe, System):
             shared[MODEL] = {digest: self._searching(model)}
         return shared[MODEL][digest]
 
-    def follow(self, run: Run) -> None:
-        """Train with the first process, if it trains."""
-        work = run.work
-        if not wait_for(work / _TOGETHER, run.is_complete):
-            return
-        validation = None
-        if self.validation and not (work / _WITHOUT_VALIDATION).exists():
-            # Only the first process measures.
-            validation = Validation(self.validation, lambda _: math.nan)
-        checkpoints = work / _CHECKPOINTS
-        done = last_checkpoint(checkpoints)
-        if done is not None and done.ended_early:
-            return
-        triples = TrainingData.load(work / _TOGETHER)
-        with reporting(None), quiet_libraries():
-            model = self._new_model(work)
-            self.fit(model, triples, checkpoints, name=self.name, validation=validation)
-
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""
         return self._searching(self.load_model(folder))
@@ -238,21 +212,21 @@ class Neural(Recipe, System):
 
     def _train(self, run: Run, folder: Path) -> None:
         run.shared.pop(MODEL, None)
-        _logger.info("%s: trains on %s", run.name, training_material(run, self))
+        triples = f"triples made by the recipe, negatives = {self.negatives!r}"
+        if run.triples:
+            triples = f"the data set's {run.triples.config}, SHA-256 {run.triples.sha256[:12]}"
+        _logger.info("%s: trains on %s", run.name, triples)
         with run.stage("negatives"):
             parts = TriplesInParts(run, self)
-            validation = self._validation(run)
+            sets = self._validation_set(run)
         with run.stage("train"):
-            self._make_encoder(run)
-            model = self._new_model(run.work)
-            initial = weights_digest(model)
-            done = last_checkpoint(run.work / _CHECKPOINTS)
-            if is_one_of_several() and not (done and done.ended_early):
-                parts.parts[0].save(run.work / _TOGETHER)
-            model, last = self._fit_parts(run, model, parts, validation)
-            shutil.rmtree(run.work / _TOGETHER, ignore_errors=True)
-        if validation:
-            model = self.load_model(last.best)
+            encoder = run.work / _ENCODER
+            if self.makes_encoder() and not encoder.exists():
+                self.make_encoder((row.text for row in run.passages("vocabulary")), encoder)
+            initial = weights_digest(self._new_model(run.work))
+            model, last = self._fit_parts(run, parts, sets)
+        if sets or model is None:
+            model = self.load_model(last.best if sets else last.folder)
         check_finite_weights(model, run.name)
         validates = self.validation is not None
         with replace_folder(folder) as partial:
@@ -261,19 +235,23 @@ class Neural(Recipe, System):
                 **parts.facts(),
                 "steps": last.step,
                 "losses": last.losses(),
-                "weights_kept": "best" if validation else "last",
+                "weights_kept": "best" if sets else "last",
                 **({"validation_queries": len(run.validation)} if validates else {}),
-                **(last.facts() if validation else {}),
+                **(last.facts() if sets else {}),
                 "initial_weights_sha256": initial,
                 "weights_sha256": weights_digest(model),
             }
             write_json(partial / TRAINING_FACTS, facts)
 
     def _fit_parts(
-        self, run: Run, model: Any, parts: TriplesInParts, validation: Validation | None
+        self, run: Run, parts: TriplesInParts, sets: ValidationSet | None
     ) -> tuple[Any, Checkpoint]:
-        """Train part by part; return the model and its last checkpoint."""
-        checkpoints, begin = run.work / _CHECKPOINTS, 0
+        """Train part by part, each from the checkpoint at the end of the one before.
+
+        Returns:
+            The model, `None` if this process has not trained it, and its last checkpoint.
+        """
+        checkpoints, begin, model = run.work / _CHECKPOINTS, 0, None
         for number in range(self.parts):
             done, end = last_checkpoint(checkpoints), self.part(number, parts.steps)[1]
             if done is not None and done.ended_early and done.step <= begin:
@@ -284,93 +262,82 @@ class Neural(Recipe, System):
             is_made = done is not None and (
                 done.ended_early or (done.step >= end and end < parts.steps)
             )
-            if not is_made:
-                if number:
-                    # It begins with the checkpoint at the end of the one before, as after a kill.
-                    model = self._new_model(run.work)
-                self.fit(model, parts, checkpoints, name=run.name, validation=validation)
+            if not is_made and run.gpus > 1:
+                parts.parts[0].save(run.work / _TOGETHER)
+                in_processes(run.gpus, _fit_together, self, run.work, run.name, sets)
+                shutil.rmtree(run.work / _TOGETHER)
+            elif not is_made:
+                model = self.fit(run.work, parts, name=run.name, sets=sets, until=end)
             begin = end
         last = last_checkpoint(checkpoints)
         assert last is not None
         return model, last
 
-    def _validation(self, run: Run) -> Validation | None:
-        """Return how the training is validated; `None` without early stopping."""
-        validation = self.validation
-        if validation is None:
+    def _validation_set(self, run: Run) -> ValidationSet | None:
+        """Return what the training is validated on; `None` without early stopping."""
+        if self.validation is None:
             return None
         if not run.validation:
-            (run.work / _WITHOUT_VALIDATION).touch()
             _logger.warning(
                 "%s: the data set holds no validation queries, so training goes on to the last "
                 "step without early stopping, and the last weights are kept",
                 run.name,
             )
             return None
-        sets = make_validation_set(run, run.bm25(), validation)
+        return make_validation_set(run, run.bm25(), self.validation)
 
-        def measure(model: Any) -> float:
-            scores = list(self.search.score(model, sets.queries, sets.passages, sets.candidates))
-            if not all(np.isfinite(values).all() for values in scores):
-                raise DataError(
-                    f"the scores of {self.name} are not finite any more; "
-                    "try a lower learning_rate, or precision fp32"
-                )
-            return mean_reciprocal_rank(scores, sets.relevant)
-
-        return Validation(validation, measure)
-
-    def _make_encoder(self, run: Run) -> None:
-        """Make what the model starts from, if it is made from the collection and is not there."""
-        folder = run.work / _ENCODER
-        if self.makes_encoder() and not folder.exists():
-            texts = (passage.text for passage in run.passages("vocabulary"))
-            self.make_encoder(texts, folder)
+    def _measured_on(self, sets: ValidationSet | None, model: Any) -> float:
+        """Return the MRR@10 of a model in training."""
+        assert sets is not None
+        scores = list(self.search.score(model, sets.queries, sets.passages, sets.candidates))
+        if not all(np.isfinite(values).all() for values in scores):
+            raise DataError(
+                f"the scores of {self.name} are not finite any more; "
+                "try a lower learning_rate, or precision fp32"
+            )
+        return mean_reciprocal_rank(scores, sets.relevant)
 
     def _new_model(self, work: Path) -> Any:
         return self.new_model(work / _ENCODER if self.makes_encoder() else self.encoder)
 
     def fit(
         self,
-        model: Any,
+        work: Path,
         triples: TrainingData | TriplesInParts,
-        folder: Path,
         *,
         name: str,
-        validation: Validation | None = None,
-    ) -> int:
-        """Train a model in place, continuing from a checkpoint if there is one.
+        sets: ValidationSet | None = None,
+        until: int | None = None,
+    ) -> Any:
+        """Train a model, continuing from its last checkpoint if there is one, and return it.
 
         Args:
-            model: the model, with its initial weights.
+            work: the folder of a run's unfinished work.
             triples: the triples, in the order of training.
-            folder: the folder of checkpoints.
             name: what the log calls the model.
-            validation: how it is validated; `None` for no early stopping.
-
-        Returns:
-            The last step. The model has the weights of that step, the best or not.
-
-        Raises:
-            UsageError: if a part of a batch cannot be split evenly over the processes.
+            sets: what it is validated on; `None` for no early stopping.
+            until: the step to stop after, if not the last one.
         """
+        model = self._new_model(work)
 
         def loss() -> tuple[Any, Sequence[Any]]:
             loss_of_model = self.training_loss(model)
             return loss_of_model, self.callbacks(loss_of_model)
 
-        state = fit(
+        fit(
             model,
             triples,
             self,
-            folder,
+            work / _CHECKPOINTS,
             name=name,
             kind=self.model_type,
             arguments=self.training_arguments(model, triples.columns),
-            validation=validation,
+            validation=self.validation if sets else None,
+            measure=partial(self._measured_on, sets),
+            until=until,
             loss=loss,
         )
-        return int(state.global_step)
+        return model
 
     # ---- what a system is made of ------------------------------------------------------------
 
@@ -467,6 +434,12 @@ class Neural(Recipe, System):
         """The class of the table ``[search]`` of its recipes."""
         kind: Any = cls.model_fields["search"].annotation
         return cast("type[Scorer]", kind)
+
+
+def _fit_together(system: Neural, work: Path, name: str, sets: ValidationSet | None) -> None:
+    """Train in one of several processes; the first one validates, and writes the checkpoints."""
+    with quiet_libraries():
+        system.fit(work, TrainingData.load(work / _TOGETHER), name=name, sets=sets)
 
 
 def weighted_sum(first: Any, second: Any, weight: float) -> Any:

@@ -1,8 +1,12 @@
 """Training on sentence-transformers' trainers, so that a killed training ends in the same weights.
 
-Several processes may train one model, started by ``accelerate launch`` or torchrun. The first one
-does everything, as it would alone. The others only train with it: for each run they wait for its
-triples, without a time limit and without using a processor.
+Early stopping is by approximate retrieval (MS-Shift, section 4, after Hofstaetter et al., SIGIR
+2021: "Efficiently Teaching an Effective Dense Retriever with Balanced Topic Aware Sampling"):
+instead of searching the collection, the model ranks a few candidates for each validation query.
+
+Several processes may train one model, each on a GPU of its own, as torchrun starts them
+(`in_processes`). Nothing else is done in several: one process makes the triples, waits for the
+training, and searches with the last checkpoint.
 
 The trainer restores the optimizer, the schedule and the random number generators from its
 checkpoints; the batches follow from the seed alone. The trainer's state is the last file of a
@@ -12,64 +16,63 @@ machine, with the same libraries and number of threads.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
 import os
 import shutil
-import time
-from abc import ABC, abstractmethod
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from uuid import uuid4
 
-from msshift_bench.baselines.systems.recipe import TrainingSettings
-from msshift_bench.baselines.training.early_stopping import METRIC, Validation
-from msshift_bench.errors import MissingError, UsageError
-from msshift_bench.libraries import sentence_transformers, torch, transformers
-from msshift_bench.plumbing import is_first, report_progress
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.systems.recipe import EarlyStopping, TrainingSettings
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.engine import hear, telling
+from msshift_bench.errors import DataError, MissingError, UsageError
+from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
+from msshift_bench.plumbing import report_progress
+from msshift_bench.search import Bm25
 
 __all__ = [
     "Checkpoint",
-    "TrainingItems",
-    "is_one_of_several",
-    "process_count",
-    "wait_for",
-    "check_precision",
+    "ValidationSet",
+    "check_machine",
     "fit",
+    "in_processes",
     "last_checkpoint",
+    "make_validation_set",
+    "mean_reciprocal_rank",
 ]
 
 _logger = logging.getLogger(__name__)
 
+_launcher: Any = Library("torch.distributed.launcher.api")
+_elastic_errors: Any = Library("torch.distributed.elastic.multiprocessing.errors")
+
 _STATE = "trainer_state.json"
 """The last file that the trainer writes into a checkpoint."""
+
+_CUT = 10
+
+_METRIC = f"mrr@{_CUT}"
+"""What decides which weights are best."""
 
 _LOG_EVERY = 50
 """Most steps between two entries of the log."""
 
-_PAUSE = 0.5
-"""Seconds between two checks of what another process makes."""
-
 _LOSSES = 20
 """Most losses of a training to log, and so to show on the terminal."""
-
-
-class TrainingItems(ABC):
-    """What a training meets, in its order: as many as its steps times its batch size."""
-
-    @property
-    def until(self) -> int | None:
-        """The step to stop after, with a checkpoint, as what comes then is not known yet."""
-        return None
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def __getitem__(self, row: int) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +112,32 @@ class Checkpoint:
 
     def facts(self) -> dict[str, Any]:
         """Return the best step, its MRR@10, and all validations."""
-        key = f"eval_{METRIC}"
+        key = f"eval_{_METRIC}"
         history = {row["step"]: row[key] for row in self.state["log_history"] if key in row}
         best = self.state["best_global_step"]
-        return {"best_step": best, f"best_{METRIC}": history[best], "history": history}
+        return {"best_step": best, f"best_{_METRIC}": history[best], "history": history}
 
 
-def check_precision(precision: str) -> None:
+def check_machine(precision: str, gpus: int = 1) -> None:
     """Check that this machine can train in a precision; the trainer would take 32 bits in silence.
+
+    Args:
+        precision: the recipe's.
+        gpus: how many a training takes; where there is none at all, it takes as many processors.
 
     Raises:
         MissingError: if it needs a GPU that is not there.
+        UsageError: if a launcher has started this process, beside others.
     """
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        raise UsageError(
+            "one process trains, and starts others itself: leave accelerate or torchrun away, and "
+            "say how many GPUs a training takes (msshift run --gpus)"
+        )
+    if 0 < torch.cuda.device_count() < gpus:
+        raise MissingError(
+            f"a training is to take {gpus} GPUs, and torch finds {torch.cuda.device_count()} here"
+        )
     if not torch.cuda.is_available():
         if precision != "fp16":
             return
@@ -137,14 +154,16 @@ def check_precision(precision: str) -> None:
 
 def fit(
     model: Any,
-    examples: TrainingItems,
+    examples: Any,
     recipe: TrainingSettings,
     folder: Path,
     *,
     name: str,
     kind: str = "",
     arguments: Mapping[str, Any] = MappingProxyType({}),
-    validation: Validation | None = None,
+    validation: EarlyStopping | None = None,
+    measure: Callable[[Any], float] | None = None,
+    until: int | None = None,
     loss: Callable[[], tuple[Any, Sequence[Any]]] | None = None,
     **options: Any,
 ) -> Any:
@@ -152,39 +171,39 @@ def fit(
 
     Args:
         model: the model, with its initial weights.
-        examples: what the model meets, in the order of training.
+        examples: what the model meets, by its place in the order of training: as many as there are
+            steps, times the batch size.
         recipe: how the training goes.
         folder: the folder of checkpoints.
         name: what the log calls the model.
         kind: the name of the model's class in sentence-transformers, with which those of its
             trainer and arguments begin; "" for a model of transformers.
         arguments: the trainer's arguments that the recipe does not hold.
-        validation: how it is validated, and ended early; `None` for neither.
+        validation: when it is validated, and ended early; `None` for neither.
+        measure: returns the MRR@10 of the model; of several processes only the first calls it.
+        until: the step to stop after, with a checkpoint, if what comes then is not known yet.
         loss: makes the loss and the callbacks that go with it, once the processes have found each
             other: a loss that shares negatives between them asks for that when it is made.
         **options: further options of the trainer.
 
     Returns:
         The trainer's state: its last step and the log.
-
-    Raises:
-        UsageError: if a part of a batch cannot be split evenly over the processes.
     """
     part = recipe.batch_size // recipe.accumulate
     # A checkpoint does not hold the losses since the last log entry, so both come at one step.
-    saved_every = validation.settings.every if validation else recipe.checkpoint_every
+    saved_every = validation.every if validation else recipe.checkpoint_every
     every = math.gcd(saved_every, _LOG_EVERY)
 
     class Callback(transformers.TrainerCallback):  # type: ignore[misc]
         def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
             report_progress("train", state.global_step, state.max_steps)
-            if state.global_step == examples.until and state.global_step < state.max_steps:
+            if state.global_step == until and until < state.max_steps:
                 # An entry of the log with every checkpoint, as above.
                 control.should_log = control.should_save = control.should_training_stop = True
 
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_: Any) -> None:
             # The last entry summarises the training, and has no loss of its own.
-            if is_first() and "loss" in (logs or {}):
+            if "loss" in (logs or {}):
                 step, steps = state.global_step, state.max_steps
                 if _is_told(step, steps, every):
                     _logger.info("%s: step %d of %d: loss %.4f", name, step, steps, logs["loss"])
@@ -223,11 +242,22 @@ def fit(
             """Write no model card: it would read the data and query the Hub."""
 
     callbacks: list[Any] = [Callback()]
-    saving = {"save_steps": saved_every, "save_total_limit": 2}  # The newest may be incomplete.
+    # The newest may be incomplete; with a validation, the best one stays besides.
+    saving: dict[str, Any] = {"save_steps": saved_every, "save_total_limit": 2}
     if validation is not None:
-        saving = validation.arguments()
-        options["evaluator"] = validation.evaluator()
-        callbacks = [*validation.callbacks(), *callbacks]
+        assert measure is not None
+        options["evaluator"] = _evaluator(measure)
+        if validation.patience:
+            callbacks.insert(0, transformers.EarlyStoppingCallback(validation.patience))
+        saving |= {
+            "save_total_limit": 3,
+            "eval_strategy": "steps",
+            "eval_steps": saved_every,
+            "load_best_model_at_end": True,
+            "metric_for_best_model": _METRIC,
+            "greater_is_better": True,
+            "restore_callback_states_from_checkpoint": True,
+        }
     chosen = getattr(library, f"{kind}TrainingArguments")(
         output_dir=str(folder),
         max_steps=len(examples) // recipe.batch_size,
@@ -246,7 +276,7 @@ def fit(
         # Without a GPU, processes find each other, and the trainer knows bf16, only if they are
         # told that there is none.
         use_cpu=not torch.cuda.is_available()
-        and (is_one_of_several() or recipe.precision == "bf16"),
+        and ("WORLD_SIZE" in os.environ or recipe.precision == "bf16"),
         bf16=recipe.precision == "bf16",
         fp16=recipe.precision == "fp16",
         seed=recipe.seed,
@@ -260,11 +290,8 @@ def fit(
         **saving,
         **arguments,
     )
-    if part % chosen.world_size:
-        raise UsageError(
-            f"a part of a batch holds {part} examples (batch_size / accumulate), which "
-            f"{chosen.world_size} processes cannot share evenly"
-        )
+    if chosen.n_gpu > 1:
+        chosen._n_gpu = 1  # A single process would cut each batch over all GPUs that it sees.
     if loss is not None:
         options["loss"], more = loss()
         callbacks = [*more, *callbacks]
@@ -279,6 +306,16 @@ def fit(
     checkpoint = last_checkpoint(folder)
     running.train(resume_from_checkpoint=str(checkpoint.folder) if checkpoint else None)
     return running.state
+
+
+def _evaluator(measure: Callable[[Any], float]) -> Any:
+    """Return what the trainer calls at each validation."""
+
+    class Evaluator(sentence_transformers.base.evaluation.BaseEvaluator):  # type: ignore[misc]
+        def __call__(self, model: Any, *_: Any, **__: Any) -> dict[str, float]:
+            return {_METRIC: measure(model)}
+
+    return Evaluator()
 
 
 def _is_told(step: int, steps: int, every: int) -> bool:
@@ -301,33 +338,129 @@ def last_checkpoint(folder: Path) -> Checkpoint | None:
             state = json.loads((path / _STATE).read_bytes())
             complete.append(Checkpoint(state["global_step"], path, state))
         except (OSError, ValueError, TypeError, KeyError):
-            if is_first():
-                shutil.rmtree(path)
+            shutil.rmtree(path)
     return max(complete, key=lambda checkpoint: checkpoint.step, default=None)
 
 
-def process_count() -> int:
-    """Return how many processes train together."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None:
+    """Carry a function out in several processes at once, which find each other as by torchrun.
 
-
-def is_one_of_several() -> bool:
-    """Return whether other processes train with this one."""
-    return process_count() > 1
-
-
-def wait_for(path: Path, is_over: Callable[[], bool]) -> bool:
-    """Wait until the first process has made a file or folder.
+    What the first of them reports and tells the log comes here.
 
     Args:
-        path: the file or folder.
-        is_over: returns whether it will not appear any more.
+        count: how many processes.
+        task: a function at the top of a module.
+        *arguments: its arguments; they are pickled.
 
-    Returns:
-        Whether it appeared.
+    Raises:
+        DataError: with the words of the first process that failed.
     """
-    while not path.exists():
-        if is_over():
-            return False
-        time.sleep(_PAUSE)
-    return True
+    context = get_context("forkserver")  # Libraries are imported once for all trainings of a plan.
+    context.set_forkserver_preload(["datasets", "accelerate", "sentence_transformers", __name__])
+    told = context.Queue()
+    config = _launcher.LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=count,
+        run_id=uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        shutdown_timeout=5,
+        start_method="forkserver",
+    )
+
+    def listen() -> None:
+        for message in iter(told.get, None):
+            hear(message)
+
+    # A thread has a context of its own, in which nobody listens to progress.
+    listener = threading.Thread(target=copy_context().run, args=(listen,), daemon=True)
+    listener.start()
+    try:
+        _launcher.elastic_launch(config, _in_process)(told, task, arguments)
+    except _elastic_errors.ChildFailedError as error:
+        reason = error.get_first_failure()[1].message
+        if not isinstance(reason, str):
+            reason = reason["message"]
+        raise DataError(f"a process of the training failed: {reason}") from error
+    finally:
+        told.put(None)
+        listener.join()
+
+
+def _in_process(told: Any, task: Callable[..., None], arguments: Sequence[Any]) -> None:
+    """Carry a function out in one of several processes."""
+    with telling(told) if os.environ["RANK"] == "0" else nullcontext():
+        task(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationSet:
+    """The queries and candidates that a model ranks at every validation.
+
+    Attributes:
+        queries: texts of the validation queries.
+        passages: texts of all candidates, each once.
+        candidates: for each query, the places of its candidates in `passages`, in the order that
+            breaks ties: by doc_id, descending.
+        relevant: for each query, whether each of its candidates is relevant.
+    """
+
+    queries: Sequence[str]
+    passages: Sequence[str]
+    candidates: Sequence[npt.NDArray[np.int64]]
+    relevant: Sequence[npt.NDArray[np.bool_]]
+
+
+def make_validation_set(run: Run, index: Bm25, validation: EarlyStopping) -> ValidationSet:
+    """Take BM25's first passages and the relevant ones as candidates of the validation queries.
+
+    Raises:
+        DataError: if no validation query has a relevant passage in the collection.
+    """
+
+    def key(query_id: str) -> bytes:
+        return hashlib.blake2b(query_id.encode(), digest_size=16, key=b"validation").digest()
+
+    held = {row.query_id: set(index.ids.held(row.relevant_doc_ids)) for row in run.validation}
+    usable = [row for row in run.validation if held[row.query_id]]
+    if not usable:
+        raise DataError(
+            f"none of {len(run.validation)} validation queries has a relevant passage in "
+            f"{run.collection.name}; take a recipe without [validation]"
+        )
+    chosen = sorted(usable, key=lambda row: key(row.query_id))[: validation.queries]
+    rankings = index.search((row.text for row in chosen), depth=validation.depth)
+    sets = [
+        sorted({*held[row.query_id], *ranking}, reverse=True)
+        for row, ranking in zip(chosen, rankings, strict=True)
+    ]
+    doc_ids = {doc_id for ids in sets for doc_id in ids}
+    places = {doc_id: place for place, doc_id in enumerate(sorted(doc_ids))}
+    return ValidationSet(
+        [row.text for row in chosen],
+        run.texts(places).to_pylist(),
+        [np.array([places[doc_id] for doc_id in ids], np.int64) for ids in sets],
+        [
+            np.array([doc_id in held[row.query_id] for doc_id in ids])
+            for row, ids in zip(chosen, sets, strict=True)
+        ],
+    )
+
+
+def mean_reciprocal_rank(
+    scores: Sequence[npt.NDArray[np.float32]], relevant: Sequence[npt.NDArray[np.bool_]]
+) -> float:
+    """Return MRR@10, 0 to 1; equal scores are ranked in the order given.
+
+    Args:
+        scores: for each query, those of its candidates.
+        relevant: for each query, whether each of its candidates is relevant.
+    """
+    total = 0.0
+    for values, judged in zip(scores, relevant, strict=True):
+        ranked = judged[np.argsort(-values, kind="stable")][:_CUT]
+        if ranked.any():
+            total += 1 / (1 + int(ranked.argmax()))
+    return total / len(relevant)

@@ -15,6 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from msshift_bench.baselines.systems.recipe import MINED, RANDOM, Recipe
+from msshift_bench.baselines.systems.recipe import RANDOM, Recipe
 from msshift_bench.baselines.systems.shift_data import GivenTriples, Lesson, Teacher
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.baselines.systems.system import Run, no_rows
-from msshift_bench.baselines.training.trainer import TrainingItems
 from msshift_bench.data import sha256_of
 from msshift_bench.dataset_builders.negatives import (
     random_negatives,
@@ -56,7 +56,6 @@ __all__ = [
     "check_batches",
     "make_training_data",
     "plan_batches",
-    "training_material",
 ]
 
 
@@ -162,7 +161,7 @@ _CERTAIN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingData(TrainingItems):
+class TrainingData:
     """Triples and their texts; as a sequence, each triple's texts by column.
 
     Attributes:
@@ -406,18 +405,18 @@ def _released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequen
 
 def _examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
     """Return an example for every training query and relevant passage of the collection."""
-    examples = []
+    examples: list[Example] = []
     for done, (row, pool) in enumerate(zip(run.train, pools, strict=True), 1):
         relevant = frozenset(row.relevant_doc_ids)
-        places = ids.rows(row.relevant_doc_ids)
-        for doc_id, place in zip(row.relevant_doc_ids, places, strict=True):
-            if place is not None:
-                examples.append(Example(row.query_id, doc_id, pool, relevant))
+        examples.extend(
+            Example(row.query_id, doc_id, pool, relevant)
+            for doc_id in ids.held(row.relevant_doc_ids)
+        )
         report_progress("negatives", done, len(run.train))
     return examples
 
 
-class TriplesInParts(TrainingItems):
+class TriplesInParts:
     """The triples of a training, made part by part: those of one part only, in most trainings.
 
     As a sequence it is as long as the training. The trainer asks for a batch before it needs it,
@@ -440,7 +439,7 @@ class TriplesInParts(TrainingItems):
     def __init__(self, run: Run, recipe: Recipe) -> None:
         self._run = run
         self._recipe = recipe
-        self.parts = [self._kept(0) or self._made(0)]
+        self.parts = [self._part(0, partial(_first_examples, run, recipe))]
         self.steps = recipe.steps_of(self.parts[0].examples)
         if self.steps < recipe.parts:
             raise UsageError(
@@ -452,11 +451,6 @@ class TriplesInParts(TrainingItems):
     def columns(self) -> tuple[str, ...]:
         """See `TrainingData.columns`."""
         return self.parts[0].columns
-
-    @property
-    def until(self) -> int:
-        """The last step of the last part that is made."""
-        return self._recipe.part(len(self.parts) - 1, self.steps)[1]
 
     def __len__(self) -> int:
         return self.steps * self._recipe.batch_size
@@ -491,30 +485,28 @@ class TriplesInParts(TrainingItems):
             model: the folder of the model at the end of the part before.
         """
         number = len(self.parts)
-        part = self._kept(number)
-        if part is None:
-            work = self._run.work / f"mining-{number}"
-            with self._run.stage("mining"), in_line("mine"):
-                examples = self._own_examples(load(model), work)
-                part = self._made(number, steps=self.steps, examples=examples)
-            shutil.rmtree(work)
-        self.parts.append(part)
+        work = self._run.work / f"mining-{number}"
+        examples = partial(self._own_examples, load, model, work)
+        with self._run.stage("mining"), in_line("mine"):
+            self.parts.append(self._part(number, examples, self.steps))
+        shutil.rmtree(work, ignore_errors=True)
 
-    def _folder(self, number: int) -> Path:
-        return self._run.work / "parts" / str(number)
-
-    def _kept(self, number: int) -> TrainingData | None:
-        folder = self._folder(number)
-        return TrainingData.load(folder) if folder.exists() else None
-
-    def _made(self, number: int, **material: Any) -> TrainingData:
-        part = make_training_data(self._run, self._recipe, number, **material)
+    def _part(
+        self, number: int, examples: Callable[[], Sequence[Example]], steps: int | None = None
+    ) -> TrainingData:
+        """Return the triples of a part, made unless an earlier process has kept them."""
+        folder = self._run.work / "parts" / str(number)
+        if folder.exists():
+            return TrainingData.load(folder)
+        part = make_training_data(self._run, self._recipe, number, steps=steps, examples=examples())
         if self._recipe.parts > 1 or self._run.teacher is not None:
-            self._folder(number).parent.mkdir(exist_ok=True)
-            part.save(self._folder(number))
+            folder.parent.mkdir(exist_ok=True)
+            part.save(folder)
         return part
 
-    def _own_examples(self, model: Any, work: Path) -> Sequence[Example]:
+    def _own_examples(
+        self, load: Callable[[Path], Any], model: Path, work: Path
+    ) -> Sequence[Example]:
         """Let the model rank all passages for the training queries, and choose from the top."""
         work.mkdir(exist_ok=True)
         run, recipe = self._run, self._recipe
@@ -523,24 +515,8 @@ class TriplesInParts(TrainingItems):
         asked = replace(run, queries=queries, rows=no_rows, work=work, facts={}, seconds={})
         search: Any = recipe.search.changed(depth=recipe.negatives_depth)
         ids = PassageIds([passage.doc_id for passage in run.passages("")])
-        rankings = (ranking for _, ranking in search.rank(model, asked))
+        rankings = (ranking for _, ranking in search.rank(load(model), asked))
         count, seed = recipe.negatives_pool, recipe.seed
         return _examples(
             run, ids, ranked_negatives(ids, run.train, rankings, count=count, seed=seed)
         )
-
-
-def training_material(run: Run, recipe: Recipe) -> str:
-    """Say which triples and whose scores a model learns from."""
-    released, negatives = run.triples, recipe.negatives
-    if released:
-        triples = f"the data set's {released.config}, SHA-256 {released.sha256[:12]}"
-    elif negatives == MINED:
-        triples = "triples made by the recipe, with BM25's negatives"
-    else:
-        triples = f"triples made by the recipe, negatives = {negatives!r}"
-    if negatives == MINED:
-        often = recipe.negatives_refreshes
-        triples += f"; then on negatives that it finds itself, {often} time{'s'[: often > 1]}"
-    taught = f"; it learns the scores of {recipe.teacher}" if run.teacher else ""
-    return triples + taught

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msshift_bench.cli.output import note
 from msshift_bench.errors import Finding, NotFoundError, UsageError
-from msshift_bench.plumbing import is_first
 from msshift_bench.shifts import DATASET_NAME
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ def fill_in(context: Any) -> None:
         for key in (*parameters, "cache")
         if key in file and not os.environ.get(VARIABLES.get(key, ""))
     ]
-    if keys and is_first():
+    if keys:
         path, _, _ = file[keys[0]][1].rpartition(":")
         note(f"from {path}: {', '.join(keys)}")
     for key in keys:

@@ -11,7 +11,7 @@ import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.output import note, print_json
 from msshift_bench.errors import MissingError, UsageError
-from msshift_bench.plumbing import check_folder, is_first, progress_bars, shown_log
+from msshift_bench.plumbing import check_folder, progress_bars, shown_log
 from msshift_bench.shifts import SHIFTS
 
 
@@ -72,6 +72,15 @@ def run(
             rich_help_panel="Training",
         ),
     ] = False,
+    gpus: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="GPUs for the training of one model, above 1 in as many processes; where there is "
+            "none, processors.",
+            rich_help_panel="Training",
+        ),
+    ] = 1,
     also_test: options.AlsoTest = None,
     cluster: options.Cluster,
     dry_run: Annotated[
@@ -108,21 +117,19 @@ def run(
         seeds=replicates,
         name=name,
         keep_model=keep_model,
+        gpus=gpus,
         also_test=options.extra_folders(also_test),
     )
     if dry_run:
         _show_plan(plan, table_format)
         return
-    if is_first():
-        check_folder(out.expanduser(), inside=True)
+    check_folder(out.expanduser(), inside=True)
     with (
         cluster.used(),
         progress_bars(),
         shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
     ):
         runs = msshift_bench.make(plan)
-    if not is_first():
-        return
     if table_format == "json":
         print_json([str(path) for path in runs])
     else:

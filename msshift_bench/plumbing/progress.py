@@ -6,7 +6,6 @@ What libraries say beside it is hidden by `quieten`.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +26,6 @@ __all__ = [
     "counted",
     "duration",
     "in_line",
-    "is_first",
     "line_and_stage",
     "progress_bars",
     "quieten",
@@ -127,15 +125,6 @@ def line_and_stage(reported: str) -> tuple[str, str]:
     """Return the line of a reported stage, ``""`` if it has none, and the rest of its name."""
     line, between, stage = reported.partition(_BETWEEN)
     return (line, stage) if between else ("", reported)
-
-
-def is_first() -> bool:
-    """Return whether this process searches, writes and speaks; a single process does.
-
-    Launchers of several processes set ``WORLD_SIZE`` and ``RANK``; a ``RANK`` alone is of others.
-    """
-    several = os.environ.get("WORLD_SIZE", "1") not in ("", "1")
-    return not several or os.environ.get("RANK", "0") == "0"
 
 
 def duration(seconds: float) -> str:

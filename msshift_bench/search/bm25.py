@@ -470,7 +470,7 @@ def kept_index(
     kind = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
     if not digest() and any(root.glob(f"{kind}-*")):
         deque(stream("read"), maxlen=0)
-    if digest() and (folder := _folder(root, kind, digest())).is_dir():
+    if digest() and (folder := root / f"{kind}-{digest()[:32]}").is_dir():
         try:
             _check_files(folder)
             return Bm25.opened(folder, chosen)
@@ -479,7 +479,7 @@ def kept_index(
     index = Bm25(stream("index"), chosen)
     if len(index.ids) < KEEP_FROM:
         return index
-    folder = _folder(root, kind, digest())
+    folder = root / f"{kind}-{digest()[:32]}"
     try:
         with replace_folder(folder) as new:
             index.save(new)
@@ -488,10 +488,6 @@ def kept_index(
     except (OSError, UsageError) as error:
         _logger.warning("the BM25 index is not kept in %s: %s", folder, error)
     return index
-
-
-def _folder(root: Path, kind: str, digest: str) -> Path:
-    return root / f"{kind}-{digest[:32]}"
 
 
 def _check_files(folder: Path) -> None:

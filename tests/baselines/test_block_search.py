@@ -33,11 +33,12 @@ def test_blocks_that_are_there_are_not_encoded_again(
         with reporting(lambda *event: seen.append(event[1])):
             found = encode_passages(encode, items, tmp_path)
         assert found.ids.ids.tolist() == [passage.doc_id for passage in items]
-        assert [block.size for block in found.blocks] == [2] * (len(items) // 2) + [1]
-        assert found.bytes == sum(block.path.stat().st_size for block in found.blocks)
-        lengths = np.concatenate([block.load()["lengths"] for block in found.blocks])
+        sizes = [rows.stop - rows.start for rows in found.files.values()]
+        assert sizes == [2] * (len(items) // 2) + [1]
+        assert found.bytes == sum(file.stat().st_size for file in found.files)
+        lengths = np.concatenate([block["lengths"] for _, block in found.blocks()])
         assert lengths.tolist() == [len(passage.text) for passage in items]
-        return [*encoded], [block.path.stat().st_mtime_ns for block in found.blocks]
+        return [*encoded], [file.stat().st_mtime_ns for file in found.files]
 
     texts, first = run(given)
     assert texts == [passage.text for passage in given]

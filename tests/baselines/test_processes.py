@@ -1,4 +1,4 @@
-"""Several processes that train one model: what the others wait for, leave alone, and refuse."""
+"""Several GPUs for one training: what is refused before anything is written."""
 
 from __future__ import annotations
 
@@ -7,60 +7,49 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import Run, open_system, pretrain_encoder
-from msshift_bench.baselines.training import trainer
+from msshift_bench.baselines import open_system, pretrain_encoder
 from msshift_bench.data import open_collection
-from msshift_bench.errors import UsageError
-from tests.conftest import Build, Command
+from msshift_bench.errors import MissingError, UsageError
+from msshift_bench.libraries import torch
 from tests.support.bare_runs import bare_run
-
-
-def run_of(work: Path, **changes: Any) -> Run:
-    """Return a run of a bi-encoder in a folder."""
-    system = open_system("bi-encoder", "mini", changes)
-    return bare_run(open_collection("mini:300"), work, system=system)
-
-
-def test_waiting_ends_with_what_is_waited_for_or_with_the_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trainer, "_PAUSE", 0)
-    looks = iter((False, False, True))
-    assert not trainer.wait_for(tmp_path / "triples", lambda: next(looks))
-    assert next(looks, None) is None
-    (tmp_path / "triples").mkdir()
-    assert trainer.wait_for(tmp_path / "triples", lambda: True)
-
-
-def test_a_process_that_follows_makes_nothing_where_the_run_is_made_already(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "work")
-    run.is_complete = lambda: True  # type: ignore[method-assign]
-    run.system.follow(run)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rank", ["1", "", "first"])
-def test_a_rank_without_a_number_of_processes_is_that_of_no_launcher(
-    msshift: Command, build_once: Build, tmp_path: Path, rank: str
-) -> None:
-    data = build_once("mini:300", "length")
-    done = msshift("run", "bm25", "--shift", "length", "--data", data, RANK=rank)
-    assert (done.returncode, done.stdout) == (0, "runs/bm25/length.run.gz\n"), done.stderr
-    assert (tmp_path / "runs" / "bm25" / "length.run.gz").is_file()
+from tests.support.making import plan_runs
 
 
 @pytest.mark.neural
-def test_what_trains_in_one_process_is_refused_in_several(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("gpus", "changes", "kind", "said"),
+    [
+        (3, {}, UsageError, r"a part of a batch holds 16 examples .* 3 GPUs cannot share evenly"),
+        (2, {"negatives": "mined"}, UsageError, "'mined' trains on one GPU, and not on 2"),
+        (4, {}, MissingError, "a training is to take 4 GPUs, and torch finds 2 here"),
+    ],
+)
+def test_what_several_gpus_cannot_train_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gpus: int,
+    changes: dict[str, Any],
+    kind: type[Exception],
+    said: str,
 ) -> None:
-    mined, plain = run_of(tmp_path, negatives="mined"), run_of(tmp_path)
-    (mined.work / "model").mkdir()
-    mined.system.check(mined)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    system = open_system("bi-encoder", "mini", changes)
+    run = bare_run(open_collection("mini:300"), tmp_path, system=system, gpus=gpus)
+    with pytest.raises(kind, match=said):
+        system.check(run)
+
+
+@pytest.mark.parametrize(("system", "gpus"), [("bm25", 2), ("bi-encoder", 0)])
+def test_what_no_number_of_gpus_trains_is_refused(
+    data: Path, tmp_path: Path, system: str, gpus: int
+) -> None:
+    with pytest.raises(UsageError, match=f"{system} cannot be trained on {gpus} GPUs"):
+        plan_runs(system, [], collection="mini:300", data=data, out=tmp_path, gpus=gpus)
+
+
+@pytest.mark.neural
+def test_a_launcher_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UsageError, match="'mined' trains in one process; leave accelerate or torc"):
-        mined.system.check(mined)
-    plain.system.check(plain)
-    with pytest.raises(UsageError, match=r"pre-training runs in one process, .*; start it without"):
+    with pytest.raises(UsageError, match=r"leave accelerate or torchrun away, and say how many"):
         pretrain_encoder("mini:300", out=tmp_path / "encoder")
     assert not (tmp_path / "encoder").exists()

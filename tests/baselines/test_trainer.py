@@ -13,14 +13,14 @@ import pytest
 
 from msshift_bench.baselines import open_system
 from msshift_bench.baselines.systems.recipe import EarlyStopping
-from msshift_bench.baselines.training import neural
 from msshift_bench.baselines.training.backbones import quiet_libraries, weights_digest
-from msshift_bench.baselines.training.early_stopping import (
-    Validation,
+from msshift_bench.baselines.training.neural import Neural
+from msshift_bench.baselines.training.trainer import (
+    Checkpoint,
+    last_checkpoint,
     make_validation_set,
     mean_reciprocal_rank,
 )
-from msshift_bench.baselines.training.trainer import Checkpoint, last_checkpoint
 from msshift_bench.baselines.training.training_data import TrainingData
 from msshift_bench.data import open_collection
 from msshift_bench.errors import DataError
@@ -56,23 +56,24 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture
 def fit(recipe: Any, tmp_path: Path) -> Fit:
     def fit(
-        folder: str = "checkpoints", *, progress: Any = None, validation: Any = None, **changes: Any
+        folder: str = "work",
+        *,
+        progress: Any = None,
+        sets: Any = None,
+        until: int | None = None,
+        **changes: Any,
     ) -> Any:
-        """Train with a recipe that is changed; return the model, as it was and as it is."""
+        """Train with a recipe that is changed; return the model of the last checkpoint."""
         chosen = recipe.changed(**changes)
         with quiet_libraries(), reporting(progress):
-            initial, model = (chosen.new_model(chosen.encoder) for _ in range(2))
-            folders = TRIPLES, tmp_path / folder
-            chosen.fit(model, *folders, name="a model", validation=validation)
-        return initial, model
+            chosen.fit(tmp_path / folder, TRIPLES, name="a model", sets=sets, until=until)
+        return recipe.load_model(last_checkpoint(tmp_path / folder / "checkpoints").folder)
 
     return fit
 
 
 @pytest.mark.parametrize("state", [None, "", '{"global_step": 1', "[]", "{}"])
-def test_a_checkpoint_that_was_cut_short_is_removed_by_the_first_process_alone(
-    state: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_that_was_cut_short_is_removed(state: str | None, tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path / "none") is None
     states = {3: '{"global_step": 3}', 12: '{"global_step": 12}', 15: state}
     for step, text in states.items():
@@ -81,14 +82,10 @@ def test_a_checkpoint_that_was_cut_short_is_removed_by_the_first_process_alone(
         (folder / "model.safetensors").touch()
         if text is not None:
             (folder / "trainer_state.json").write_text(text)
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    whole = ["checkpoint-12", "checkpoint-3"]
-    for rank, left in (("1", [whole[0], "checkpoint-15", whole[1]]), ("0", whole)):
-        monkeypatch.setenv("RANK", rank)
-        last = last_checkpoint(tmp_path)
-        assert last is not None
-        assert (last.step, last.folder) == (12, tmp_path / "checkpoint-12")
-        assert sorted(path.name for path in tmp_path.iterdir()) == left
+    last = last_checkpoint(tmp_path)
+    assert last is not None
+    assert (last.step, last.folder) == (12, tmp_path / "checkpoint-12")
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-12", "checkpoint-3"}
 
 
 @pytest.mark.neural
@@ -99,12 +96,12 @@ def test_losses_are_logged_and_kept(
     with caplog.at_level("INFO", "msshift_bench"):
         fit(checkpoint_every=2)
     lines = [record.getMessage() for record in caplog.records if "step" in record.getMessage()]
-    last = last_checkpoint(tmp_path / "checkpoints")
+    last = last_checkpoint(tmp_path / "work" / "checkpoints")
     assert last is not None
     assert lines == [f"a model: step {n} of 4: loss {loss:.4f}" for n, loss in last.losses()]
     assert [step for step, _ in last.losses()] == [2, 4]
     assert not last.ended_early
-    assert (tmp_path / "checkpoints" / "checkpoint-2" / "optimizer.pt").is_file()
+    assert (last.folder.with_name("checkpoint-2") / "optimizer.pt").is_file()
     assert not list(tmp_path.rglob("README.md")), "a model card takes longer than its checkpoint"
 
 
@@ -116,16 +113,16 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(
     worths = {1: 0.1, 2: 0.3, 3: 0.3, 4: 0.9}
     digests: list[str] = []
 
-    def measure(model: Any) -> float:
+    def measure(_recipe: Any, _sets: Any, model: Any) -> float:
         digests.append(weights_digest(model))
         return worths[len(digests)]
 
-    validation = Validation(EarlyStopping(every=1, queries=2, depth=3, patience=1), measure)
+    monkeypatch.setattr(Neural, "_measured_on", measure)
+    validation = EarlyStopping(every=1, queries=2, depth=3, patience=1)
 
     def trained(until: int | None = None) -> Checkpoint:
-        monkeypatch.setattr(TrainingData, "until", until)
-        fit(validation=validation)
-        last = last_checkpoint(tmp_path / "checkpoints")
+        fit(sets="some", validation=validation, until=until)
+        last = last_checkpoint(tmp_path / "work" / "checkpoints")
         assert last is not None
         return last
 
@@ -152,11 +149,10 @@ def test_parts_of_a_batch_add_up_to_the_batch(fit: Fit, recipe: Any) -> None:
     found = []
     for parts in (1, 2):
         told = {"progress": lambda *event: seen.append(event)}
-        initial, model = fit(str(parts), loss="binary", accumulate=parts, **told)
-        found.append(scores(model))
+        found.append(scores(fit(str(parts), loss="binary", accumulate=parts, **told)))
     assert seen == [("train", step, 4) for step in (1, 2, 3, 4)] * 2
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)
-    assert np.abs(found[0] - scores(initial)).max() > 1e-2
+    assert np.abs(found[0] - scores(recipe.new_model(recipe.encoder))).max() > 1e-2
 
 
 @pytest.mark.neural
@@ -166,28 +162,10 @@ def test_the_optimizer_is_the_recipe_s(fit: Fit) -> None:
         {}, {"adam_beta1": 0.5}, {"adam_beta2": 0.9}, {"adam_epsilon": 1.0},
         {"max_gradient_norm": 0.01}, {"max_gradient_norm": 0.0},
     ]  # fmt: skip
-    made = [weights_digest(fit(str(n), **change)[1]) for n, change in enumerate(changes)]
+    made = [weights_digest(fit(str(n), **change)) for n, change in enumerate(changes)]
     # The gradients are shorter than the recipe's 1, so that no limit at all changes nothing.
     assert made.pop() == made[0]
     assert len(set(made)) == len(made)
-
-
-@pytest.mark.neural
-@pytest.mark.parametrize("without", [True, False])
-def test_other_processes_validate_only_where_the_first_does(
-    without: bool, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fitted: list[Any] = []
-    monkeypatch.setattr(neural, "wait_for", lambda *_: True)
-    monkeypatch.setattr(TrainingData, "load", lambda *_: None)
-    monkeypatch.setattr(neural.Neural, "_new_model", lambda *_: None)
-    told = neural.Neural, "fit", lambda *_, **given: fitted.append(given["validation"])
-    monkeypatch.setattr(*told)
-    if without:
-        (tmp_path / neural._WITHOUT_VALIDATION).touch()
-    validated = recipe.changed(validation=EarlyStopping(every=1, queries=2, depth=2, patience=0))
-    validated.follow(bare_run(open_collection("mini:60"), tmp_path, system=validated))
-    assert [best is None for best in fitted] == [without]
 
 
 # ---- the validation -------------------------------------------------------------------------

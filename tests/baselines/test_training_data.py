@@ -20,7 +20,6 @@ from msshift_bench.baselines.training.training_data import (
     TrainingData,
     make_training_data,
     plan_batches,
-    training_material,
 )
 from msshift_bench.data import Triple, load_triples, open_collection, open_dataset
 from msshift_bench.dataset_builders.triples import add_triples
@@ -189,27 +188,6 @@ def test_relevant_passages_that_the_collection_lacks_are_not_learnt_from(
     ]
     assert made[0].examples == made[1].examples == sum(len(r.relevant_doc_ids) for r in rows)
     assert met(made[0]) == met(made[1])
-
-
-BEGIN = "triples made by the recipe, "
-MINED = f"{BEGIN}with BM25's negatives; then on negatives that it finds itself, "
-
-
-@pytest.mark.parametrize(
-    ("released", "changes", "said"),
-    [
-        (True, {}, f"the data set's {CONFIG}, SHA-256 "),
-        (False, {"negatives": "random"}, f"{BEGIN}negatives = 'random'"),
-        (False, {"negatives": "mined", "negatives_refreshes": 1}, f"{MINED}1 time"),
-        (False, {"negatives": "mined", "negatives_refreshes": 2}, f"{MINED}2 times"),
-    ],
-)
-def test_it_is_said_what_a_model_learns_from(
-    released: bool, changes: dict[str, Any], said: str, run: Run, recipe: Any
-) -> None:
-    material = training_material(run if released else replace(run, triples=None), recipe(**changes))
-    digest = run.triples.sha256[:12] if released and run.triples else ""
-    assert material == said + digest
 
 
 def test_parts_go_on_in_the_order_of_the_whole(run: Run, recipe: Any) -> None:

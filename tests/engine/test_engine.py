@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from msshift_bench.baselines.systems import lexical
 from msshift_bench.data import open_dataset
 from msshift_bench.engine import Engine, KeptArray, engine_in_use, using_engine
 from msshift_bench.errors import DataError, IntegrityError, MissingError
+from msshift_bench.plumbing import report_progress
 from tests.conftest import Build, Command
 from tests.support.making import make_runs
 
@@ -45,6 +47,16 @@ def threads(_: int) -> set[int]:
     from threadpoolctl import threadpool_info
 
     return {library["num_threads"] for library in threadpool_info()}
+
+
+def sleep(folder: Path) -> None:
+    """Say so, and sleep until something ends it."""
+    report_progress(str(folder), 1, 2)
+    try:
+        while True:
+            time.sleep(0.1)
+    finally:
+        (folder / "ended").touch()
 
 
 def items(count: int, **changes: str) -> Iterator[Numbers]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from msshift_bench.baselines.systems import lexical, plan
 from msshift_bench.data import ContentDigest, open_collection
 from msshift_bench.dataset_builders.negatives import mine_negatives
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.engine import Engine, using_engine
 from msshift_bench.errors import DataError, UsageError
 from tests.conftest import Build
-from tests.engine.test_engine import items, kept, power, threads
+from tests.engine.test_engine import items, kept, power, sleep, threads
 from tests.support.making import make_runs
 from tests.support.mini_rows import mini_rows
 from tests.support.ray_cluster import add_node, ray_cluster
+from tests.support.run_files import sidecar
 from tests.support.tiny_encoder import make_tiny_encoder
+from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
@@ -72,16 +76,63 @@ def test_a_task_uses_as_many_threads_as_it_is_told(engine: Engine) -> None:
         assert list(engine.map(threads, range(3), cpus=number)) == [{number}] * 3
 
 
-def test_bm25_gives_the_same_runs(engine: Engine, build_once: Build, tmp_path: Path) -> None:
-    data = build_once("mini", "length")
+@pytest.mark.neural
+def test_trainings_and_blocks_of_a_search_give_the_same_runs(
+    engine: Engine,
+    build_once: Build,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "tiny.toml").write_text(tiny_recipe("bi-encoder", random={"dropout": 0.1}))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lexical, "_BLOCK_QUERIES", 50)
+    trained = {"recipe": "tiny.toml", "search.depth": 5, "keep_model": True}
+    data, reported = build_once("mini:300", "length"), []
 
-    def run(out: str) -> bytes:
-        (path,) = make_runs("bm25", ["length"], collection="mini", out=tmp_path / out, data=data)
-        return path.read_bytes()
+    def run(out: str) -> dict[Path, bytes]:
+        reported.clear()
+        common: dict[str, Any] = {"collection": "mini:300", "data": data, "out": Path(out)}
+        common["progress"] = lambda *progress: reported.append(progress)
+        make_runs("bm25", ["length"], **common)
+        make_runs("bi-encoder", ["length"], **trained, **common)
+        assert not Path(out, ".work").exists()
+        files = {path.relative_to(out): path for path in Path(out).rglob("*") if path.is_file()}
+        return {name: file.read_bytes() for name, file in files.items() if name.suffix != ".json"}
 
     expected = run("here")
-    with using_engine(engine):
+    assert sum(name.name.endswith(".run.gz") for name in expected) == 3
+    with using_engine(engine), caplog.at_level("INFO"):
         assert run("ray") == expected
+        reported_there = list(reported)
+        with monkeypatch.context() as patch:
+            patch.setattr(plan, "write_json", lambda *_: None)
+            with pytest.raises(UsageError, match=r"find .*/short: the folder of runs must"):
+                run("elsewhere")
+    for number, group in enumerate(("short", "long"), 1):
+        line = f"bi-encoder without {group} of length"
+        assert (f"{line} ({number} of 2): train", 7, 7) in reported_there
+        assert f"{line}: step 7 of 7: loss" in caplog.text
+        assert f"{line}: made in" in caplog.text
+    here, there = (sidecar(Path(out, "bi-encoder/length/short.run.gz")) for out in ("here", "ray"))
+    for key in ("training", "hardware", "parameters"):
+        assert here[key] == there[key]
+
+
+def test_an_interrupt_ends_the_tasks(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(message: Any) -> None:
+        assert message == (f"{tmp_path}", 1, 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("msshift_bench.engine.hear", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        list(engine.map(sleep, [tmp_path]))
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "ended").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_negatives_are_the_same(engine: Engine, tmp_path: Path) -> None:

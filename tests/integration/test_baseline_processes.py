@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msshift_bench.errors import DataError
 from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
 from tests.support.tiny_recipes import tiny_recipe
-from tests.support.together import run_together
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
@@ -42,54 +42,60 @@ OWN: dict[str, dict[str, Any]] = {
     "monobert": {},
 }
 
-PROGRAM = """
-import sys
-from msshift_bench.cli import main
-
-folder, data = sys.argv[1:]
-for system in {systems}:
-    sys.argv = ["msshift", "run", system, "--data", data, "--held-out", "short"]
-    sys.argv += ["--recipe", f"{{folder}}/{{system}}.toml", "--out", f"{{folder}}/together"]
-    try:
-        main()
-    except SystemExit as end:
-        assert not end.code, end.code
-"""
-
 
 def scores(run: Path) -> dict[tuple[str, str], float]:
     lines = read_run(run).items()
     return {(query_id, line[0]): line[2] for query_id, ranking in lines for line in ranking}
 
 
-def test_two_processes_and_one(build_once: Build, tmp_path: Path) -> None:
+def test_two_processes_and_one(
+    build_once: Build, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     data = build_once(COLLECTION, "length")
-    for system, own in OWN.items():
-        (tmp_path / f"{system}.toml").write_text(tiny_recipe(system, **COMMON, **own))
-    done = run_together(PROGRAM.format(systems=tuple(OWN)), [tmp_path, data], tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [entry.name for entry in sorted((tmp_path / "together").iterdir())] == sorted(OWN)
-    runs = [tmp_path / "together" / system / "length" / "short.run.gz" for system in OWN]
-    assert done.stdout.split() == [str(run) for run in runs]
 
-    for system, run in zip(OWN, runs, strict=True):
-        (alone,) = make_runs(
+    def made(system: str, gpus: int) -> tuple[dict[tuple[str, str], float], dict[str, Any]]:
+        (run,) = make_runs(
             system,
             ["length"],
             data=data,
             collection=COLLECTION,
-            out=tmp_path / "alone",
+            out=tmp_path / str(gpus),
             recipe=tmp_path / f"{system}.toml",
             held_out=["short"],
+            gpus=gpus,
         )
-        expected, found = scores(alone), scores(run)
+        return scores(run), sidecar(run)
+
+    for system, own in OWN.items():
+        (tmp_path / f"{system}.toml").write_text(tiny_recipe(system, **COMMON, **own))
+        expected, alone = made(system, 1)
+        with caplog.at_level("INFO"):
+            caplog.clear()
+            found, together = made(system, 2)
+        assert f"{system} without short of length: step 6 of 6: loss" in caplog.text
         common = sorted(expected.keys() & found.keys())
         assert len(common) > 0.99 * len(expected)
         one, two = (np.array([values[pair] for pair in common]) for values in (expected, found))
         np.testing.assert_allclose(one, two, atol=1e-4 * np.abs(one).max())
-        said, other = sidecar(alone), sidecar(run)
-        assert (said["hardware"]["processes"], other["hardware"]["processes"]) == (1, 2)
-        assert said["parameters"] == other["parameters"]
-        assert said["training"]["weights_sha256"] != said["training"]["initial_weights_sha256"]
+        assert (alone["hardware"]["processes"], together["hardware"]["processes"]) == (1, 2)
+        assert alone["parameters"] == together["parameters"]
+        facts = alone["training"]
+        assert facts["weights_sha256"] != facts["initial_weights_sha256"]
         for same in ("triples_sha256", "initial_weights_sha256", "steps"):
-            assert said["training"][same] == other["training"][same]
+            assert facts[same] == together["training"][same]
+
+
+def test_the_error_of_a_process_is_told(build_once: Build, tmp_path: Path) -> None:
+    recipe = tiny_recipe("bi-encoder", **{**COMMON, "learning_rate": 1e30}, **OWN["bi-encoder"])
+    (tmp_path / "lost.toml").write_text(recipe)
+    with pytest.raises(DataError, match="a process of the training failed: DataError: the scores"):
+        make_runs(
+            "bi-encoder",
+            ["length"],
+            data=build_once(COLLECTION, "length"),
+            collection=COLLECTION,
+            out=tmp_path / "runs",
+            recipe=tmp_path / "lost.toml",
+            held_out=["short"],
+            gpus=2,
+        )

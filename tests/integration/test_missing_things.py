@@ -11,7 +11,7 @@ import pytest
 
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.training.backbones import load_config
-from msshift_bench.baselines.training.trainer import check_precision
+from msshift_bench.baselines.training.trainer import check_machine
 from msshift_bench.cli.begin import demo
 from msshift_bench.errors import HubError, MissingError, NotFoundError
 from tests.conftest import Build
@@ -205,4 +205,4 @@ def test_a_gpu_will_do_for_the_precisions_that_it_knows(
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: known)
-    check_precision(precision)
+    check_machine(precision)

@@ -18,7 +18,7 @@ from msshift_bench.baselines.retrievers.biencoder import (
     search_vectors,
 )
 from msshift_bench.baselines.systems.recipe import RandomEncoder
-from msshift_bench.baselines.systems.searcher import EncodedPassages, PassageBlock
+from msshift_bench.baselines.systems.searcher import EncodedPassages
 from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini import generator as mini
@@ -43,12 +43,13 @@ def vectors(count: int, seed: int) -> npt.NDArray[np.float32]:
 @pytest.fixture(scope="module")
 def passages(tmp_path_factory: pytest.TempPathFactory) -> EncodedPassages:
     folder = tmp_path_factory.mktemp("passages")
-    blocks = []
+    files, first = {}, 0
     for number, size in enumerate(SIZES):
         path = folder / f"{number}.npz"
         np.savez(path, vectors=vectors(size, seed=number))
-        blocks.append(PassageBlock(path, size))
-    return EncodedPassages(PassageIds([f"d{n}" for n in range(sum(SIZES))]), blocks)
+        files[path] = slice(first, first + size)
+        first += size
+    return EncodedPassages(PassageIds([f"d{n}" for n in range(first)]), files)
 
 
 def index(name: str, parameters: str | None, depth: int = 10) -> VectorIndex:

@@ -18,8 +18,9 @@ from msshift_bench.baselines.retrievers.colbert import (
     rerank,
     search_tokens,
 )
-from msshift_bench.baselines.systems.searcher import EncodedPassages, PassageBlock
+from msshift_bench.baselines.systems.searcher import EncodedPassages
 from msshift_bench.mini.generator import passages
+from msshift_bench.plumbing import slices
 from msshift_bench.search.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
@@ -64,13 +65,10 @@ def blocks_of(
     folder: Path, tokens: Floats, lengths: Any, doc_ids: list[str], size: int
 ) -> EncodedPassages:
     ends = [0, *np.cumsum(lengths).tolist()]
-    blocks = []
-    for start in range(0, len(lengths), size):
-        part = lengths[start : start + size]
-        blocks.append(PassageBlock(folder / f"{start}.npz", len(part)))
-        vectors = tokens[ends[start] : ends[start + len(part)]]
-        np.savez(blocks[-1].path, vectors=vectors, lengths=part)
-    return EncodedPassages(PassageIds(doc_ids), blocks)
+    files = {folder / f"{rows.start}.npz": rows for rows in slices(len(lengths), size)}
+    for file, rows in files.items():
+        np.savez(file, vectors=tokens[ends[rows.start] : ends[rows.stop]], lengths=lengths[rows])
+    return EncodedPassages(PassageIds(doc_ids), files)
 
 
 def best(scores: list[float], doc_ids: list[str], depth: int) -> list[tuple[str, float]]:

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from msshift_bench.baselines.retrievers.biencoder import search_vectors
-from msshift_bench.baselines.systems.searcher import EncodedPassages, PassageBlock
+from msshift_bench.baselines.systems.searcher import EncodedPassages
+from msshift_bench.plumbing import slices
 from msshift_bench.search.ranking import PassageIds
 
 pytestmark = pytest.mark.neural
@@ -17,12 +17,10 @@ pytestmark = pytest.mark.neural
 def _blocks(
     folder: Path, vectors: npt.NDArray[np.float32], doc_ids: list[str], size: int
 ) -> EncodedPassages:
-    blocks = []
-    for start in range(0, len(vectors), size):
-        part: Any = vectors[start : start + size]
-        blocks.append(PassageBlock(folder / f"{start}.npz", len(part)))
-        np.savez(blocks[-1].path, vectors=part)
-    return EncodedPassages(PassageIds(doc_ids), blocks)
+    files = {folder / f"{rows.start}.npz": rows for rows in slices(len(vectors), size)}
+    for file, rows in files.items():
+        np.savez(file, vectors=vectors[rows])
+    return EncodedPassages(PassageIds(doc_ids), files)
 
 
 @pytest.mark.parametrize("size", [7, 100, 1000])
