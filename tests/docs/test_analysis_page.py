@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-
-import pytest
 
 from msshift_bench.analysis import align_published, analyse_published, find_links
 from msshift_bench.similarity import INDICATORS
 from tests.conftest import REPOSITORY
-from tests.support.documents import run_blocks
-from tests.support.forking import SMALL
 
 PAGE = (REPOSITORY / "docs" / "analysis.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_every_block_of_the_page_runs(tmp_path: Path) -> None:
-    ran = run_blocks(PAGE, tmp_path, before=SMALL)
-    assert sum(command[1] == "similarity" for command in ran) >= 2
 
 
 def test_the_figures_of_the_papers_own_link_are_those_that_are_computed() -> None:

@@ -1,18 +1,16 @@
-"""How-to pages: the extras that they need, and blocks that run as they stand."""
+"""How-to pages: the extras that they need, and facts that are the code's."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import re
-from pathlib import Path
 
-import pytest
-
+from msshift_bench.baselines.systems import searcher as block_search
+from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.stats import Figure
 from scripts.releasing import smoke
 from tests.conftest import REPOSITORY
-from tests.support.documents import run_blocks
 
 
 def page(name: str) -> str:
@@ -37,14 +35,6 @@ def test_pages_name_the_extras_that_their_commands_need() -> None:
     assert commands > 20
 
 
-@pytest.mark.slow
-def test_runs_are_evaluated_step_by_step(tmp_path: Path) -> None:
-    ran = run_blocks(page("evaluate-runs.md"), tmp_path)
-    assert len(ran) == 12
-    assert (tmp_path / "losses.svg").is_file()
-    assert "\nrel_loss,,length,words,,RR@10,short," in (tmp_path / "figures.csv").read_text()
-
-
 def test_every_column_and_every_figure_is_explained() -> None:
     _, _, section = page("evaluate-runs.md").partition("## The figures as data")
     tables = section.partition("\n| figure |")
@@ -58,7 +48,10 @@ def test_every_column_and_every_figure_is_explained() -> None:
         assert {row["figure"] for row in csv.DictReader(file)} == set(figures)
 
 
-def test_a_collection_is_cut_step_by_step(tmp_path: Path) -> None:
-    ran = run_blocks(page("own-collection.md"), tmp_path)
-    assert [command[1] for command in ran] == ["-c", "build", "verify", "run", "evaluate"]
-    assert "cc-by-4.0" in (tmp_path / "msshift" / "README.md").read_text()
+def test_every_type_of_model_and_the_sizes_that_decide_the_memory_are_named() -> None:
+    text = page("evaluate-a-model.md")
+    for architecture in neural_systems().values():
+        assert text.count(f"| {architecture.model_type} |") == 1
+        assert f"evaluate({architecture.model_type}(" in text
+    assert f"in blocks of {block_search._SIZE:,}." in text
+    assert f"up to {block_search._QUERIES:,} queries" in text

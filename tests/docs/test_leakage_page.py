@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,8 @@ from benchmarks.leakage_tiers import tables
 from msshift_bench.leakage import THRESHOLDS, TIERS
 from scripts.leakage_tables import known_queries, near_queries
 from tests.conftest import REPOSITORY
-from tests.support.documents import run_blocks
 
 PAGE = (REPOSITORY / "docs" / "leakage.md").read_text(encoding="utf-8")
-
-
-def test_its_blocks_run_and_find_what_it_says(tmp_path: Path) -> None:
-    run_blocks(PAGE, tmp_path)
-    assert (tmp_path / "found-topics" / "candidates.parquet").is_file()
 
 
 def test_its_table_of_tiers_is_what_is_planted_and_found() -> None:
@@ -39,8 +32,3 @@ def test_a_row_of_the_table_of_official_test_sets(real_data: Path) -> None:
     (row,) = near_queries(texts, sets, ["length-long"])
     page = (REPOSITORY / "docs" / "official-release.md").read_text(encoding="utf-8")
     assert f"| {' | '.join(row)} |\n" in page
-
-
-def test_its_links_lead_somewhere() -> None:
-    links = re.findall(r"\]\((?!http)([^)#]+)", PAGE)
-    assert all((REPOSITORY / "docs" / link).is_file() for link in links)

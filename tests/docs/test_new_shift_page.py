@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from tests.conftest import REPOSITORY
-from tests.support.documents import run_blocks
 
 PAGE = (REPOSITORY / "docs" / "new-shift.md").read_text(encoding="utf-8")
-
-
-def test_its_blocks_run(tmp_path: Path) -> None:
-    assert len(run_blocks(PAGE, tmp_path)) == 4
 
 
 def test_it_shows_the_row_and_the_builder_as_they_are() -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import msshift_bench
 from tests.conftest import REPOSITORY
-from tests.support.documents import run_blocks
 
 PAGE = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
 NAMES = [name for name in msshift_bench.__all__ if not name.startswith("_")]
@@ -27,19 +25,6 @@ def methods() -> Iterator[Any]:
             function = getattr(value, "__func__", value)
             if not method.startswith("_") and inspect.isfunction(function):
                 yield pytest.param(function, id=f"{name}.{method}")
-
-
-def test_every_example_of_the_page_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
-    ran = run_blocks(PAGE, tmp_path)
-    shown = "".join(command[-1] for command in ran)
-    assert len(ran) == PAGE.count("```python") >= 9
-    assert all(name in shown for name in ("score_runs(", "compare_run_sets(", "build_dataset("))
-
-
-def test_every_link_of_the_page_leads_somewhere() -> None:
-    links = re.findall(r"\]\((?!#)([^)]+)\)", PAGE)
-    assert len(links) >= 5
-    assert all((REPOSITORY / "docs" / link.partition("#")[0]).exists() for link in links)
 
 
 @pytest.mark.parametrize("name", NAMES)
