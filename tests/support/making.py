@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ __all__ = ["make_runs", "plan_runs"]
 def make_runs(
     what: str, shifts: Sequence[str], *, progress: Progress | None = None, **options: Any
 ) -> list[Path]:
-    """Make runs, reported to `progress`.
+    """Make runs, reported to `progress`, if it is given.
 
     Options are those of a `Plan`, ``recipe``, and fields of the system.
     """
-    with reporting(progress):
+    with nullcontext() if progress is None else reporting(progress):
         return make(_plan(what, shifts, options))
 
 
