@@ -12,8 +12,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
-from ir_measures.bin import msmarco_eval
 
 from msshift_bench.runs import Judgements, read_qrels, validate_run
 from tests.conftest import REPOSITORY
@@ -32,8 +30,6 @@ from tests.support.four_tools import (
     Answers,
     ask,
     ask_all,
-    ask_msmarco,
-    ask_msshift,
     score,
 )
 
@@ -44,12 +40,6 @@ ONE_QRELS = "201 0 7001 1\n"
 WELL_BEHAVED = ("ir_measures", COMPARABLE, RULE, "msshift", RANK)
 SINGLE = ("ir_measures", "pytrec_eval", "ranx", RULE, "msshift")
 BY_SCORE = ("ir_measures", COMPARABLE, "msshift")
-
-QUERIES = st.integers(1, 5)
-PASSAGES = st.integers(1, 12)
-QRELS = st.sets(st.tuples(QUERIES, PASSAGES), min_size=1)
-# Ranks from 0, repeated ranks, gaps and duplicate passages: the script takes them all.
-RUN = st.lists(st.tuples(QUERIES, PASSAGES, st.integers(0, 14)), min_size=1)
 
 Seen = Mapping[str, Answers]
 """Case -> tool -> what it says."""
@@ -211,87 +201,6 @@ def test_ties(seen: Seen) -> None:
     bounds = figures.where(measure="RR@10")
     worst, best = (bounds.where(figure=name)[0].value for name in ("tie_worst", "tie_best"))
     assert f"lies between {worst:.4f} and {best:.4f}" in " ".join(PAGE.split())
-
-
-def test_missing_queries(seen: Seen) -> None:
-    demo = seen["demo"]
-    counted = {name: demo[name].queries for name in (*PEERS, "msshift", SKIP)}
-    assert counted == {
-        **dict.fromkeys(("ir_measures", COMPARABLE, RULE, "msshift"), 5),
-        **dict.fromkeys(("pytrec_eval", SKIP), 4),
-        "ranx": 0,
-    }
-    assert (demo["ranx"].refusal, demo[STOP].refusal) == ("AssertionError", "missing-query")
-    figures = score("demo.qrels", "demo.run").figures
-    assert [row.value for row in figures.where(figure="missing")] == [1]
-    assert demo[SKIP].means["RR"] == pytest.approx(demo["pytrec_eval"].means["RR"])
-
-
-def test_duplicate_documents(seen: Seen) -> None:
-    duplicate = seen["duplicate"]
-    for name in ("ir_measures", "ranx"):
-        assert (duplicate[name].place("201"), duplicate[name].words) == (4, "")
-    stopped = duplicate["pytrec_eval"]
-    assert (stopped.refusal, stopped.words) == ("AssertionError", NO_MESSAGE)
-    assert duplicate[RULE].place("201") == 2
-    assert duplicate[RULE].words
-    assert duplicate["msshift"].refusal == "duplicate-document"
-
-
-def test_nan_scores(seen: Seen) -> None:
-    both = seen["nan"], seen["swapped"]
-    for run in both:
-        assert run["pytrec_eval"].place("201", "RR") == run["ir_measures"].place("201", "RR") == 2
-        assert run["ranx"].place("201") == 1
-        assert run["msshift"].refusal == "score-nan"
-        assert not any(run[name].words for name in SINGLE[:-1])
-    assert [run["ir_measures"].place("201") for run in both] == [1, 2]
-
-
-def test_ranks(seen: Seen) -> None:
-    demo, zero = seen["demo"], seen["zero"]
-    assert demo[RULE].place("103") == demo[RANK].place("103") == 1
-    assert all(demo[name].place("103") == 3 for name in BY_SCORE)
-    assert demo["pytrec_eval"].place("103", "RR") == 3
-    assert zero[RULE].place("105") == math.inf
-    assert zero[RULE].place("101") == demo[RULE].place("101") - 1
-    assert not zero[RULE].words
-    assert all(zero[name].means == demo[name].means for name in BY_SCORE)
-    assert zero[RANK].refusal == "rank-zero-based"
-    strict = ask_msshift("demo.qrels", "demo.run", strict=True)
-    assert strict.refusal == "rank-score-disagree"
-
-
-def test_judged_and_not_relevant(seen: Seen) -> None:
-    demo, without = seen["demo"], seen["positive"]
-    assert (demo[RULE].place("102"), without[RULE].place("102")) == (1, 2)
-    assert all(demo[name].means == without[name].means for name in without if name != RULE)
-    assert without[RULE].means["RR@10"] == pytest.approx(without[RANK].means["RR@10"])
-
-
-@settings(max_examples=100)
-@given(qrels=QRELS, run=RUN)
-def test_the_rule_of_ms_marco_is_that_of_its_script(
-    tmp_path_factory: pytest.TempPathFactory,
-    qrels: set[tuple[int, int]],
-    run: list[tuple[int, int, int]],
-) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    reference, candidate = folder / "reference.tsv", folder / "candidate.tsv"
-    reference.write_text("".join(f"{query}\t0\t{doc}\t1\n" for query, doc in sorted(qrels)))
-    candidate.write_text("".join(f"{query}\t{doc}\t{rank}\n" for query, doc, rank in run))
-    relevant = msmarco_eval.load_reference(str(reference))
-    rankings = msmarco_eval.load_candidate(str(candidate))
-    _, message = msmarco_eval.quality_checks_qids(relevant, rankings)
-    theirs = msmarco_eval.compute_metrics(relevant, rankings, 10)["MRR @10 by query"]
-
-    trec = folder / "candidate.run"
-    trec.write_text("".join(f"{query} Q0 {doc} {rank} 0 tag\n" for query, doc, rank in run))
-    ours = ask_msmarco(str(reference), str(trec))
-    assert ours.per_query["RR@10"] == {str(query): theirs.get(query, 0.0) for query in relevant}
-    assert ours.means["RR@10"] == pytest.approx(sum(theirs.values()) / len(relevant), abs=1e-15)
-    assert message.startswith(ours.words)
-    assert bool(message) == bool(ours.words)
 
 
 def test_what_a_tool_raises_is_its_answer() -> None:

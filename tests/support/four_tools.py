@@ -99,31 +99,24 @@ def ask_ranx(qrels: str, run: str, *, make_comparable: bool = False) -> Answer:
 
 
 def ask_msmarco(qrels: str, run: str) -> Answer:
-    """Apply the rule of MS MARCO's script to the columns query, document and rank.
+    """Apply MS MARCO's script, of which ir_measures holds a copy, to query, document and rank.
 
     Every line of the qrels names a relevant passage, whatever its label; a passage goes into a list
     of 1,000 at index rank - 1; the sum is divided by the number of queries in the qrels. That a
     passage stands twice is printed, and evaluation goes on.
-    Source: ms_marco_eval.py, as docs/same-run-four-tools.md links it.
     """
-    relevant: dict[str, set[int]] = {}
-    for line in Path(qrels).read_text().splitlines():
-        query, _, passage, _ = line.split()
-        relevant.setdefault(query, set()).add(int(passage))
-    rankings: dict[str, list[int]] = {}
-    for line in Path(run).read_text().splitlines():
-        query, _, passage, rank, _, _ = line.split()
-        rankings.setdefault(query, [0] * 1000)[int(rank) - 1] = int(passage)
-    scores = dict.fromkeys(relevant, 0.0)
-    words = ""
-    for query, ranking in rankings.items():
-        passages = [passage for passage in ranking if passage]
-        if len(set(passages)) < len(passages):
-            words = "Cannot rank a passage multiple times for a single query."
-        hits = [place for place in range(10) if ranking[place] in relevant.get(query, ())]
-        if hits:
-            scores[query] = 1 / (hits[0] + 1)
+    from ir_measures.bin import msmarco_eval as script
+
+    judged, ranked = (
+        [line.split() for line in Path(path).read_text().splitlines()] for path in (qrels, run)
+    )
+    relevant = script.load_reference_from_stream(map("\t".join, judged))
+    rankings = script.load_candidate_from_stream(f"{r[0]}\t{r[2]}\t{r[3]}" for r in ranked)
+    _, message = script.quality_checks_qids(relevant, rankings)
+    found = script.compute_metrics(relevant, rankings, 10)["MRR @10 by query"]
+    scores = {str(query): found.get(query, 0.0) for query in relevant}
     mean = sum(scores.values()) / len(relevant)
+    words = message.partition(" QID=")[0]
     return Answer({"RR@10": mean}, {"RR@10": scores}, len(relevant), words=words)
 
 
