@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from msshift_bench.data import open_collection, read_manifest
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import NotFoundError, UsageError
+from tests.conftest import Build, Command
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_recipe
@@ -24,14 +23,10 @@ pytestmark = [pytest.mark.neural, pytest.mark.slow]
 COLLECTION = "mini:300"
 CONFIG = "length-short-triples"
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
 
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bare") / "msshift"
-    build_dataset(open_collection(COLLECTION), ["length"], folder)
-    return folder
+@pytest.fixture(scope="session")
+def bare(build_once: Build) -> Path:
+    return build_once(COLLECTION, "length")
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +88,11 @@ def test_mined_triples_are_those_of_a_data_set_without_any(
     assert first["training"]["triples_sha256"] != sidecar(released)["training"]["triples_sha256"]
 
 
-@pytest.mark.parametrize(("begun", "then"), [("mine", "auto"), ("auto", "mine")])
 def test_a_run_that_was_begun_on_other_triples_is_not_continued(
-    begun: str, then: str, data: Path, recipes: Path, tmp_path: Path
+    data: Path, recipes: Path, tmp_path: Path
 ) -> None:
+    begun, then = "mine", "auto"
+
     def stop(stage: str, done: int, _total: int) -> None:
         if stage.endswith(": train") and done == 2:
             raise KeyboardInterrupt
@@ -134,9 +130,6 @@ def test_negatives_that_a_recipe_draws_at_random_are_no_released_ones(
         run(data, tmp_path, recipes / "random.toml", triples="released")
     path = run(data, tmp_path, recipes / "random.toml")
     assert sidecar(path)["released_triples"] is None
-
-
-def test_names_that_are_no_kind_of_triples(data: Path, recipes: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="triples: unknown name 'mined'; did you mean 'mine'"):
         run(data, tmp_path, recipes / "bi-encoder.toml", triples="mined")
 

@@ -8,17 +8,13 @@ import pytest
 
 from msshift_bench.baselines import open_system
 from msshift_bench.baselines.retrievers.colbert import ColBertSearch
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
-from tests.conftest import Command
+from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
 from tests.support.tiny_recipes import tiny_recipe
 
 COLLECTION = "mini:300"
-
-# ---- how they are written ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("good", ["all", "bm25:1", "bm25:1000"])
@@ -37,49 +33,20 @@ def test_what_candidates_are_not(bad: object, tmp_path: Path) -> None:
         open_system("colbert", written)
 
 
-def test_the_command_line_refuses_others(msshift: Command, tmp_path: Path) -> None:
-    build_dataset(open_collection(COLLECTION), ["length"], tmp_path / "msshift")
-    done = msshift("run", "./x", "--set", "kind=colbert", "--set", "search.candidates=tokns")
-    assert (done.returncode, done.stderr) == (
-        2,
-        "error: the search with colbert: candidates: 'tokns' is not of the form "
-        "^(all|bm25:([1-9][0-9]*))$\n",
-    )
-
-
-def test_the_recipes_that_come_along() -> None:
-    def candidates(name: str) -> str:
-        return open_system("colbert", name).search.candidates
-
-    assert {name: candidates(name) for name in ("mini", "pool", "paper", "zhan")} == {
-        "mini": "all",
-        "pool": "all",
-        "paper": "all",
-        "zhan": "all",
-    }
-
-
-# ---- runs -------------------------------------------------------------------------------------
-
-
 @pytest.mark.neural
 @pytest.mark.slow
-def test_runs_say_what_was_ranked(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    data = tmp_path / "msshift"
-    build_dataset(open_collection(COLLECTION), ["length"], data)
+def test_runs_say_what_was_ranked(
+    build_once: Build, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = build_once(COLLECTION, "length")
     runs = {}
     for name, candidates in {"all": "all", "bm25": "bm25:25"}.items():
         recipe = tmp_path / f"{name}.toml"
         recipe.write_text(tiny_recipe("colbert", search={"candidates": candidates}))
         (runs[name],) = make_runs(
-            "colbert",
-            ["length"],
-            data=data,
-            collection=COLLECTION,
-            out=tmp_path / name,
-            recipe=recipe,
-            held_out=["short"],
-        )
+            "colbert", ["length"], data=data, collection=COLLECTION, out=tmp_path / name,
+            recipe=recipe, held_out=["short"],
+        )  # fmt: skip
     facts = {name: sidecar(run) for name, run in runs.items()}
     assert {name: given["candidates"] for name, given in facts.items()} == {
         "all": "all passages",
