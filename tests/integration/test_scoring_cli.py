@@ -132,7 +132,7 @@ def test_scoring_a_run_waits_for_no_heavy_library(made: Path) -> None:
 
 
 def test_runs_are_only_checked(msshift: Command, tmp_path: Path) -> None:
-    (tmp_path / "good.run").write_text("1 Q0 a 1 3.0 t\n9 Q0 b 2 2.0 t\n")
+    (tmp_path / "good.run").write_text("1 Q0 a 1 3.0 t\n9 Q0 b 1 2.0 t\n")
     (tmp_path / "bad.run").write_text("1 Q0 a 1 3.0 t\n1 Q0 a 2 2.0 t\n1 Q0 b 3 nan t\n1 Q0 c\n")
     (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
     done = msshift("score", "good.run", "--check")
