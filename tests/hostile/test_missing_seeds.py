@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from msshift_bench.cli import app
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation import evaluate_run_sets
 from tests.conftest import Build
@@ -31,14 +29,6 @@ def test_the_file_and_the_whole_seed_are_named(runs: tuple[Path, Path]) -> None:
     assert finding.fix.endswith("seed-1 can be evaluated alone")
     (doubt,) = evaluate_run_sets(*runs, allow=["partial"]).doubts
     assert doubt.startswith("dense/length: no run without long (seed 2); seed 1 alone can be")
-
-
-def test_the_table_says_it(runs: tuple[Path, Path]) -> None:
-    folder, data = runs
-    words = ["evaluate", str(folder), "--data", str(data), "--allow", "partial"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.stderr
-    assert "no run without long (seed 2); seed 1 alone can be evaluated" in done.stdout
 
 
 def test_without_the_other_seed_it_is_evaluated(runs: tuple[Path, Path]) -> None:
