@@ -20,7 +20,7 @@ COLLECTION = "mini:300"
 
 COMMON = {
     "accumulate": 2,
-    "steps": 6,
+    "steps": 4,
     "learning_rate": 3e-3,
     "warmup_steps": 0,
     "schedule": "constant",
@@ -35,7 +35,7 @@ OWN: dict[str, dict[str, Any]] = {
         "pooling": "mean",
         "normalize": True,
         "loss_scale": 10,
-        "validation": {"every": 3, "queries": 10, "depth": 5, "patience": 0},
+        "validation": {"every": 2, "queries": 10, "depth": 5, "patience": 0},
     },
     "splade": {"query_flops": 0.1, "passage_flops": 0.1, "flops_steps": 2},
     "colbert": {"in_batch_negatives": True},
