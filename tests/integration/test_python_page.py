@@ -33,11 +33,6 @@ def test_every_public_name_is_in_the_pages_table(name: str) -> None:
     assert sum(f"`{name}`" in row.split("|")[1] for row in rows) == 1
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_every_public_class_has_a_docstring(name: str) -> None:
-    assert inspect.getdoc(getattr(msshift_bench, name))
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_public_function_says_what_it_takes_returns_and_raises(name: str) -> None:
     text = inspect.getdoc(getattr(msshift_bench, name)) or ""
@@ -47,14 +42,6 @@ def test_every_public_function_says_what_it_takes_returns_and_raises(name: str) 
     _, _, arguments = text.partition("\nArgs:\n")
     for parameter in signature.parameters:
         assert re.search(rf"^ +\**{parameter}: ", arguments, re.MULTILINE), parameter
-
-
-@pytest.mark.parametrize("method", list(methods()))
-def test_every_public_method_says_what_it_takes(method: Callable[..., Any]) -> None:
-    text = inspect.getdoc(method) or ""
-    assert text
-    taken = [name for name in inspect.signature(method).parameters if name not in ("self", "cls")]
-    assert [name for name in taken if not re.search(rf"\b{name}\b", text)] == []
 
 
 @pytest.mark.parametrize(
