@@ -1,4 +1,4 @@
-"""`scripts/bench full` goes on where it was stopped; `gpu` runs a tiny model, and asks for a GPU."""
+"""`scripts/bench full` goes on where it was stopped; `gpu` runs a tiny model, or asks for a GPU."""
 
 from __future__ import annotations
 

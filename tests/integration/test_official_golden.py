@@ -25,6 +25,8 @@ from tests.conftest import REPOSITORY
 from tests.support.cut_rows import cut_rows
 from tests.support.golden import Golden
 
+pytestmark = pytest.mark.realdata
+
 COLUMNS = ("id", "relevant", "text")
 """What is kept of a row: its id, the number of its relevant passages, a digest of its text."""
 
@@ -90,8 +92,6 @@ def test_the_page_is_what_its_commands_print(real_data: Path, tmp_path: Path) ->
     text = page.read_text(encoding="utf-8")
     assert all(f"| `{name}` | `{digest}` |\n" in text for name, digest in files.items())
 
-
-pytestmark = pytest.mark.realdata
 
 Official = Callable[[str], dict[str, str]]
 
