@@ -9,29 +9,17 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines.training.neural import Neural
-from msshift_bench.data import open_collection
-from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.plumbing import line_and_stage
-from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_recipe
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
-COLLECTION = "mini:300"
 
 SHORT: dict[str, Any] = {"steps": 6, "checkpoint_every": 2, "search": {"depth": 5}}
 MINED = {"negatives": "mined", "negatives_refreshes": 2}
-
-
-@pytest.fixture(scope="module")
-def data(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    bare = build_once(COLLECTION, "length")
-    folder = Path(shutil.copytree(bare, tmp_path_factory.mktemp("data") / "msshift"))
-    add_triples(folder, open_collection(COLLECTION), count=8, depth=50)
-    return folder
 
 
 def run(data: Path, out: Path, system: str = "bi-encoder", **options: Any) -> Path:
@@ -40,25 +28,24 @@ def run(data: Path, out: Path, system: str = "bi-encoder", **options: Any) -> Pa
     given = {key: options.pop(key) for key in own & options.keys()}
     recipe = out.parent / f"{system}.toml"
     recipe.write_text(tiny_recipe(system, **SHORT, **options))
-    (made,) = make_runs(
-        system, ["length"], data=data, collection=COLLECTION, out=out, recipe=recipe,
+    (made,) = make_runs(system, data=data, out=out, recipe=recipe,
         held_out=["short"], **given,
     )  # fmt: skip
     return made
 
 
 @pytest.fixture(scope="module")
-def teacher(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def teacher(with_triples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the run set of a kept ColBERT."""
     out = tmp_path_factory.mktemp("teachers") / "runs"
-    return run(data, out, "colbert", keep_model=True).parents[1]
+    return run(with_triples, out, "colbert", keep_model=True).parents[1]
 
 
 def test_mined_negatives_from_a_teacher_s_scores_after_kills(
-    data: Path, teacher: Path, tmp_path: Path
+    with_triples: Path, teacher: Path, tmp_path: Path
 ) -> None:
     changes = {**MINED, "teacher": str(teacher)}
-    undisturbed = run(data, tmp_path / "undisturbed", **changes)
+    undisturbed = run(with_triples, tmp_path / "undisturbed", **changes)
     met: list[str] = []
 
     def stop_in(stage: str, done: int) -> Any:
@@ -73,9 +60,9 @@ def test_mined_negatives_from_a_teacher_s_scores_after_kills(
     for stage, done in (("mine: search", 9), ("train", 5)):
         met.clear()
         with pytest.raises(KeyboardInterrupt):
-            run(data, tmp_path / "killed", **changes, progress=stop_in(stage, done))
+            run(with_triples, tmp_path / "killed", **changes, progress=stop_in(stage, done))
         assert met[-1] == stage
-    killed = run(data, tmp_path / "killed", **changes)
+    killed = run(with_triples, tmp_path / "killed", **changes)
     assert killed.read_bytes() == undisturbed.read_bytes()
     said = [sidecar(one) for one in (killed, undisturbed)]
     assert said[0]["training"] == said[1]["training"]
@@ -93,7 +80,7 @@ def test_mined_negatives_from_a_teacher_s_scores_after_kills(
     assert len(set(learnt["teacher"]["scores_sha256"])) == 3
     assert said[0]["released_triples"]["config"] == "length-short-triples"
     with pytest.raises(UsageError, match=r"short.run.json differs .* teacher "):
-        run(data, tmp_path / "killed", **MINED, teacher="bm25")
+        run(with_triples, tmp_path / "killed", **MINED, teacher="bm25")
 
 
 @pytest.mark.parametrize(
@@ -106,9 +93,9 @@ def test_mined_negatives_from_a_teacher_s_scores_after_kills(
     ],
 )
 def test_every_system_learns_from_a_teacher(
-    system: str, changes: dict[str, Any], data: Path, tmp_path: Path
+    system: str, changes: dict[str, Any], with_triples: Path, tmp_path: Path
 ) -> None:
-    told = run(data, tmp_path / "runs", system, teacher="bm25", **changes)
+    told = run(with_triples, tmp_path / "runs", system, teacher="bm25", **changes)
     said = sidecar(told)
     assert said["teacher"]["kind"] == "bm25"
     assert said["parameters"]["teacher"] == "bm25"
@@ -122,11 +109,13 @@ VALIDATION = {"every": 1, "queries": 5, "depth": 5, "patience": 1}
 
 
 def test_a_model_that_gets_no_better_in_its_first_part_mines_nothing(
-    data: Path, tmp_path: Path
+    with_triples: Path, tmp_path: Path
 ) -> None:
     met: list[str] = []
     changes = {**MINED, "validation": VALIDATION, "learning_rate": 0}
-    told = run(data, tmp_path / "runs", progress=lambda stage, *_: met.append(stage), **changes)
+    told = run(
+        with_triples, tmp_path / "runs", progress=lambda stage, *_: met.append(stage), **changes
+    )
     learnt = sidecar(told)["training"]
     # Of three parts of two steps each; the second validation is no better than the first.
     assert (learnt["steps"], len(learnt["parts_sha256"])) == (2, 1)
@@ -136,11 +125,11 @@ def test_a_model_that_gets_no_better_in_its_first_part_mines_nothing(
 
 @pytest.mark.parametrize("changes", [{}, MINED], ids=["one part", "mined"])
 def test_a_training_that_ended_early_does_not_go_on_after_a_kill(
-    changes: dict[str, Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any], with_triples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The second validation ends it, where a checkpoint is.
     chosen = {**changes, "validation": VALIDATION, "learning_rate": 0}
-    undisturbed = run(data, tmp_path / "a", **chosen)
+    undisturbed = run(with_triples, tmp_path / "a", **chosen)
     fit = Neural._fit_parts
 
     def killed(*given: Any) -> None:
@@ -149,25 +138,25 @@ def test_a_training_that_ended_early_does_not_go_on_after_a_kill(
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(Neural, "_fit_parts", killed)
-        run(data, tmp_path / "b", **chosen)
-    again = run(data, tmp_path / "b", **chosen)
+        run(with_triples, tmp_path / "b", **chosen)
+    again = run(with_triples, tmp_path / "b", **chosen)
     assert sidecar(again)["training"] == sidecar(undisturbed)["training"]
     assert again.read_bytes() == undisturbed.read_bytes()
 
 
-def test_a_training_that_ran_away_is_told_to_go_slower(data: Path, tmp_path: Path) -> None:
+def test_a_training_that_ran_away_is_told_to_go_slower(with_triples: Path, tmp_path: Path) -> None:
     changes = {"validation": VALIDATION, "learning_rate": 1e30, "warmup_steps": 0}
     with pytest.raises(DataError, match="the scores of bi-encoder are not finite any more; try a"):
-        run(data, tmp_path / "runs", **changes)
+        run(with_triples, tmp_path / "runs", **changes)
     assert not list((tmp_path / "runs").rglob("*.run.gz"))
 
 
-def test_what_cannot_be_mined_or_taught(data: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_mined_or_taught(with_triples: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="monobert only reranks BM25's first 5; take 'bm25' or"):
-        run(data, tmp_path / "runs", "monobert", negatives="mined")
+        run(with_triples, tmp_path / "runs", "monobert", negatives="mined")
     with pytest.raises(UsageError, match="6 steps cannot be cut into 8 parts; lower negatives_re"):
-        run(data, tmp_path / "runs", negatives="mined", negatives_refreshes=7)
+        run(with_triples, tmp_path / "runs", negatives="mined", negatives_refreshes=7)
     shutil.rmtree(tmp_path / "runs")
     with pytest.raises(NotFoundError, match="no teacher runs/colbertt: it is 'bm25', or the folde"):
-        run(data, tmp_path / "runs", teacher="runs/colbertt")
+        run(with_triples, tmp_path / "runs", teacher="runs/colbertt")
     assert not (tmp_path / "runs").exists()

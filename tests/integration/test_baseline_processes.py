@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
 from tests.support.tiny_recipes import tiny_recipe
@@ -16,7 +15,6 @@ from tests.support.together import run_together
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
-COLLECTION = "mini:300"
 
 COMMON = {
     "accumulate": 2,
@@ -62,8 +60,7 @@ def scores(run: Path) -> dict[tuple[str, str], float]:
     return {(query_id, line[0]): line[2] for query_id, ranking in lines for line in ranking}
 
 
-def test_two_processes_and_one(build_once: Build, tmp_path: Path) -> None:
-    data = build_once(COLLECTION, "length")
+def test_two_processes_and_one(data: Path, tmp_path: Path) -> None:
     for system, own in OWN.items():
         (tmp_path / f"{system}.toml").write_text(tiny_recipe(system, **COMMON, **own))
     done = run_together(PROGRAM.format(systems=tuple(OWN)), [tmp_path, data], tmp_path)
@@ -75,9 +72,7 @@ def test_two_processes_and_one(build_once: Build, tmp_path: Path) -> None:
     for system, run in zip(OWN, runs, strict=True):
         (alone,) = make_runs(
             system,
-            ["length"],
             data=data,
-            collection=COLLECTION,
             out=tmp_path / "alone",
             recipe=tmp_path / f"{system}.toml",
             held_out=["short"],

@@ -40,12 +40,12 @@ def data(build_once: Build) -> Path:
 
 def bm25(data: Path, out: Path, *shifts: str, **options: Any) -> list[Path]:
     chosen = shifts or ("length",)
-    return make_runs("bm25", chosen, data=data, collection=COLLECTION, out=out, **options)
+    return make_runs("bm25", chosen, data=data, out=out, **options)
 
 
 def states(data: Path, out: Path, **options: Any) -> list[str]:
     """Return the states of BM25's runs, as a plan gives them."""
-    runs = plan_runs("bm25", ["length"], data=data, collection=COLLECTION, out=out, **options)
+    runs = plan_runs("bm25", data=data, out=out, **options)
     return [run.state() for run in runs]
 
 
@@ -102,7 +102,6 @@ def test_a_sidecar_says_what_made_the_run(data: Path, tmp_path: Path) -> None:
         "data_digest": manifest["content_digest"],
         "text_variant": "raw",
         "tag": "bm25",
-        "collection": COLLECTION,
         "queries": len(list(queries_of("length", data))),
         "passages": {
             "rows": SIZE,
@@ -268,7 +267,7 @@ def test_work_that_was_begun_is_told_from_that_of_another_process(
 def test_unknown_names(data: Path, tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"what": "bm25", "shifts": ["length"], **arguments}
     with pytest.raises(UnknownNameError, match=message):
-        make_runs(data=data, collection=COLLECTION, out=tmp_path, **given)
+        make_runs(data=data, out=tmp_path, **given)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -295,11 +294,11 @@ def test_unknown_names(data: Path, tmp_path: Path, arguments: dict[str, Any], me
 def test_requests_that_cannot_be(
     data: Path, tmp_path: Path, changes: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path, **changes}
+    given: dict[str, Any] = {"data": data, "out": tmp_path, **changes}
     if given["out"] == "DATA":
         given["out"] = data
     with pytest.raises(error, match=message):
-        make_runs("bm25", ["length"], **given)
+        make_runs("bm25", **given)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -308,9 +307,7 @@ def test_a_missing_encoder_is_one_sentence(data: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"no encoder .*nowhere: "):
         make_runs(
             "bi-encoder",
-            ["length"],
             data=data,
-            collection=COLLECTION,
             out=tmp_path,
             encoder=str(tmp_path / "nowhere"),
         )
@@ -339,9 +336,7 @@ def test_relevant_passages_that_are_not_there_are_counted(
     )
     build_dataset(open_collection(folder), ["length"], tmp_path / "data")
     with caplog.at_level(logging.WARNING, "msshift_bench"):
-        (run,) = make_runs(
-            "bm25", ["length"], data=tmp_path / "data", collection=folder, out=tmp_path / "runs"
-        )
+        (run,) = make_runs("bm25", data=tmp_path / "data", collection=folder, out=tmp_path / "runs")
     assert sidecar(run)["relevant_not_in_collection"] == {"test": 2}
     (record,) = caplog.records
     assert record.getMessage() == (

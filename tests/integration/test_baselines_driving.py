@@ -19,13 +19,11 @@ from msshift_bench.baselines.training import training_data
 from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs import find_run_sets, model_path, sidecar_path
-from tests.conftest import Build, Command
+from tests.conftest import Command
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 from tests.support.tiny_models import KINDS
 from tests.support.tiny_recipes import tiny_recipe
-
-COLLECTION = "mini:300"
 
 RECIPE = tiny_recipe(
     "bi-encoder",
@@ -42,17 +40,12 @@ RECIPE = tiny_recipe(
 )
 
 
-@pytest.fixture(scope="session")
-def data(build_once: Build) -> Path:
-    return build_once(COLLECTION, "length")
-
-
 @pytest.fixture
 def given(data: Path, tmp_path: Path) -> dict[str, Any]:
     """Return the request of a tiny bi-encoder's run, whose recipe is ``tiny.toml``."""
     (tmp_path / "tiny.toml").write_text(RECIPE)
     return {
-        "what": "bi-encoder", "shifts": ["length"], "data": data, "collection": COLLECTION,
+        "what": "bi-encoder", "shifts": ["length"], "data": data,
         "out": tmp_path / "runs", "recipe": tmp_path / "tiny.toml", "held_out": ["short"],
     }  # fmt: skip
 
@@ -264,9 +257,7 @@ def test_a_published_model_is_searched_with(
     def search() -> Path:
         (run,) = make_runs(
             str(tiny_models / f"my-{kind}"),
-            ["length"],
             data=data,
-            collection=COLLECTION,
             out=tmp_path,
             **{"search.depth": 7},
             also_test={"dl19": tmp_path / "dl19"},
@@ -310,23 +301,23 @@ def test_models_that_cannot_be_searched_with(
     tiny_models: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path / "runs"}
+    given: dict[str, Any] = {"data": data, "out": tmp_path / "runs"}
     with pytest.raises(UsageError, match=r"bert does not say what kind of model it is.*monobert"):
-        make_runs(str(tiny_models / "bert"), ["length"], **given)
+        make_runs(str(tiny_models / "bert"), **given)
     with pytest.raises(UnknownNameError, match="kind of model 'colbrt': did you mean 'colbert'"):
-        make_runs(str(tiny_models / "bert"), ["length"], kind="colbrt", **given)
+        make_runs(str(tiny_models / "bert"), kind="colbrt", **given)
     with pytest.raises(UsageError, match="the search with splade: candidates: there is no s"):
-        make_runs(str(tiny_models / "my-splade"), ["length"], **{"search.candidates": 3}, **given)
+        make_runs(str(tiny_models / "my-splade"), **{"search.candidates": 3}, **given)
     with pytest.raises(NotFoundError, match=r"no model .*nowhere: "):
-        make_runs(str(tmp_path / "nowhere"), ["length"], kind="bi-encoder", **given)
+        make_runs(str(tmp_path / "nowhere"), kind="bi-encoder", **given)
     # What a BERT lacks to be one of these would be random, whatever the folder says of itself.
     for kind in ("colbert", "monobert"):
         with pytest.raises(UsageError, match=f"bert lacks weights of a model of {kind}: they woul"):
-            make_runs(str(tiny_models / "bert"), ["length"], kind=kind, **given)
+            make_runs(str(tiny_models / "bert"), kind=kind, **given)
     with pytest.raises(UsageError, match="is a model of bi-encoder, as its settings say, and not"):
-        make_runs(str(tiny_models / "my-bi-encoder"), ["length"], kind="splade", **given)
+        make_runs(str(tiny_models / "my-bi-encoder"), kind="splade", **given)
     with pytest.raises(NotFoundError, match=r"no model can be loaded from the folder .*/bert: "):
-        make_runs(str(tiny_models / "bert"), ["length"], kind="monot5", **given)
+        make_runs(str(tiny_models / "bert"), kind="monot5", **given)
     assert not (tmp_path / "runs").exists()
 
 
@@ -338,12 +329,11 @@ def test_weights_that_take_no_part_may_be_missing(
     # The BERT was saved without its pooler, which a bi-encoder does not read.
     given: dict[str, Any] = {
         "data": data,
-        "collection": COLLECTION,
         "out": tmp_path,
         "search.depth": 3,
     }
     for _ in range(2):
-        (run,) = make_runs(str(tiny_models / "bert"), ["length"], kind="bi-encoder", **given)
+        (run,) = make_runs(str(tiny_models / "bert"), kind="bi-encoder", **given)
     assert len(sidecar(run)["parameters"]["weights_sha256"]) == 64
 
 

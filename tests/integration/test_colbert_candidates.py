@@ -9,12 +9,9 @@ import pytest
 from msshift_bench.baselines import open_system
 from msshift_bench.baselines.retrievers.colbert import ColBertSearch
 from msshift_bench.errors import UsageError
-from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
 from tests.support.tiny_recipes import tiny_recipe
-
-COLLECTION = "mini:300"
 
 
 @pytest.mark.parametrize("good", ["all", "bm25:1", "bm25:1000"])
@@ -36,15 +33,13 @@ def test_what_candidates_are_not(bad: object, tmp_path: Path) -> None:
 @pytest.mark.neural
 @pytest.mark.slow
 def test_runs_say_what_was_ranked(
-    build_once: Build, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    data = build_once(COLLECTION, "length")
     runs = {}
     for name, candidates in {"all": "all", "bm25": "bm25:25"}.items():
         recipe = tmp_path / f"{name}.toml"
         recipe.write_text(tiny_recipe("colbert", search={"candidates": candidates}))
-        (runs[name],) = make_runs(
-            "colbert", ["length"], data=data, collection=COLLECTION, out=tmp_path / name,
+        (runs[name],) = make_runs("colbert", data=data, out=tmp_path / name,
             recipe=recipe, held_out=["short"],
         )  # fmt: skip
     facts = {name: sidecar(run) for name, run in runs.items()}

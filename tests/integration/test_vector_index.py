@@ -113,10 +113,8 @@ def test_a_run_says_how_much_it_recalls(build_once: Build, tmp_path: Path) -> No
         model.save_pretrained(str(tmp_path / "dense"), create_model_card=False)
     (run,) = make_runs(
         str(tmp_path / "dense"),
-        ["length"],
         out=tmp_path / "runs",
         data=data,
-        collection="mini:300",
         **{"search.depth": 7},
         **{"search.index": "HNSW32"},
         **{"search.index_parameters": "efSearch=1000"},
@@ -157,11 +155,10 @@ def test_an_unknown_index_is_refused_before_anything_is_trained(
 ) -> None:
     recipe: Any = tmp_path / "mine.toml"
     recipe.write_text(tiny_recipe("bi-encoder", search={"index": "HNWS32"}))
-    given: dict[str, Any] = {"collection": "mini:300", "recipe": recipe, "held_out": ["short"]}
+    given: dict[str, Any] = {"recipe": recipe, "held_out": ["short"]}
     with pytest.raises(UsageError, match="faiss cannot search by index 'HNWS32'"):
         make_runs(
             "bi-encoder",
-            ["length"],
             data=build_once("mini:300", "length"),
             out=tmp_path / "runs",
             **given,
