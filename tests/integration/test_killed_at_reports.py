@@ -63,14 +63,12 @@ COLLECTION = "mini:200"
 MOMENTS = {
     "bm25": [("search", 2)],
     "bi-encoder": [("negatives", 1), ("train", 5), ("encode", 2), ("search", 1)],
-    "bi-encoder-released": [("train", 8)],
     "splade": [("search", 1)],
     "colbert": [("encode", 2)],
     "monobert": [("search", 3)],
     "knrm": [("train", 6)],
 }
-"""System, or a recipe of one -> where it is killed, one after the other. What ends in ``-released``
-is trained on a data set that holds triples."""
+"""System -> where it is killed, one after the other."""
 
 COMMON = {
     "accumulate": 2,
@@ -86,7 +84,6 @@ COMMON = {
 
 OWN: dict[str, dict[str, Any]] = {
     "bi-encoder": {"pooling": "mean", "normalize": True, "loss_scale": 10},
-    "bi-encoder-released": {"pooling": "mean", "normalize": True, "loss_scale": 10},
     "splade": {"query_flops": 0.01, "passage_flops": 0.01, "flops_steps": 9},
     "colbert": {"in_batch_negatives": True, "search": {"candidates": "all"}},
     "monobert": {"loss": "softmax"},
@@ -104,13 +101,9 @@ def make_in_small_parts(system: str, options: dict[str, Any], data: Path, out: P
     make_runs(system, ["length"], data=data, out=out, collection=COLLECTION, **options)
 
 
-@pytest.fixture(scope="module")
-def data(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
-    """Return a data set without triples and one with."""
-    bare = build_once(COLLECTION, "length")
-    released = Path(shutil.copytree(bare, tmp_path_factory.mktemp("released") / "msshift"))
-    add_triples(released, open_collection(COLLECTION), count=5, depth=20)
-    return {False: bare, True: released}
+@pytest.fixture(scope="session")
+def data(build_once: Build) -> Path:
+    return build_once(COLLECTION, "length")
 
 
 def final_files(out: Path) -> dict[str, bytes]:
@@ -129,23 +122,20 @@ def final_files(out: Path) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize("name", list(MOMENTS))
-def test_a_killed_baseline_ends_in_the_same_bytes(
-    name: str, data: dict[bool, Path], tmp_path: Path
-) -> None:
-    system, is_released = name.removesuffix("-released"), name.endswith("-released")
+@pytest.mark.parametrize("system", MOMENTS)
+def test_a_killed_baseline_ends_in_the_same_bytes(system: str, data: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {}
-    if name in OWN:
-        options = {"recipe": tmp_path / f"{name}.toml", "held_out": ["short"]}
-        options["recipe"].write_text(tiny_recipe(system, **{**COMMON, **OWN[name]}))
+    if system in OWN:
+        options = {"recipe": tmp_path / f"{system}.toml", "held_out": ["short"]}
+        options["recipe"].write_text(tiny_recipe(system, **{**COMMON, **OWN[system]}))
 
     def start(out: str) -> Held:
-        return Held(make_in_small_parts, system, options, data[is_released], tmp_path / out)
+        return Held(make_in_small_parts, system, options, data, tmp_path / out)
 
     start("undisturbed").finish()
     expected = final_files(tmp_path / "undisturbed")
     assert len(expected) == 2
-    for moment in MOMENTS[name]:
+    for moment in MOMENTS[system]:
         kill_at(start("killed"), *moment)
         assert final_files(tmp_path / "killed").items() <= expected.items()
     start("killed").finish()
@@ -198,13 +188,13 @@ def adding(folder: Path, **options: Any) -> Held:
 
 
 @pytest.fixture
-def copy(data: dict[bool, Path], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(data[False], tmp_path / "msshift"))
+def copy(data: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(data, tmp_path / "msshift"))
 
 
 @pytest.fixture
-def expected(data: dict[bool, Path], tmp_path: Path) -> dict[str, bytes]:
-    folder = Path(shutil.copytree(data[False], tmp_path / "undisturbed" / "msshift"))
+def expected(data: Path, tmp_path: Path) -> dict[str, bytes]:
+    folder = Path(shutil.copytree(data, tmp_path / "undisturbed" / "msshift"))
     adding(folder).finish()
     return file_bytes(folder)
 
