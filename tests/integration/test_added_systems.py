@@ -171,7 +171,7 @@ def test_a_class_of_one_s_own_gets_its_group_s_triples(with_triples: Path, tmp_p
     [
         ("no_such_module:First", "cannot be used as a system: No module named"),
         (f"{__name__}:Frist", "cannot be used as a system: module .* has no attribute 'Frist'"),
-        (f"{__name__}:COLLECTION", "must name a class that is a System"),
+        (f"{__name__}:INSTALLED", "must name a class that is a System"),
         (f"{__name__}:Unready", "its class Unready must define rank in its body"),
     ],
 )
@@ -193,7 +193,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("first", f"{__name__}:COLLECTION", "must name a class that is a System"),
+        ("first", f"{__name__}:INSTALLED", "must name a class that is a System"),
         ("second", f"{__name__}:First", "its class has the name 'first'; both must be the same"),
         ("bm25", f"{__name__}:First", "its class has the name 'first'; both must be the same"),
         ("unready", f"{__name__}:Unready", "its class Unready must define rank in its body"),
