@@ -11,6 +11,7 @@ import inspect
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from msshift_bench.cli.failures import explain
 from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.plumbing import with_checksum
+from msshift_bench.report import writing
 from msshift_bench.runs import read_run
 from tests.conftest import Build
 from tests.support.commands import COMMANDS as ALL_COMMANDS
@@ -350,7 +352,14 @@ def test_every_command_and_every_public_function_has_its_row() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"), [(name, kind) for name, (part, _) in COMMANDS.items() for kind in part]
 )
-def test_commands(world: Path, tmp_path: Path, name: str, kind: str) -> None:
+def test_commands(
+    world: Path, tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of a report the first pictures will do: what is odd stands above them.
+    monkeypatch.setattr(writing, "SECTIONS", writing.SECTIONS[:1])
+    monkeypatch.setattr(writing, "PICTURE_FORMATS", ("svg",))
+    # The doctor would import torch, to ask it for a GPU.
+    monkeypatch.setitem(sys.modules, "torch", sys.modules.get("torch"))
     out = tmp_path / "out"
     words = COMMANDS[name][0][kind].format(world, kind=kind, out=out).split()
     done = CliRunner().invoke(app, words)

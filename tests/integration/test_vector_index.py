@@ -85,7 +85,7 @@ def test_more_effort_comes_nearer_to_the_exact_ranking(
     assert found["recall"] < 0.9 or name == "HNSW32"  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["HNSW32", "IVF31,Flat", "PQ4"])
+@pytest.mark.parametrize("name", ["HNSW32", "IVF31,Flat", "PQ4x4"])
 def test_an_index_is_always_the_same(name: str, passages: EncodedPassages, tmp_path: Path) -> None:
     import faiss
 
