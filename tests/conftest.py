@@ -117,6 +117,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Build = Callable[..., Path]
+MakeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 
 @pytest.fixture(scope="session")
@@ -163,26 +164,39 @@ def msshift(tmp_path: Path) -> Command:
 
 
 @pytest.fixture(scope="session")
-def build_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Build]:
-    """Return a function that builds a data set, once per collection, shifts and options.
-
-    Many tests read what it returns, so none may change it; for those that do there is `build_copy`.
-    All test processes share it.
-    """
+def make_once(tmp_path_factory: pytest.TempPathFactory) -> MakeOnce:
+    """Return a function that has a folder written once for all test processes, and never again."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
 
-    @cache
-    def build(collection: str, *shifts: str, **options: Any) -> Path:
-        asked = repr((collection, shifts, sorted(options.items()))).encode()
-        place = shared / f"built-{sha256(asked).hexdigest()[:12]}"
+    def make(name: str, write: Callable[[Path], object]) -> Path:
+        place = shared / f"made-{name}"
         place.mkdir(exist_ok=True)
-        folder = place / "msshift"
         with (place / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not folder.exists():
-                build_dataset(open_collection(collection), shifts, folder, **options)
+            if not (place / "whole").exists():
+                write(place / "msshift")
+                (place / "whole").touch()
+        return place / "msshift"
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def build_once(make_once: MakeOnce) -> Iterator[Build]:
+    """Return a function that builds a data set, once per collection, shifts and options.
+
+    Many tests read what it returns, so none may change it; for those that do there is `build_copy`.
+    """
+
+    @cache
+    def build(collection: str, *shifts: str, **options: Any) -> Path:
+        def write(folder: Path) -> None:
+            build_dataset(open_collection(collection), shifts, folder, **options)
+
+        asked = repr((collection, shifts, sorted(options.items()))).encode()
+        folder = make_once(sha256(asked).hexdigest()[:12], write)
         built[folder] = files(folder)
         return folder
 
@@ -207,11 +221,9 @@ def build_copy(build_once: Build, tmp_path: Path) -> Build:
 
 
 @pytest.fixture(scope="session")
-def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_models(make_once: MakeOnce) -> Path:
     """Return the folder of `save_tiny_models`; it is only read."""
-    folder = tmp_path_factory.mktemp("models")
-    save_tiny_models(folder)
-    return folder
+    return make_once("models", save_tiny_models)
 
 
 @pytest.fixture
@@ -254,9 +266,13 @@ def board_entries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[
 
 
 @pytest.fixture(scope="session")
-def board_site(board_entries: tuple[Path, dict[str, Result]]) -> Path:
-    """Build their pages."""
+def board_site(make_once: MakeOnce) -> Path:
+    """Build their pages, beside a folder of the entries."""
     from msshift_bench.leaderboard import build_site
+    from tests.support.synthetic_entries import few_entries
 
-    entries, _ = board_entries
-    return build_site(entries.with_name("site"), entries).parent
+    def write(folder: Path) -> None:
+        few_entries(folder / "entries")
+        build_site(folder / "site", folder / "entries")
+
+    return make_once("board", write) / "site"

@@ -10,10 +10,9 @@ from playwright.sync_api import expect
 
 from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.leaderboard.entries import entries_folder, load_entries
-from msshift_bench.leaderboard.site import board_tables, build_site
+from msshift_bench.leaderboard.site import board_tables
 from msshift_bench.stats import MEAN
 from tests.browser.pages import WIDTHS, fits, names, shown
-from tests.support.synthetic_entries import many_entries
 
 pytestmark = pytest.mark.browser
 
@@ -233,18 +232,3 @@ def test_further_right_finds_more_and_further_up_loses_less(open_board: Any, tab
     assert [places[titles[name]][0] for name in by_out] == sorted(x for x, _, _ in places.values())
     by_loss = sorted(losses, key=lambda name: losses[name])
     assert [places[titles[name]][1] for name in by_loss] == sorted(y for _, y, _ in places.values())
-
-
-@pytest.mark.slow
-def test_many_systems_sort(open_page: Any, tmp_path: Path) -> None:
-    """How long 500 take is measured by ``scripts/bench leaderboard_page``."""
-    many_entries(tmp_path / "entries", 20)
-    index = build_site(tmp_path / "site", tmp_path / "entries")
-    page = open_page(index.parent / "mini" / "topics-rr-10.html")
-    shown(page)
-    orders = set()
-    for head in ("system", "out", "group-C3", "rel_loss"):
-        page.locator(f'[data-sort="{head}"]').click()
-        assert len(names(page)) == 25
-        orders.add(tuple(names(page)))
-    assert len(orders) == 4

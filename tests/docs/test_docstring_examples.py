@@ -85,7 +85,14 @@ def examples_folder(build_once: Build, tmp_path_factory: pytest.TempPathFactory)
     return folder
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    "name",
+    # Whoever looks for examples among heavy libraries imports them.
+    [
+        pytest.param(name, marks=[pytest.mark.neural] * name.endswith("libraries"))
+        for name in MODULES
+    ],
+)
 def test_the_examples_of_a_module_print_what_they_say(
     name: str, examples_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

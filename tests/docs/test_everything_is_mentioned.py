@@ -19,6 +19,7 @@ from msshift_bench.baselines.systems.finding import neural_systems, our_systems
 from msshift_bench.baselines.systems.recipe import recipe_files
 from msshift_bench.cli.config_file import CONFIG_VARIABLE, VARIABLES, settings_model
 from msshift_bench.cli.failures import DEBUG
+from msshift_bench.dataset_builders.typos import EDITS
 from msshift_bench.evaluation.measures import NATIVE_MEASURES
 from msshift_bench.runs import CODES, TIE_POLICIES
 from msshift_bench.shifts import SHIFTS
@@ -75,6 +76,7 @@ NAMES: Mapping[str, Iterable[str]] = {
     "measure": NATIVE_MEASURES,
     "tie policy": TIE_POLICIES,
     "indicator": INDICATORS,
+    "kind of edit": EDITS,
 }
 
 

@@ -5,6 +5,7 @@ Each command in a block of sh is one that there is, with options that it has.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections import Counter
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.docs.test_blocks import PAGES as BLOCK_CASES
 from tests.support.commands import COMMANDS
 
 PAGES = [
@@ -41,24 +43,11 @@ NOT_RUN: Mapping[str, tuple[int, str]] = {
 """Page -> how many blocks of sh it has, and why no test runs them."""
 
 RUN_BY: Mapping[str, str] = {
-    "README.md": "integration/test_readme.py",
-    "analysis.md": "docs/test_analysis_page.py",
-    "baselines.md": "integration/test_baseline_page.py",
+    **{Path(case.values[0]).name: "docs/test_blocks.py" for case in BLOCK_CASES},
     "configuration.md": "cli/test_config.py",
-    "data.md": "integration/test_readme.py",
-    "evaluate-a-model.md": "docs/test_evaluate_a_model_page.py",
-    "evaluate-runs.md": "docs/test_how_to_pages.py",
     "hub.md": "integration/test_hub.py",
-    "ir_datasets.md": "integration/test_irds_cli.py",
     "leaderboard.md": "integration/test_leaderboard_page.py",
-    "leakage.md": "docs/test_leakage_page.py",
     "measures.md": "integration/test_measures_page.py",
-    "new-shift.md": "docs/test_new_shift_page.py",
-    "own-collection.md": "docs/test_how_to_pages.py",
-    "python.md": "integration/test_python_page.py",
-    "search.md": "docs/test_search_page.py",
-    "troubleshooting.md": "docs/test_troubleshooting_page.py",
-    "variants.md": "docs/test_variants_page.py",
 }
 """Page -> the module that runs its blocks of console and Python as they stand."""
 
@@ -77,7 +66,7 @@ def test_every_block_is_run_or_stands_here_with_a_reason() -> None:
     assert set(blocks("console|python")) == set(RUN_BY)
     for page, module in RUN_BY.items():
         text = (REPOSITORY / "tests" / module).read_text("utf-8")
-        assert page.removesuffix(".md") in text
+        assert page in text
         assert "run_blocks(" in text or "```console" in text or "```(console" in text, page
     for page in PAGES:
         text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text("utf-8"))
@@ -165,3 +154,15 @@ def test_every_command_in_words_is_one_with_such_options() -> None:
 def test_a_line_that_cannot_be_typed_is_found(line: str, said: str) -> None:
     with pytest.raises(Exception, match=said):
         check_line(line)
+
+
+def test_the_set_up_scripts_are_those_that_pages_name() -> None:
+    assert "exec msshift demo" in (REPOSITORY / "scripts" / "demo").read_text()
+    for script in ("demo", "test", "check", "bench"):
+        assert os.access(REPOSITORY / "scripts" / script, os.X_OK)
+    assert "scripts/test" in (REPOSITORY / ".ci" / "run").read_text()
+    for page in ("README.md", "CONTRIBUTING.md"):
+        text = (REPOSITORY / page).read_text(encoding="utf-8")
+        assert {"`scripts/test --fast`", "`scripts/test`", "`scripts/check`"} <= {
+            *re.findall(r"`scripts/[^`]*`", text)
+        }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,21 @@ def test_every_page_stands_in_the_navigation() -> None:
     made = {name for name in named if name.startswith("reference/")}
     made |= {"leaderboard-pages.md", "reproduce.md"}
     assert set(named) == written | made
+
+
+def headings(page: str) -> set[str]:
+    """Return the anchors of a page's headings, as the site and the forge make them."""
+    lines = re.findall(r"(?m)^#+ (.*)", (REPOSITORY / page).read_text("utf-8"))
+    return {re.sub(r"[^\w -]", "", line.lower()).strip().replace(" ", "-") for line in lines}
+
+
+def test_no_link_and_no_anchor_leads_nowhere(tmp_path: Path) -> None:
+    write_pages(REPOSITORY, tmp_path / "pages")
+    for page in (*OTHER_PAGES, *(f"docs/{path.name}" for path in REPOSITORY.glob("docs/*.md"))):
+        text = re.sub(r"(?ms)^```.*?^```$", "", (REPOSITORY / page).read_text("utf-8"))
+        for place, anchor in re.findall(r"\]\(([^():]*)#([^)]+)\)", text):
+            target = os.path.normpath(Path(page).parent / place) if place else page
+            assert anchor in headings(target), f"{page}: {place}#{anchor}"
 
 
 def test_links_lead_to_pages_copies_or_become_words(

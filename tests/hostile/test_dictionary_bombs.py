@@ -11,10 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from msshift_bench.annotation import SIMILARITY
-from msshift_bench.cli import app
 from msshift_bench.data import (
     install_dataset,
     load_dataset,
@@ -99,19 +96,6 @@ def test_texts_of_candidates(tmp_path: Path, read: Callable[..., object]) -> Non
     with pytest.raises(CollectionError, match="unpacks to more than"):
         read(found)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < MOST
-
-
-def test_the_console_script_refuses_them(tmp_path: Path) -> None:
-    run = write(tmp_path / "a.parquet", doc_id="x" * LONG)
-    for words in (
-        ["score", str(run), "--check"],
-        ["annotate", "--candidates", str(candidates(tmp_path / "found", "x" * LONG)),
-         "--out", str(tmp_path / "sheet.csv")],
-    ):  # fmt: skip
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code == 1
-        assert "unpacks to more than" in str(done.exception)
-    assert SIMILARITY
 
 
 @pytest.mark.parametrize("name", ["text", "relevant_doc_ids"])

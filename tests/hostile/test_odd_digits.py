@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from msshift_bench.annotation import read_annotations
@@ -23,24 +21,16 @@ from msshift_bench.errors import (
 )
 from msshift_bench.evaluation import parse_measure
 from msshift_bench.runs import read_qrels, read_run
+from tests.support.commands import COMMANDS
 
 ODD = ("1_0", "\u0661\u0660", "\uff11\uff10")
 """Ten with an underscore, in Arabic digits, and in full-width ones."""
 
 
-def leaves(command: object, *names: str) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield every command of the console script, with its words."""
-    if hasattr(command, "commands"):
-        for name, part in command.commands.items():
-            yield from leaves(part, *names, name)
-    else:
-        yield names, command
-
-
 NUMERIC = [
     (words, option.opts[0])
-    for words, command in leaves(get_command(app))
-    for option in command.params  # type: ignore[attr-defined]
+    for words, command in COMMANDS.items()
+    for option in command.params
     if option.metavar in ("N", "X", "DAYS")
 ]
 

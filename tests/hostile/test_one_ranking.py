@@ -6,9 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from msshift_bench.cli import app
 from msshift_bench.data import TestSet
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation import Checks, Settings, score_files, score_runs
@@ -108,16 +106,6 @@ def test_scores_and_comparisons_remark_one_ranking_in_two_files(
 def test_runs_in_memory_are_compared_too() -> None:
     result = score_runs([made(), scaled(made(), lambda score: score / 2)], QRELS, SETTINGS)
     assert any("the same rankings" in doubt for doubt in result.doubts)
-
-
-def test_the_console_script_says_it(tmp_path: Path) -> None:
-    qrels = tmp_path / "qrels.txt"
-    qrels.write_text("".join(f"{q} 0 {doc} 1\n" for q, docs in QRELS.items() for doc in docs))
-    runs = [str(written(tmp_path, name, made(), tag=name)) for name in ("a", "b")]
-    done = CliRunner().invoke(app, ["score", *runs, "--qrels", str(qrels), "--reference", runs[0]])
-    assert done.exit_code == 0, done.stderr
-    assert "the same rankings" in done.stdout
-    assert "the same rankings" in done.stderr
 
 
 def test_the_digest_of_a_ranking_is_that_of_its_order_and_passages(tmp_path: Path) -> None:

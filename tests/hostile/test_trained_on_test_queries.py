@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from msshift_bench.baselines import Plan, make, open_system
-from msshift_bench.cli import app
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import NotFoundError, RunError
 from msshift_bench.evaluation import Result, evaluate_also_tests, score_runs
@@ -186,19 +184,3 @@ def test_a_single_run_whose_sidecar_names_its_model_is_refused_too(
     assert "without long trained on 0 and" in notes(score_runs([run], judged, data=data))
     sidecar(run, data, None)
     assert "trained on" not in notes(score_runs([run], judged, data=data))
-
-
-def test_the_console_script_refuses_and_says_it(
-    tmp_path: Path, data: Path, trained: list[Row]
-) -> None:
-    write(tmp_path, own(trained))
-    words = ["evaluate", str(tmp_path / "runs"), "--data", str(data)]
-    words += ["--also-test", f"own={tmp_path / 'own'}"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 1
-    assert "[trained-on-test]" in str(done.exception)
-    for table_format in ("text", "markdown", "latex", "json"):
-        done = CliRunner().invoke(app, [*words, "--allow", "leaked", "--format", table_format])
-        assert done.exit_code == 0, done.stderr
-        assert f"trained on {SOME} of the {SOME}" in done.stdout
-        assert f"trained on {SOME} of the {SOME}" in done.stderr

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.data import open_collection
 from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Build
 from tests.support.fabricated import write_runs, write_system
 from tests.support.hub_server import LoopbackHub
+from tests.support.making import COLLECTION
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +34,20 @@ def second(build_once: Build) -> Path:
 def hub() -> Iterator[LoopbackHub]:
     with LoopbackHub() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def data(build_once: Build) -> Path:
+    """The data set that most systems are trained on."""
+    return build_once(COLLECTION, "length")
+
+
+@pytest.fixture(scope="session")
+def with_triples(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with training triples."""
+    folder = Path(shutil.copytree(data, tmp_path_factory.mktemp("triples") / "msshift"))
+    add_triples(folder, open_collection(COLLECTION), count=8, depth=50)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -22,15 +21,11 @@ import pytest
 from msshift_bench.baselines import Run, System, open_system
 from msshift_bench.baselines.systems import finding
 from msshift_bench.baselines.systems.finding import find_systems, our_systems
-from msshift_bench.data import open_collection
-from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import UnknownNameError, UsageError
-from tests.conftest import REPOSITORY, Build
+from tests.conftest import REPOSITORY
 from tests.support.forking import run_forked, write_msshift
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
-
-COLLECTION = "mini:300"
 
 INSTALLED = """
 import sys
@@ -38,11 +33,6 @@ sys.path.insert(0, sys.argv.pop(1))
 from msshift_bench.cli import main
 main()
 """
-
-
-@pytest.fixture(scope="session")
-def data(build_once: Build) -> Path:
-    return build_once(COLLECTION, "length")
 
 
 def install(folder: Path, project: str, module: str) -> dict[str, str]:
@@ -101,10 +91,10 @@ def test_the_page_s_retriever_is_short_and_typed_and_trains(data: Path, tmp_path
     file.parent.mkdir()
     (file.parent / "__init__.py").touch()
     file.write_text(module)
+    # From there, so that it finds what it kept of the package the last time.
     typed = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", REPOSITORY / "pyproject.toml", file],
-        cwd=tmp_path, env={**os.environ, "MYPYPATH": str(REPOSITORY)},
-        capture_output=True, text=True, check=False, timeout=600,
+        [sys.executable, "-m", "mypy", file],
+        cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert typed.returncode == 0, typed.stdout
 
@@ -169,12 +159,8 @@ class Trained(System):
             yield row.query_id, {doc_id: float(n) for doc_id, n in relevant.most_common(3)}
 
 
-def test_a_class_of_one_s_own_gets_its_group_s_triples(data: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(data, tmp_path / "msshift"))
-    add_triples(folder, open_collection(COLLECTION), count=2, depth=20)
-    runs = make_runs(
-        f"{__name__}:Trained", ["length"], data=folder, collection=COLLECTION, out=tmp_path / "runs"
-    )
+def test_a_class_of_one_s_own_gets_its_group_s_triples(with_triples: Path, tmp_path: Path) -> None:
+    runs = make_runs(f"{__name__}:Trained", data=with_triples, out=tmp_path / "runs")
     assert [run.name for run in runs] == ["short.run.gz", "long.run.gz"]
     assert runs[0].read_bytes() != runs[1].read_bytes()
     assert sidecar(runs[0])["released_triples"]["config"] == "length-short-triples"
@@ -185,7 +171,7 @@ def test_a_class_of_one_s_own_gets_its_group_s_triples(data: Path, tmp_path: Pat
     [
         ("no_such_module:First", "cannot be used as a system: No module named"),
         (f"{__name__}:Frist", "cannot be used as a system: module .* has no attribute 'Frist'"),
-        (f"{__name__}:COLLECTION", "must name a class that is a System"),
+        (f"{__name__}:INSTALLED", "must name a class that is a System"),
         (f"{__name__}:Unready", "its class Unready must define rank in its body"),
     ],
 )
@@ -207,7 +193,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("first", f"{__name__}:COLLECTION", "must name a class that is a System"),
+        ("first", f"{__name__}:INSTALLED", "must name a class that is a System"),
         ("second", f"{__name__}:First", "its class has the name 'first'; both must be the same"),
         ("bm25", f"{__name__}:First", "its class has the name 'first'; both must be the same"),
         ("unready", f"{__name__}:Unready", "its class Unready must define rank in its body"),
@@ -227,9 +213,9 @@ def test_a_package_that_cannot_be_used_makes_a_warning(
 ) -> None:
     installed.append(EntryPoint(name, value, finding.ENTRY_POINTS))
     installed.append(EntryPoint("other", f"{__name__}:Other", finding.ENTRY_POINTS))
-    request = {"data": data, "collection": COLLECTION, "out": tmp_path}
+    request = {"data": data, "out": tmp_path}
     with pytest.raises(UnknownNameError, match=r"unknown system 'third'.* valid are bm25"):
-        make_runs("third", ["length"], **request)
+        make_runs("third", **request)
     assert list(find_systems()) == [*our_systems(), "other"]
     (record,) = caplog.records
     assert record.levelno == logging.WARNING

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -20,8 +19,6 @@ from msshift_bench.baselines.systems.recipe import (
     TrainingSettings,
 )
 from tests.conftest import REPOSITORY
-from tests.support.documents import run_blocks
-from tests.support.forking import SHORT
 
 DOCS = REPOSITORY / "docs"
 
@@ -72,29 +69,3 @@ def test_the_page_shows_every_field_as_it_is_documented(kind: type) -> None:
 def test_every_field_is_documented(kind: Any) -> None:
     documented = {name for one in kind.__mro__[:-1] for name in described(one)}
     assert documented >= {*kind.model_fields}
-
-
-@pytest.mark.neural
-@pytest.mark.slow
-def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
-    ran = run_blocks(PAGE, tmp_path, before=SHORT)
-    assert [command[1] for command in ran] == [
-        "build",
-        *["run"] * 4,
-        "triples",
-        "run",
-        *["list"] * 3,
-        "run",
-        "pretrain",
-        "run",
-        "-c",
-        "-c",
-    ]
-
-
-def test_every_link_leads_somewhere() -> None:
-    links = re.findall(r"\]\(([^)]+)\)", PAGE)
-    assert links
-    for link in links:
-        page, _, _ = link.partition("#")
-        assert link.startswith("https://") or (DOCS / page).exists(), link

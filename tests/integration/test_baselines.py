@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from msshift_bench.data.digests import ContentDigest, sha256_of
 from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.mini.generator import passages
-from msshift_bench.runs import find_run_sets
+from msshift_bench.runs import find_run_sets, sidecar_path
 from msshift_bench.shifts import get_shift
 from tests.conftest import Build
-from tests.support.making import make_runs
+from tests.support.file_bytes import file_bytes
+from tests.support.making import make_runs, plan_runs
 from tests.support.official_checkout import write_checkout
 from tests.support.run_files import queries_of, read_run, sidecar
 
@@ -38,7 +40,13 @@ def data(build_once: Build) -> Path:
 
 def bm25(data: Path, out: Path, *shifts: str, **options: Any) -> list[Path]:
     chosen = shifts or ("length",)
-    return make_runs("bm25", chosen, data=data, collection=COLLECTION, out=out, **options)
+    return make_runs("bm25", chosen, data=data, out=out, **options)
+
+
+def states(data: Path, out: Path, **options: Any) -> list[str]:
+    """Return the states of BM25's runs, as a plan gives them."""
+    runs = plan_runs("bm25", data=data, out=out, **options)
+    return [run.state() for run in runs]
 
 
 # ---- what is written ------------------------------------------------------------------------
@@ -94,7 +102,6 @@ def test_a_sidecar_says_what_made_the_run(data: Path, tmp_path: Path) -> None:
         "data_digest": manifest["content_digest"],
         "text_variant": "raw",
         "tag": "bm25",
-        "collection": COLLECTION,
         "queries": len(list(queries_of("length", data))),
         "passages": {
             "rows": SIZE,
@@ -155,93 +162,85 @@ def test_what_is_complete_is_skipped(
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bm25"]
 
 
-def test_a_run_that_was_lost_is_made_again(data: Path, tmp_path: Path) -> None:
-    (run,) = bm25(data, tmp_path)
-    content = run.read_bytes()
+def change_sidecar(run: Path) -> None:
+    path = sidecar_path(run)
+    path.write_text(path.read_text().replace('"cpus": ', '"cpus": 1'))
+
+
+def begin(run: Path, **changes: str) -> None:
+    """Put a run's sidecar, with changes, where its work was begun, and remove the run."""
+    work = run.parents[1] / ".work" / "bm25" / "length" / "all"
+    work.mkdir(parents=True)
+    (work / "plan.json").write_text(json.dumps({**sidecar(run), **changes}))
     run.unlink()
-    bm25(data, tmp_path)
-    assert run.read_bytes() == content
+    sidecar_path(run).unlink()
 
 
-def test_another_request_is_refused(data: Path, tmp_path: Path) -> None:
+IN_THE_WAY: dict[str, tuple[Callable[[Path], object], dict[str, Any], str]] = {
+    "another request": (
+        lambda run: None,
+        {"k1": 0.9, "stemmer": "none"},
+        'SIDECAR differs from this request: k1 0.82 instead of 0.9; stemmer "english" instead of '
+        '"none". Choose another --out or --name, or remove SIDECAR and length.run.gz',
+    ),
+    "a run that was changed": (
+        lambda run: run.write_bytes(b"another"),
+        {},
+        "is not the run that length.run.json describes",
+    ),
+    "a run of unknown origin": (
+        lambda run: sidecar_path(run).unlink(),
+        {},
+        "nothing says what made it; choose another --out or --name",
+    ),
+    "a sidecar that is none": (
+        lambda run: sidecar_path(run).write_text("[]"),
+        {},
+        "length.run.json is not a JSON object",
+    ),
+    "a sidecar that was changed": (change_sidecar, {}, "; remove it and length.run.gz, and"),
+    "work for another request": (
+        lambda run: begin(run, edition="official-2022"),
+        {},
+        'edition "official-2022" instead of "rebuilt"',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IN_THE_WAY)
+def test_what_stands_in_the_way_of_a_run_or_its_plan_is_refused_and_left(
+    data: Path, tmp_path: Path, case: str
+) -> None:
+    spoil, changes, words = IN_THE_WAY[case]
+    (run,) = bm25(data, tmp_path)
+    spoil(run)
+    before = file_bytes(tmp_path)
+    for refuse in (states, bm25):
+        with pytest.raises(UsageError) as caught:
+            refuse(data, tmp_path, **changes)
+        assert words.replace("SIDECAR", str(sidecar_path(run))) in str(caught.value)
+        assert file_bytes(tmp_path) == before
+
+
+def test_work_that_was_begun_is_told_from_that_of_another_process(
+    data: Path, tmp_path: Path
+) -> None:
     (run,) = bm25(data, tmp_path)
     content = run.read_bytes()
-    with pytest.raises(UsageError) as caught:
-        bm25(data, tmp_path, k1=0.9, stemmer="none")
-    assert str(caught.value) == (
-        f"{tmp_path / 'bm25' / 'length.run.json'} differs from this request: "
-        'k1 0.82 instead of 0.9; stemmer "english" instead of "none". Choose another --out or '
-        f"--name, or remove {tmp_path / 'bm25' / 'length.run.json'} and length.run.gz"
-    )
-    assert run.read_bytes() == content
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bm25"]
-
-
-def test_a_run_that_was_changed_is_refused(data: Path, tmp_path: Path) -> None:
-    (run,) = bm25(data, tmp_path)
-    run.write_bytes(b"something else")
-    with pytest.raises(UsageError, match=r"is not the run that length\.run\.json describes"):
-        bm25(data, tmp_path)
-    assert run.read_bytes() == b"something else"
-
-
-def test_a_run_of_unknown_origin_is_left_alone(data: Path, tmp_path: Path) -> None:
-    run = tmp_path / "bm25" / "length.run.gz"
-    run.parent.mkdir()
-    run.write_bytes(b"precious")
-    with pytest.raises(
-        UsageError, match="nothing says what made it; choose another --out or --name"
-    ):
-        bm25(data, tmp_path)
-    assert run.read_bytes() == b"precious"
-    assert not (tmp_path / ".work").exists()
-
-
-def test_a_sidecar_that_is_none(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "bm25").mkdir()
-    (tmp_path / "bm25" / "length.run.json").write_text("[]")
-    with pytest.raises(UsageError, match=r"length\.run\.json is not a JSON object"):
-        bm25(data, tmp_path)
-
-
-def test_a_sidecar_that_was_changed_says_what_to_remove(data: Path, tmp_path: Path) -> None:
-    bm25(data, tmp_path)
-    sidecar = tmp_path / "bm25" / "length.run.json"
-    text = sidecar.read_text()
-    sidecar.write_text(text.replace('"cpus": ', '"cpus": 1'))
-    with pytest.raises(
-        UsageError, match=r"json was changed .*; remove it and length\.run\.gz, and"
-    ):
-        bm25(data, tmp_path)
-    sidecar.unlink()
-    (tmp_path / "bm25" / "length.run.gz").unlink()
-    bm25(data, tmp_path)
-    assert json.loads(sidecar.read_text())["run_sha256"] == json.loads(text)["run_sha256"]
-
-
-def test_unfinished_work_for_another_request_is_refused(data: Path, tmp_path: Path) -> None:
-    work = tmp_path / ".work" / "bm25" / "length" / "all"
-    bm25(data, tmp_path / "first")
-    plan = json.loads((tmp_path / "first" / "bm25" / "length.run.json").read_bytes())
-    work.mkdir(parents=True)
-    (work / "plan.json").write_text(json.dumps({**plan, "edition": "official-2022"}))
-    with pytest.raises(UsageError, match=r'edition "official-2022" instead of "rebuilt".*remove '):
-        bm25(data, tmp_path)
-    (work / "plan.json").write_text(json.dumps(plan))
-    bm25(data, tmp_path)
-    assert not (tmp_path / ".work").exists()
-
-
-def test_two_processes_at_once_are_told(data: Path, tmp_path: Path) -> None:
-    work = tmp_path / ".work" / "bm25" / "length" / "all"
-    work.mkdir(parents=True)
-    descriptor = os.open(work, os.O_RDONLY)
+    assert states(data, tmp_path) == ["complete"]
+    begin(run)
+    assert states(data, tmp_path) == ["begun"]
+    descriptor = os.open(tmp_path / ".work" / "bm25" / "length" / "all", os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert states(data, tmp_path) == ["running"]
         with pytest.raises(UsageError, match="another process is writing"):
             bm25(data, tmp_path)
     finally:
         os.close(descriptor)
+    bm25(data, tmp_path)
+    assert run.read_bytes() == content
+    assert not (tmp_path / ".work").exists()
 
 
 # ---- what cannot be -------------------------------------------------------------------------
@@ -268,26 +267,39 @@ def test_two_processes_at_once_are_told(data: Path, tmp_path: Path) -> None:
 def test_unknown_names(data: Path, tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"what": "bm25", "shifts": ["length"], **arguments}
     with pytest.raises(UnknownNameError, match=message):
-        make_runs(data=data, collection=COLLECTION, out=tmp_path, **given)
+        make_runs(data=data, out=tmp_path, **given)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_can_be_held_out_of_bm25(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="bm25 is not trained, so no group can be held out of it"):
-        bm25(data, tmp_path, held_out=["short"])
-
-
-def test_a_missing_data_set_or_collection(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="no built data set at"):
-        bm25(tmp_path / "none", tmp_path)
-    with pytest.raises(NotFoundError, match="no folder"):
-        make_runs("bm25", ["length"], data=data, collection=tmp_path / "none", out=tmp_path)
-
-
-def test_another_collection_is_refused(data: Path, tmp_path: Path) -> None:
-    message = r"built from the collection 'mini:300' with the queries .* and 'mini:301' holds"
-    with pytest.raises(UsageError, match=message):
-        make_runs("bm25", ["length"], data=data, collection="mini:301", out=tmp_path)
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"held_out": ["short"]}, UsageError, "bm25 is not trained, so no group can be held out"),
+        ({"seeds": [1]}, UsageError, "bm25 takes no seed, so there are no replicates of it"),
+        ({"keep_model": True}, UsageError, "bm25 is not trained, so there is no model to keep"),
+        ({"data": "none"}, NotFoundError, "no built data set at"),
+        ({"out": "DATA"}, UsageError, "is a built data set, not a folder of run sets"),
+        ({"collection": "./none"}, NotFoundError, "no folder"),
+        (
+            {"collection": "mini:301"},
+            UsageError,
+            r"built from the collection 'mini:300' with the queries .* and 'mini:301' holds",
+        ),
+        *(
+            ({"name": name}, UsageError, "cannot be a system's name: it names its folder and")
+            for name in ("", ".", "a/b", "a b", ".hidden", "length")
+        ),
+    ],
+)
+def test_requests_that_cannot_be(
+    data: Path, tmp_path: Path, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    given: dict[str, Any] = {"data": data, "out": tmp_path, **changes}
+    if given["out"] == "DATA":
+        given["out"] = data
+    with pytest.raises(error, match=message):
+        make_runs("bm25", **given)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.neural
@@ -295,9 +307,7 @@ def test_a_missing_encoder_is_one_sentence(data: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"no encoder .*nowhere: "):
         make_runs(
             "bi-encoder",
-            ["length"],
             data=data,
-            collection=COLLECTION,
             out=tmp_path,
             encoder=str(tmp_path / "nowhere"),
         )
@@ -326,9 +336,7 @@ def test_relevant_passages_that_are_not_there_are_counted(
     )
     build_dataset(open_collection(folder), ["length"], tmp_path / "data")
     with caplog.at_level(logging.WARNING, "msshift_bench"):
-        (run,) = make_runs(
-            "bm25", ["length"], data=tmp_path / "data", collection=folder, out=tmp_path / "runs"
-        )
+        (run,) = make_runs("bm25", data=tmp_path / "data", collection=folder, out=tmp_path / "runs")
     assert sidecar(run)["relevant_not_in_collection"] == {"test": 2}
     (record,) = caplog.records
     assert record.getMessage() == (

@@ -1,4 +1,4 @@
-"""Replicates, systems of other packages, and published models."""
+"""Replicates, plans (``--dry-run``), names of recipes' own, and published models."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pytest
 
 from msshift_bench.baselines.retrievers.biencoder import DenseSearch
 from msshift_bench.baselines.systems.finding import neural_systems
+from msshift_bench.baselines.systems.shift_data import ShiftData
 from msshift_bench.baselines.systems.system import Run
+from msshift_bench.baselines.training import training_data
 from msshift_bench.baselines.training.backbones import weights_digest
-from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, NotFoundError, UnknownNameError, UsageError
 from msshift_bench.runs import find_run_sets, model_path, sidecar_path
-from tests.conftest import Build, Command
-from tests.support.making import make_runs
+from tests.conftest import Command
+from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
-from tests.support.tiny_models import KINDS, save_tiny_models
+from tests.support.tiny_models import KINDS
 from tests.support.tiny_recipes import tiny_recipe
-
-COLLECTION = "mini:300"
 
 RECIPE = tiny_recipe(
     "bi-encoder",
@@ -40,9 +40,14 @@ RECIPE = tiny_recipe(
 )
 
 
-@pytest.fixture(scope="session")
-def data(build_once: Build) -> Path:
-    return build_once(COLLECTION, "length")
+@pytest.fixture
+def given(data: Path, tmp_path: Path) -> dict[str, Any]:
+    """Return the request of a tiny bi-encoder's run, whose recipe is ``tiny.toml``."""
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+    return {
+        "what": "bi-encoder", "shifts": ["length"], "data": data,
+        "out": tmp_path / "runs", "recipe": tmp_path / "tiny.toml", "held_out": ["short"],
+    }  # fmt: skip
 
 
 # ---- replicates -----------------------------------------------------------------------------
@@ -52,10 +57,9 @@ def data(build_once: Build) -> Path:
 @pytest.mark.slow
 def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: Command) -> None:
     (tmp_path / "tiny.toml").write_text(RECIPE)
-    done = msshift(
-        "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
-        "tiny.toml", "--seeds", "1,2", "--keep-model", "--format", "json",
-    )  # fmt: skip
+    command = ("run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe", "tiny.toml")
+    command += ("--seeds", "1,2", "--keep-model", "--format", "json")
+    done = msshift(*command)
     assert done.returncode == 0, done.stderr
     runs = [tmp_path / path for path in json.loads(done.stdout)]
     folder = tmp_path / "runs" / "bi-encoder" / "length"
@@ -71,39 +75,32 @@ def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: C
         assert weights_digest(model) == said["training"]["weights_sha256"]
     # A run without its model does not pass for one with it.
     shutil.rmtree(model_path(runs[1]))
-    again = msshift(
-        "run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe",
-        "tiny.toml", "--seeds", "1,2", "--keep-model",
-    )  # fmt: skip
+    again = msshift(*command)
     assert again.returncode == 2
     assert "seed-2/short.run.gz is complete, and its model was not kept; remove" in again.stderr
 
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_a_model_of_a_run_that_was_removed_is_not_the_next_ones(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(RECIPE)
-    given: dict[str, Any] = {
-        "data": data, "collection": COLLECTION, "out": tmp_path / "runs", "held_out": ["short"],
-        "recipe": tmp_path / "tiny.toml",
-    }  # fmt: skip
-    (run,) = make_runs("bi-encoder", ["length"], keep_model=True, **given)
+def test_a_model_of_a_run_that_was_removed_is_not_the_next_ones(
+    given: dict[str, Any], data: Path, tmp_path: Path
+) -> None:
+    (run,) = make_runs(**given, keep_model=True)
     run.unlink()
     sidecar_path(run).unlink()
-    make_runs("bi-encoder", ["length"], seed=7, **given)
+    make_runs(**given, seed=7)
     row = next(queries_of("length", data))
     write_test_set(tmp_path / "dl19", {"dl-1": row.text}, {"dl-1": row.relevant_doc_ids[0]})
     for wish in ({"keep_model": True}, {"also_test": {"dl19": tmp_path / "dl19"}}):
         with pytest.raises(UsageError, match=r"short\.model is not the model that made short\.run"):
-            make_runs("bi-encoder", ["length"], seed=7, **given, **wish)
+            make_runs(**given, seed=7, **wish)
     assert not (run.parents[1] / "also").exists()
 
 
 @pytest.mark.neural
 def test_what_a_model_has_encoded_stands_under_its_digest(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "tiny.toml").write_text(RECIPE)
     places = []
     search = DenseSearch.rank
 
@@ -114,54 +111,153 @@ def test_what_a_model_has_encoded_stands_under_its_digest(
         return found
 
     monkeypatch.setattr(DenseSearch, "rank", watched)
-    runs = make_runs(
-        "bi-encoder", ["length"], data=data, collection=COLLECTION, out=tmp_path / "runs",
-        recipe=tmp_path / "tiny.toml", held_out=["short"], seeds=[1, 2],
-    )  # fmt: skip
+    runs = make_runs(**given, seeds=[1, 2])
     digests = [sidecar(run)["training"]["weights_sha256"] for run in runs]
     assert places == [digest[:16] for digest in digests]
     assert len(set(places)) == 2
 
 
-def test_seeds_that_cannot_be(data: Path, tmp_path: Path, msshift: Command) -> None:
-    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path}
-    with pytest.raises(UsageError, match="bm25 takes no seed, so there are no replicates of it"):
-        make_runs("bm25", ["length"], seeds=[1], **given)
-    with pytest.raises(UsageError, match="bm25 is not trained, so there is no model to keep"):
-        make_runs("bm25", ["length"], keep_model=True, **given)
-    done = msshift("run", "bi-encoder", "--data", data, "--seeds", "1,x")
-    assert (done.returncode, done.stderr) == (
-        2, "error: --seeds is '1,x'; give whole numbers, e.g. 1,2,3\n",
+def test_seeds_that_cannot_be(data: Path, msshift: Command) -> None:
+    for words, sentence in (
+        (("--seeds", "1,x"), "--seeds is '1,x'; give whole numbers, e.g. 1,2,3"),
+        (
+            ("--seeds", "1", "--set", "seed=2"),
+            "give either --set seed or the --seeds of replicates",
+        ),
+    ):
+        done = msshift("run", "bi-encoder", "--data", data, *words)
+        assert (done.returncode, done.stderr) == (2, f"error: {sentence}\n")
+
+
+# ---- plans ---------------------------------------------------------------------------------
+
+
+@pytest.mark.neural
+def test_everything_is_checked_before_anything_is_made(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    given["held_out"] = []
+    last = tmp_path / "runs" / "bi-encoder" / "length" / "long.run.gz"
+    last.parent.mkdir(parents=True)
+    last.write_bytes(b"precious")
+    for refuse in (plan_runs, make_runs):
+        with pytest.raises(UsageError, match=r"long\.run\.gz exists, and nothing says"):
+            refuse(**given)
+    assert [path.name for path in (tmp_path / "runs").rglob("*") if path.is_file()] == [last.name]
+
+
+@pytest.mark.neural
+def test_a_seed_that_cannot_fill_its_batches_fails_before_anything_is_trained(
+    given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_batches = training_data.plan_batches
+
+    def shared(*arguments: Any, seed: int, **options: Any) -> Any:
+        if seed == 2:
+            raise DataError("no batch of 8 can be made")
+        return plan_batches(*arguments, seed=seed, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training_data, "plan_batches", shared)
+        with pytest.raises(DataError, match="no batch of 8 can be made"):
+            make_runs(**given, seeds=[1, 2])
+    with pytest.raises(DataError, match="training examples are fewer than a batch of 4096"):
+        make_runs(**given, batch_size=4096)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.neural
+def test_a_plan_refuses_to_train_on_test_queries(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ShiftData, "split", lambda self, group, _: self.tests[group or "short"])
+    with pytest.raises(DataError, match="training queries of length-short are test queries of"):
+        plan_runs(**given)
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_a_dry_run_says_what_is_left(data: Path, tmp_path: Path, msshift: Command) -> None:
+    (tmp_path / "tiny.toml").write_text(RECIPE)
+    request = ("run", "bi-encoder", "--data", data, "--recipe", "tiny.toml", "--name", "mine")
+    plan = [*request, "--seeds", "1,2", "--dry-run"]
+
+    done = msshift(*plan, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert [(one["run"], one["state"]) for one in json.loads(done.stdout)] == [
+        (f"runs/mine/length/seed-{seed}/{group}.run.gz", "new")
+        for seed in (1, 2)
+        for group in ("short", "long")
+    ]
+    assert not (tmp_path / "runs").exists()
+
+    made = msshift(*request, "--seeds", "1", "--held-out", "long")
+    assert made.returncode == 0, made.stderr
+    assert "evaluate with: msshift evaluate runs --data " in made.stderr
+    assert made.stderr.rstrip().endswith("--allow partial"), "short is not there yet"
+    said = sidecar(tmp_path / "runs" / "mine" / "length" / "seed-1" / "long.run.gz")
+    assert (said["baseline"], said["tag"]) == ("bi-encoder", "mine-tiny-seed1")
+    said["held_out"], said["parameters"]["seed"] = "short", 2
+    work = tmp_path / "runs" / ".work" / "mine" / "length" / "seed-2" / "short"
+    work.mkdir(parents=True)
+    (work / "plan.json").write_text(json.dumps(said))
+    done = msshift(*plan)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        "new", "complete", "begun", "new",
+    ]  # fmt: skip
+    assert all(line.endswith(".run.gz") for line in done.stdout.splitlines())
+    assert done.stderr == "3 of 4 runs to make\n"
+
+
+@pytest.mark.neural
+def test_what_this_machine_lacks_is_said_after_the_plan(
+    data: Path, tmp_path: Path, msshift: Command
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    done = msshift(
+        "run", "splade", "--data", data, "--recipe", "paper", "--set", "precision=fp32",
+        "--set", f"encoder={nowhere}", "--dry-run",
     )  # fmt: skip
-    done = msshift("run", "bi-encoder", "--data", data, "--seeds", "1", "--set", "seed=2")
-    assert (done.returncode, done.stderr) == (
-        2, "error: give either --set seed or the --seeds of replicates\n",
-    )  # fmt: skip
+    assert done.returncode == 3
+    assert len(done.stdout.splitlines()) == 2
+    assert "error: this machine cannot make them: no encoder " in done.stderr
+
+
+def test_two_recipes_of_a_system_stand_side_by_side(
+    data: Path, tmp_path: Path, msshift: Command
+) -> None:
+    command = ("run", "bm25", "--data", data)
+    for more in ((), ("--set", "k1=1.2", "--name", "bm25-k1.2")):
+        done = msshift(*command, *more)
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "runs/bm25-k1.2/length.run.gz\n"
+    assert "bm25-k1.2 on length: made in " in done.stderr
+    found = {run_set.system: run_set.files[0] for run_set in find_run_sets([tmp_path / "runs"])}
+    assert list(found) == ["bm25", "bm25-k1.2"]
+    for name, run in found.items():
+        assert run is not None
+        assert {tag for lines in read_run(run).values() for *_, tag in lines} == {name}
+        said = sidecar(run)
+        assert (said["system"], said["baseline"], said["tag"]) == (name, "bm25", name)
+    assert sidecar(tmp_path / "runs" / "bm25-k1.2" / "length.run.gz")["parameters"]["k1"] == 1.2
+    done = msshift(*command, "--set", "k1=1.5", "--name", "bm25-k1.2")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "k1 1.2 instead of 1.5. Choose another --out or --name, or remove" in done.stderr
 
 
 # ---- published models -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of one saved model of each kind."""
-    folder = tmp_path_factory.mktemp("models")
-    save_tiny_models(folder)
-    return folder
 
 
 @pytest.mark.neural
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_published_model_is_searched_with(
-    kind: str, models: Path, data: Path, tmp_path: Path
+    kind: str, tiny_models: Path, data: Path, tmp_path: Path
 ) -> None:
     def search() -> Path:
         (run,) = make_runs(
-            str(models / f"my-{kind}"),
-            ["length"],
+            str(tiny_models / f"my-{kind}"),
             data=data,
-            collection=COLLECTION,
             out=tmp_path,
             **{"search.depth": 7},
             also_test={"dl19": tmp_path / "dl19"},
@@ -173,7 +269,7 @@ def test_a_published_model_is_searched_with(
 
     # Its weights in 16 bits, as a recipe may ask for: nearly the same scores.
     architecture = neural_systems()[kind]
-    model = architecture.load_model(models / f"my-{kind}")
+    model = architecture.load_model(tiny_models / f"my-{kind}")
     texts = (["who is that", "what is it"], ["That is the one.", "It is a word of a few."])
     search_of = architecture.searcher()(batch_size=2)
     exact = np.stack(list(search_of.score(model, *texts, [np.arange(2)] * 2)))
@@ -202,41 +298,42 @@ def test_a_published_model_is_searched_with(
 
 @pytest.mark.neural
 def test_models_that_cannot_be_searched_with(
-    models: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_models: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path / "runs"}
+    given: dict[str, Any] = {"data": data, "out": tmp_path / "runs"}
     with pytest.raises(UsageError, match=r"bert does not say what kind of model it is.*monobert"):
-        make_runs(str(models / "bert"), ["length"], **given)
+        make_runs(str(tiny_models / "bert"), **given)
     with pytest.raises(UnknownNameError, match="kind of model 'colbrt': did you mean 'colbert'"):
-        make_runs(str(models / "bert"), ["length"], kind="colbrt", **given)
+        make_runs(str(tiny_models / "bert"), kind="colbrt", **given)
     with pytest.raises(UsageError, match="the search with splade: candidates: there is no s"):
-        make_runs(str(models / "my-splade"), ["length"], **{"search.candidates": 3}, **given)
+        make_runs(str(tiny_models / "my-splade"), **{"search.candidates": 3}, **given)
     with pytest.raises(NotFoundError, match=r"no model .*nowhere: "):
-        make_runs(str(tmp_path / "nowhere"), ["length"], kind="bi-encoder", **given)
+        make_runs(str(tmp_path / "nowhere"), kind="bi-encoder", **given)
     # What a BERT lacks to be one of these would be random, whatever the folder says of itself.
     for kind in ("colbert", "monobert"):
         with pytest.raises(UsageError, match=f"bert lacks weights of a model of {kind}: they woul"):
-            make_runs(str(models / "bert"), ["length"], kind=kind, **given)
+            make_runs(str(tiny_models / "bert"), kind=kind, **given)
     with pytest.raises(UsageError, match="is a model of bi-encoder, as its settings say, and not"):
-        make_runs(str(models / "my-bi-encoder"), ["length"], kind="splade", **given)
+        make_runs(str(tiny_models / "my-bi-encoder"), kind="splade", **given)
     with pytest.raises(NotFoundError, match=r"no model can be loaded from the folder .*/bert: "):
-        make_runs(str(models / "bert"), ["length"], kind="monot5", **given)
+        make_runs(str(tiny_models / "bert"), kind="monot5", **given)
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_weights_that_take_no_part_may_be_missing(models: Path, data: Path, tmp_path: Path) -> None:
+def test_weights_that_take_no_part_may_be_missing(
+    tiny_models: Path, data: Path, tmp_path: Path
+) -> None:
     # The BERT was saved without its pooler, which a bi-encoder does not read.
     given: dict[str, Any] = {
         "data": data,
-        "collection": COLLECTION,
         "out": tmp_path,
         "search.depth": 3,
     }
     for _ in range(2):
-        (run,) = make_runs(str(models / "bert"), ["length"], kind="bi-encoder", **given)
+        (run,) = make_runs(str(tiny_models / "bert"), kind="bi-encoder", **given)
     assert len(sidecar(run)["parameters"]["weights_sha256"]) == 64
 
 

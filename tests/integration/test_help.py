@@ -22,14 +22,17 @@ from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.leakage import FoundLeakage, LeakedPair, find_leakage
-from msshift_bench.mini.generator import passages, qrels, queries
+from msshift_bench.mini.generator import passages
 from tests.support.commands import COMMANDS, EXAMPLES
 from tests.support.fabricated import write_runs, write_system
 from tests.support.forking import BRIEF, SHORT, run_msshift, write_msshift
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment
 from tests.support.making import make_runs
+from tests.support.official_checkout import write_checkout
+from tests.support.run_files import write_test_set
 from tests.support.tiny_encoder import make_tiny_encoder
+from tests.support.tsv_files import write_tsv_folder
 
 SIZE = 500
 
@@ -48,15 +51,6 @@ def test_no_word_of_a_help_text_is_swallowed(words: tuple[str, ...]) -> None:
     for text in texts:
         for word in re.sub(r"[`*]|Example:|\[default.*", "", text).split():
             assert word in shown, f"{word!r} of {text!r}"
-
-
-def _collection(folder: Path) -> None:
-    folder.mkdir()
-    for name, rows in (("collection", passages(SIZE)), ("queries", queries(SIZE))):
-        lines = "".join(f"{row[0]}\t{row[1]}\n" for row in rows)
-        (folder / f"{name}.tsv").write_text(lines, encoding="utf-8")
-    lines = "".join(f"{one.query_id} 0 {one.doc_id} {one.relevance}\n" for one in qrels(SIZE))
-    (folder / "qrels.tsv").write_text(lines, encoding="utf-8")
 
 
 def _qrels(path: Path) -> None:
@@ -80,12 +74,6 @@ def _run(path: Path) -> None:
 def _run_sets(folder: Path) -> None:
     _runs(folder / "my-system")
     write_runs(folder / "bm25", folder.with_name("msshift"), one=True)
-
-
-def _other_queries(folder: Path) -> None:
-    folder.mkdir()
-    (folder / "queries.tsv").write_text("t1\tcheap rooms\n")
-    (folder / "qrels.tsv").write_text("t1 0 d1 3\n")
 
 
 def _sheet(path: Path) -> None:
@@ -122,16 +110,6 @@ def _model(folder: Path) -> None:
     make_tiny_encoder(folder, texts, length=64, layers=1, hidden=16)
 
 
-def _release(folder: Path) -> None:
-    for name in (*"01234", "wha", "how", "who", "short", "long"):
-        for path, text in (
-            (f"queries/queries_{name}.tsv", f"{ord(name[0])}\twhat is {name}\n"),
-            (f"qrel/qrel_{name}.json", f'{{"{ord(name[0])}": {{"7": 1}}}}'),
-        ):
-            (folder / "EVAL" / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / "EVAL" / path).write_text(text)
-
-
 def _system(path: Path) -> None:
     write_system(path, "my-system", length="msshift")
 
@@ -154,13 +132,13 @@ def _typos(folder: Path) -> None:
 
 
 NAMED: Mapping[str, Callable[[Path], object]] = {
-    "my-collection": _collection,
+    "my-collection": lambda folder: write_tsv_folder(folder, open_collection(f"mini:{SIZE}")),
     "my-model": _model,
-    "ms-marco-shift": _release,
+    "ms-marco-shift": write_checkout,
     "qrels.txt": _qrels,
     "ours=qrels.txt": lambda path: _qrels(path.with_name("qrels.txt")),
     "dl19=qrels.dl19.txt": lambda path: path.with_name("qrels.dl19.txt").write_text("t 0 d0 2\n"),
-    "dl19": _other_queries,
+    "dl19": lambda folder: write_test_set(folder, {"t1": "cheap rooms"}, {"t1": "d1"}),
     "my.run.gz": _run,
     "bm25.run.gz": _run,
     "system.toml": _system,

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.support.file_bytes import file_bytes
 from tests.support.forking import run_msshift
 from tests.support.hub_server import TOKEN, LoopbackHub, Repository
 from tests.support.hub_server.client import client_environment, load_rows, python, rows_of
@@ -52,11 +53,6 @@ def client(tmp_path: Path, hub: LoopbackHub) -> Client:
     return Client(tmp_path, hub)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    files = (file for file in folder.rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
-
-
 def held(repository: Repository, revision: str = "main") -> dict[str, bytes]:
     files = repository.resolve(revision).files
     return {path: blob.content for path, blob in files.items() if path != ".gitattributes"}
@@ -67,7 +63,7 @@ def test_one_commit_one_tag_and_the_second_push_changes_nothing(
 ) -> None:
     pushed = client.push(first)
     repository = hub.repositories[REPO]
-    assert held(repository) == contents(first)
+    assert held(repository) == file_bytes(first)
     assert len(repository.commits) == 2
     assert repository.tags == {"2.0.0": repository.head.oid}
     assert pushed == {
@@ -77,7 +73,7 @@ def test_one_commit_one_tag_and_the_second_push_changes_nothing(
         "url": f"{hub.url}/datasets/{REPO}/tree/2.0.0",
         "created": True,
         "unchanged": False,
-        "files": sorted(contents(first)),
+        "files": sorted(file_bytes(first)),
     }
     assert all(blob.large for path, blob in repository.head.files.items() if "parquet" in path)
     assert repository.head.message.startswith("MS-Shift 2.0.0")
@@ -118,10 +114,10 @@ def test_other_rows_of_the_same_version_need_a_decision(
     files = {**repository.head.files, **benchmark}
     repository.commits.append(Commit(repository.head.oid, "a benchmark", files))
     pushed = client.push(second, "--move-tag")
-    assert held(repository) == {**contents(second), "eval.yaml": b"name: MS-Shift\n"}
+    assert held(repository) == {**file_bytes(second), "eval.yaml": b"name: MS-Shift\n"}
     assert len(repository.commits) == 4
     assert repository.tags == {"2.0.0": pushed["commit"]}
-    stale = contents(first).keys() - contents(second).keys()
+    stale = file_bytes(first).keys() - file_bytes(second).keys()
     assert stale
     assert stale < set(pushed["files"])
     assert client.push(second, "--move-tag")["unchanged"]
@@ -144,10 +140,10 @@ def test_a_failed_upload_leaves_the_previous_version(
         failed = client("push", second, "--repo", REPO, "--move-tag")
         assert failed.returncode == 3
         assert failed.stderr == f"error: cannot push to {REPO}: {reason}\n"
-        assert held(repository) == held(repository, "2.0.0") == contents(first)
+        assert held(repository) == held(repository, "2.0.0") == file_bytes(first)
         hub.heal()
     client.push(second, "--move-tag")
-    assert held(repository) == held(repository, "2.0.0") == contents(second)
+    assert held(repository) == held(repository, "2.0.0") == file_bytes(second)
 
 
 def test_a_failed_tag_is_said_and_completed_later(
@@ -166,7 +162,7 @@ def test_a_failed_tag_is_said_and_completed_later(
         hub.heal()
     assert client.push(second, "--move-tag")["unchanged"]
     assert len(repository.commits) == 3
-    assert held(repository, "2.0.0") == contents(second)
+    assert held(repository, "2.0.0") == file_bytes(second)
 
 
 def test_what_was_not_built_is_not_pushed(

@@ -10,8 +10,7 @@ import pytest
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from tests.conftest import REPOSITORY, Build, Command, WriteFolder
-from tests.support.documents import run_blocks
+from tests.conftest import Build, Command, WriteFolder
 
 QUERIES = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
 QRELS = "".join(f"q{i} 0 d{i % 2 + 1} 1\n" for i in range(40))
@@ -91,9 +90,3 @@ def test_what_ir_datasets_cannot_write_is_one_sentence(msshift: Command, data: P
     assert done.returncode == 3
     assert "error: ir_datasets did not get what it needs" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
-    ran = run_blocks((REPOSITORY / "docs" / "ir_datasets.md").read_text(encoding="utf-8"), tmp_path)
-    assert sum(command[1:2] == ["-c"] for command in ran) == 2
-    assert json.loads((tmp_path / "metadata.json").read_text())["msshift/length"]["queries"]

@@ -91,7 +91,7 @@ def test_no_command_holds_the_collection(tmp_path: Path, growth: Callable[..., i
 
 @pytest.mark.slow
 def test_no_command_holds_a_run(tmp_path: Path, growth: Callable[..., int]) -> None:
-    depth, sizes = 1_000, (1_000, 4_000)
+    depth, sizes = 1_000, (500, 2_000)
     measures = ["RR@10", "nDCG@10"]
     ranks = [f" d{rank} {rank} {depth - rank}.5 x\n" for rank in range(1, depth + 1)]
     grown: list[list[int]] = []

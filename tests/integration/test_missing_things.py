@@ -14,11 +14,8 @@ from msshift_bench.baselines.training.backbones import load_config
 from msshift_bench.baselines.training.trainer import check_machine
 from msshift_bench.cli.begin import demo
 from msshift_bench.errors import HubError, MissingError, NotFoundError
-from tests.conftest import Build
 from tests.support.forking import run_forked, run_msshift
 from tests.support.making import make_runs
-
-COLLECTION = "mini:300"
 
 WITHOUT = """
 import sys
@@ -38,11 +35,6 @@ for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
 from msshift_bench.cli import main
 main()
 """
-
-
-@pytest.fixture(scope="session")
-def data(build_once: Build) -> Path:
-    return build_once(COLLECTION, "length")
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -190,9 +182,9 @@ def test_without_the_gpu_that_the_precision_needs(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Some GPU")
-    given: dict[str, Any] = {"data": data, "collection": COLLECTION, "out": tmp_path / "runs"}
+    given: dict[str, Any] = {"data": data, "out": tmp_path / "runs"}
     with pytest.raises(MissingError, match=sentence):
-        make_runs("bi-encoder", ["length"], precision=precision, **given)
+        make_runs("bi-encoder", precision=precision, **given)
     assert not (tmp_path / "runs").exists()
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from msshift_bench.plumbing import line_and_stage
 from msshift_bench.runs import find_run_sets
-from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import queries_of, read_run, sidecar
 from tests.support.tiny_recipes import NEURAL, tiny_recipe
@@ -27,11 +26,6 @@ DROPOUT = {"dropout": 0.1, "initial": 0.05, "matching": False}
 CHANGES = {
     "bi-encoder": {"validation": {"every": 3, "queries": 10, "depth": 5, "patience": 0}},
 }
-
-
-@pytest.fixture(scope="session")
-def data(build_once: Build) -> Path:
-    return build_once(COLLECTION, "length")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +50,7 @@ def neural(data: Path, recipes: dict[str, Path], tmp_path_factory: pytest.TempPa
     """Return the folder of the run sets of all neural systems for ``length``."""
     out = tmp_path_factory.mktemp("neural") / "runs"
     for system, path in recipes.items():
-        make_runs(system, ["length"], data=data, collection=COLLECTION, out=out, recipe=path)
+        make_runs(system, data=data, out=out, recipe=path)
     return out
 
 
@@ -148,9 +142,7 @@ def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path:
     seen: list[tuple[str, int, int]] = []
     (run,) = make_runs(
         "bi-encoder",
-        ["length"],
         data=data,
-        collection=COLLECTION,
         out=tmp_path,
         recipe=recipe,
         held_out=["long"],
@@ -179,8 +171,8 @@ def test_vectors_in_16_bits_take_half_the_bytes_and_rank_nearly_alike(
     search = {"depth": 20, "batch_size": 32, "storage": "float16"}
     changes = {**CHANGES["bi-encoder"], "search": search}
     half.write_text(tiny_recipe("bi-encoder", random=DROPOUT, **changes))
-    given = {"data": data, "collection": COLLECTION, "recipe": half, "held_out": ["short"]}
-    (rounded,) = make_runs("bi-encoder", ["length"], out=tmp_path, **given)
+    given = {"data": data, "recipe": half, "held_out": ["short"]}
+    (rounded,) = make_runs("bi-encoder", out=tmp_path, **given)
     whole = neural / "bi-encoder" / "length" / "short.run.gz"
     of_both = [sidecar(run)["index"]["bytes"] for run in (rounded, whole)]
     assert of_both[0] < 0.6 * of_both[1]

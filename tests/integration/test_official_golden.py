@@ -1,4 +1,4 @@
-"""The official files, as they were on the day these figures were written down.
+"""The official files, as they were when these figures were written down, and the builders' rules.
 
 No text of the release stands here: a row is its id, the number of its relevant passages and the
 beginning of its text's SHA-256.
@@ -7,86 +7,28 @@ beginning of its text's SHA-256.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from msshift_bench.data import count_rows, open_collection
 from msshift_bench.dataset_builders.audit import audit_release
+from msshift_bench.dataset_builders.groups import WH_WORDS, group_by_length, matching_groups
 from msshift_bench.dataset_builders.release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.zhan import read_resttest
+from msshift_bench.errors import FindingLog
+from msshift_bench.plumbing.reading import tsv_rows
 from msshift_bench.records import Row
 from scripts.fill_page import main as fill_page
 from tests.conftest import REPOSITORY
 from tests.support.cut_rows import cut_rows
+from tests.support.golden import Golden
 
 pytestmark = pytest.mark.realdata
 
-Golden = tuple[int, tuple[str, int, str], tuple[str, int, str], tuple[str, int, str]]
-
-# Config -> number of test queries; first, middle and last row.
-TEST_SETS: dict[str, Golden] = {
-    "topics-C0": (
-        6595,
-        ("1000132", 1, "f5cebd7365c5"),
-        ("693613", 1, "a0bb3ba95534"),
-        ("998755", 1, "c457bf713d8f"),
-    ),
-    "topics-C1": (
-        5960,
-        ("1000192", 1, "a780a61dfe11"),
-        ("45776", 1, "6bf1d09f83a6"),
-        ("99954", 1, "6f06e84b2850"),
-    ),
-    "topics-C2": (
-        6255,
-        ("1000007", 1, "4628a70aa278"),
-        ("656418", 1, "391234317fd5"),
-        ("999979", 1, "923a63c3e4da"),
-    ),
-    "topics-C3": (
-        5868,
-        ("1001056", 1, "b7eea03ae146"),
-        ("507071", 1, "718249de309f"),
-        ("999619", 1, "2c5986c45f7d"),
-    ),
-    "topics-C4": (
-        6566,
-        ("1000131", 1, "c30db18a9af9"),
-        ("592245", 1, "bf8fcd5678da"),
-        ("999036", 1, "ec436b41b5a9"),
-    ),
-    "wh-words-wha": (
-        6496,
-        ("100095", 1, "7aeec7bb5677"),
-        ("698511", 1, "d968c711d1e4"),
-        ("9883", 1, "eae468644c22"),
-    ),
-    "wh-words-how": (
-        6497,
-        ("100194", 1, "f6a371ea2ed1"),
-        ("286489", 1, "4e7203ef6388"),
-        ("99945", 1, "e48e1b3daf38"),
-    ),
-    "wh-words-who": (
-        6494,
-        ("1000005", 2, "b263b263e38f"),
-        ("561355", 1, "9516a5c9c461"),
-        ("999979", 1, "923a63c3e4da"),
-    ),
-    "length-short": (
-        3434,
-        ("1000017", 1, "544d0e34d4d7"),
-        ("354222", 1, "cd5aed06e939"),
-        ("999942", 1, "2a7ec5398292"),
-    ),
-    "length-long": (
-        3546,
-        ("1000000", 1, "c3b6e3eaa4a8"),
-        ("297019", 1, "bab998504712"),
-        ("999836", 1, "dc98248e1e80"),
-    ),
-}
+COLUMNS = ("id", "relevant", "text")
+"""What is kept of a row: its id, the number of its relevant passages, a digest of its text."""
 
 
 @pytest.fixture(scope="module")
@@ -94,19 +36,20 @@ def release(real_data: Path) -> OfficialRelease:
     return read_official(real_data / "ms-marco-shift")
 
 
-def shown(row: Row) -> tuple[str, int, str]:
+def shown(row: Row) -> str:
     digest = hashlib.sha256(row.text.encode()).hexdigest()
-    return row.query_id, len(row.relevant_doc_ids), digest[:12]
+    return f"{row.query_id},{len(row.relevant_doc_ids)},{digest[:12]}"
 
 
-def test_counts_and_rows_by_position(release: OfficialRelease) -> None:
-    found = {}
+def test_counts_and_rows_by_position(release: OfficialRelease, golden: Golden) -> None:
+    heads = (f"{place}_{name}" for place in ("first", "middle", "last") for name in COLUMNS)
+    lines = [",".join(["config", "queries", *heads])]
     for cut in release.shifts:
         for config, group in cut.shift.configs.items():
             rows = [row for row in cut_rows(cut, "test") if row.group == group]
             picked = (rows[0], rows[len(rows) // 2], rows[-1])
-            found[config] = (len(rows), *map(shown, picked))
-    assert found == TEST_SETS
+            lines.append(",".join([config, str(len(rows)), *map(shown, picked)]))
+    golden.check("official-test-sets.csv", "\n".join(lines) + "\n")
 
 
 def test_the_eight_orphans(release: OfficialRelease) -> None:
@@ -154,3 +97,51 @@ def test_the_page_is_what_its_commands_print(real_data: Path, tmp_path: Path) ->
     files = audit_release(real_data / "ms-marco-shift").facts["files"]
     text = page.read_text(encoding="utf-8")
     assert all(f"| `{name}` | `{digest}` |\n" in text for name, digest in files.items())
+
+
+Official = Callable[[str], dict[str, str]]
+
+
+@pytest.fixture
+def official(real_data: Path) -> Official:
+    def read(group: str) -> dict[str, str]:
+        path = real_data / "ms-marco-shift" / "EVAL" / "queries" / f"queries_{group}.tsv"
+        findings = FindingLog()
+        rows = dict(fields for _, fields in tsv_rows(path, ("query_id", "text"), findings))
+        assert len(findings) == 0
+        return rows
+
+    return read
+
+
+@pytest.mark.parametrize(("group", "queries"), [("wha", 6496), ("how", 6497), ("who", 6494)])
+def test_every_official_query_matches_its_group_as_a_substring(
+    official: Official, group: str, queries: int
+) -> None:
+    texts = official(group).values()
+    assert len(texts) == queries
+    assert all(group in matching_groups(text, "substring") for text in texts)
+
+
+def test_where_the_word_rule_disagrees(official: Official) -> None:
+    """How many official queries hold none of their group's words as a word, or no word at all."""
+    disagreements = {}
+    for group in WH_WORDS:
+        found = [matching_groups(text, "word") for text in official(group).values()]
+        disagreements[group] = (sum(group not in g for g in found), sum(not g for g in found))
+    assert disagreements == {"wha": (5, 5), "how": (144, 35), "who": (37, 21)}
+
+
+def test_the_official_sets_share_queries(official: Official) -> None:
+    wha, how, who = (set(official(group)) for group in WH_WORDS)
+    assert (len(wha & how), len(wha & who), len(how & who)) == (7, 13, 9)
+
+
+def test_the_length_rule_agrees_on_every_official_query(official: Official) -> None:
+    short, long = official("short"), official("long")
+    both = {**short, **long}
+    grouping = group_by_length(both)
+    assert grouping.parameters == {"cut": 6}
+    agreeing = sum(grouping.labels[query_id] == "short" for query_id in short)
+    agreeing += sum(grouping.labels[query_id] == "long" for query_id in long)
+    assert agreeing == len(both) == 6980

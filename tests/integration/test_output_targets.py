@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.cli import app
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import MsShiftError, NotFoundError, UsageError
 from tests.conftest import Command
 from tests.support.fabricated import write_runs
+from tests.support.file_bytes import file_bytes
 
 Run = Callable[[str], None]
 
@@ -29,11 +28,11 @@ TRAIN = "leakage experiment --collection own"
 VARIANTS = "variants typos --data msshift"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def folder(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Inputs of which no file can be read as what it is: none is, before a target is checked."""
-    folder = tmp_path_factory.mktemp("made")
-    build_dataset(open_collection("mini:300"), ["length"], folder / "msshift")
+    folder = tmp_path / "work"
+    shutil.copytree(data, folder / "msshift")
     for system in ("dense", "sparse"):
         write_runs(folder / "runs" / system, folder / "msshift")
     (folder / "runs" / "dense" / "length" / "short.run.json").write_text("{}")
@@ -44,18 +43,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "own").mkdir()
     (folder / "own" / "collection.tsv").write_text("no collection")
     (folder / "link").symlink_to("my.run")
+    monkeypatch.chdir(folder)
     return folder
-
-
-@pytest.fixture
-def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    target = Path(shutil.copytree(made, tmp_path / "work", symlinks=True))
-    monkeypatch.chdir(target)
-    return target
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(
@@ -86,11 +75,11 @@ def test_what_is_read_is_no_output(
     folder: Path, line: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MSSHIFT_COLLECTION", "own")
-    before = contents(folder)
+    before = file_bytes(folder)
     with pytest.raises(UsageError, match=message) as raised:
         app(line.split(), standalone_mode=False)
     assert raised.value.exit_code == 2
-    assert contents(folder) == before
+    assert file_bytes(folder) == before
 
 
 @pytest.mark.parametrize(

@@ -1,57 +1,23 @@
-"""The paper's recipes: their plan at the size of MS MARCO, and their first steps."""
+"""The paper's recipes: their first steps."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from msshift_bench.baselines import Plan, Run, make, open_system
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.training.neural import Neural
-from msshift_bench.cli import app
-from msshift_bench.data.collection import Collection
-from msshift_bench.dataset_builders.cut import Cut, cut_table
-from msshift_bench.dataset_builders.write import write_dataset
 from msshift_bench.mini.generator import passages
-from msshift_bench.records import Grouping, Passage, Qrel, Row
 from msshift_bench.search.ranking import Ranking
-from msshift_bench.shifts import get_shift
 from tests.conftest import Build
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import NEURAL
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
-
-PASSAGES = 8_841_823
-"""Of MS MARCO."""
-
-TEST_QUERIES = dict(zip(get_shift("topics").groups, (6595, 5960, 6255, 5868, 6566), strict=True))
-"""Of the official topics."""
-
-ALL_QUERIES = sum(TEST_QUERIES.values()) + len(TEST_QUERIES)
-
-
-@pytest.fixture(scope="module")
-def distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder that says what DistilBERT's shape is; a plan needs no weights."""
-    import torch
-    import transformers
-
-    config = transformers.DistilBertConfig(
-        vocab_size=30_522, n_layers=6, dim=768, n_heads=12, hidden_dim=3072
-    )
-    with torch.device("meta"):
-        model = transformers.DistilBertForMaskedLM(config)
-    assert sum(one.numel() for one in model.distilbert.parameters()) == 66_362_880
-    folder = tmp_path_factory.mktemp("encoder") / "distilbert"
-    config.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -74,66 +40,6 @@ def small_distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     transformers.DistilBertForMaskedLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
-
-
-# ---- the plan -------------------------------------------------------------------------------
-
-
-class Vast(Collection):
-    """As many passages as MS MARCO has, all the same, and the queries of the data set `topics`."""
-
-    name = "vast"
-    layout = "tsv"
-
-    def passages(self) -> Iterator[Passage]:
-        return repeat(Passage("1", "text"), PASSAGES)
-
-    def _query_rows(self, _: object) -> Iterator[tuple[str, int, str, str]]:
-        return ((self.name, n, str(n), "text") for n in range(ALL_QUERIES))
-
-    def _qrel_rows(self, _: object) -> Iterator[tuple[str, int, Qrel]]:
-        return iter(())
-
-
-@pytest.fixture(scope="module")
-def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a data set with as many test queries as the official topics have."""
-    folder = tmp_path_factory.mktemp("vast") / "msshift"
-    groups = [group for group, size in TEST_QUERIES.items() for _ in range(size)]
-    test = [Row(str(n), "text", group, ("1",), (1,)) for n, group in enumerate(groups)]
-    train = [
-        Row(str(len(test) + n), "text", group, ("1",), (1,)) for n, group in enumerate(TEST_QUERIES)
-    ]
-    rows = {"train": train, "validation": (), "test": test}
-    write_dataset(
-        folder,
-        [Cut(Grouping("topics", {}, "vast", {}), cut_table(rows))],
-        edition="rebuilt",
-        collection={"name": "vast", "text": "raw"},
-        parameters={},
-    )
-    return folder
-
-
-@pytest.mark.parametrize("system", NEURAL)
-def test_the_plan_at_the_size_of_ms_marco(
-    system: str, topics: Path, distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("msshift_bench.data.dataset.open_collection", lambda *_, **__: Vast())
-    monkeypatch.setattr(Neural, "check", lambda *_: None)  # reads all passages, for BM25
-    command = ["run", system, "--recipe", "paper", "--set", f"encoder={distilbert}"]
-    command += ["--set", "precision=fp32"]
-    command += ["--shift", "topics", "--data", str(topics), "--collection", "vast"]
-    command += ["--out", str(tmp_path / "runs"), "--dry-run"]
-    done = CliRunner().invoke(app, [*command, "--format", "json"], catch_exceptions=False)
-    folder = tmp_path / "runs" / system / "topics"
-    assert json.loads(done.stdout) == [
-        {"run": str(folder / f"{group}.run.gz"), "state": "new"} for group in TEST_QUERIES
-    ]
-    assert not (tmp_path / "runs").exists()
-
-
-# ---- the first steps ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-import pytest
-
 from msshift_bench.evaluation import compare_run_sets, evaluate_run_sets
 from msshift_bench.leaderboard.site import build_site
 from msshift_bench.plumbing import reporting
@@ -14,8 +12,6 @@ from tests.conftest import Build, Command
 from tests.support.fabricated import write_runs
 from tests.support.making import make_runs
 from tests.support.synthetic_entries import hostile_entries
-
-COLLECTION = "mini:300"
 
 
 class Told:
@@ -35,14 +31,9 @@ class Told:
         return {stage: (done, total) for stage, (_, done, total) in found}
 
 
-@pytest.fixture(scope="session")
-def data(build_once: Build) -> Path:
-    return build_once(COLLECTION, "length")
-
-
 def test_a_system_s_stages_fill_their_bars(data: Path, tmp_path: Path) -> None:
     told = Told()
-    make_runs("bm25", ["length"], data=data, collection=COLLECTION, out=tmp_path, progress=told)
+    make_runs("bm25", data=data, out=tmp_path, progress=told)
     ends = told.ends()
     assert list(ends) == ["bm25 on length: index", "bm25 on length: search"]
     assert ends["bm25 on length: index"] == (300, 300)
@@ -72,7 +63,7 @@ def test_a_board_s_stages_fill_their_bars(tmp_path: Path) -> None:
 def test_a_log_says_what_was_made_what_is_left_and_what_was_skipped(
     build_once: Build, tmp_path: Path, msshift: Command
 ) -> None:
-    data = build_once(COLLECTION, "length", "wh-words")
+    data = build_once("mini:300", "length", "wh-words")
     command = ("run", "bm25", "--data", data)
     first = msshift(*command, "--shift", "length").stderr.splitlines()
     assert first[0].startswith("bm25 on length: made in ")

@@ -89,18 +89,6 @@ def test_the_splade_topic_matrix(msshift: Command, tmp_path: Path) -> None:
         assert 100 * loss["rel_loss"] == pytest.approx(expected, abs=0.1)
 
 
-def test_the_published_loss_on_c3_lies_within_the_rounding_of_its_cell(
-    msshift: Command, tmp_path: Path
-) -> None:
-    matrix, rows = published_matrix()
-    assert rows["C3"]["C3"] == 0.246
-    rows["C3"]["C3"] = 0.2455
-    figures = evaluate_matrix(msshift, tmp_path, rows)
-    for position, group in enumerate(matrix["columns"]):
-        rel_loss = 100 * figures.first(figure="rel_loss", group=group).value
-        assert rel_loss == pytest.approx(matrix["rel_loss_pct"][position], abs=0.1)
-
-
 @pytest.mark.parametrize("paper", ["ms_shift_v1", "ms_shift_v2"])
 def test_every_published_relative_loss_follows_from_its_row(paper: str) -> None:
     published = load_published(paper)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import msshift_bench
 from tests.conftest import REPOSITORY
-from tests.support.documents import run_blocks
 
 PAGE = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
 NAMES = [name for name in msshift_bench.__all__ if not name.startswith("_")]
@@ -29,28 +27,10 @@ def methods() -> Iterator[Any]:
                 yield pytest.param(function, id=f"{name}.{method}")
 
 
-def test_every_example_of_the_page_runs_and_prints_what_it_shows(tmp_path: Path) -> None:
-    ran = run_blocks(PAGE, tmp_path)
-    shown = "".join(command[-1] for command in ran)
-    assert len(ran) == PAGE.count("```python") >= 9
-    assert all(name in shown for name in ("score_runs(", "compare_run_sets(", "build_dataset("))
-
-
-def test_every_link_of_the_page_leads_somewhere() -> None:
-    links = re.findall(r"\]\((?!#)([^)]+)\)", PAGE)
-    assert len(links) >= 5
-    assert all((REPOSITORY / "docs" / link.partition("#")[0]).exists() for link in links)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_is_in_the_pages_table(name: str) -> None:
     rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
     assert sum(f"`{name}`" in row.split("|")[1] for row in rows) == 1
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_every_public_class_has_a_docstring(name: str) -> None:
-    assert inspect.getdoc(getattr(msshift_bench, name))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -62,14 +42,6 @@ def test_every_public_function_says_what_it_takes_returns_and_raises(name: str) 
     _, _, arguments = text.partition("\nArgs:\n")
     for parameter in signature.parameters:
         assert re.search(rf"^ +\**{parameter}: ", arguments, re.MULTILINE), parameter
-
-
-@pytest.mark.parametrize("method", list(methods()))
-def test_every_public_method_says_what_it_takes(method: Callable[..., Any]) -> None:
-    text = inspect.getdoc(method) or ""
-    assert text
-    taken = [name for name in inspect.signature(method).parameters if name not in ("self", "cls")]
-    assert [name for name in taken if not re.search(rf"\b{name}\b", text)] == []
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,14 @@
-"""Runs and data that do not belong together, from the library and from the command line."""
+"""Runs and data that do not belong together, as commands tell; tests/evaluation has the checks."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from msshift_bench.data.dataset import open_dataset
-from msshift_bench.data.manifest import DataInfo
-from msshift_bench.errors import RunError
-from msshift_bench.evaluation import Result, evaluate_run_sets, open_test_set, score_runs
 from msshift_bench.runs import write_run
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Command
@@ -51,49 +47,6 @@ def answered(mini_length: Path, tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def doubts_of(result: Result) -> list[str]:
-    """Return the doubts among a result's notes, as JSON has them, about what does not fit."""
-    notes = result.to_json()["notes"]
-    return about_fit([note["text"] for note in notes if note["kind"] == "doubt"])
-
-
-def test_results_carry_what_makes_them_doubtful(answered: Path, mini_length: Path) -> None:
-    assert doubts_of(evaluate_run_sets([answered], mini_length)) == []
-    folder = answered / "b" / "length"
-    shutil.copy(answered / "a" / "length" / "short.run", folder / "short.run")
-    (folder / "long.run.json").write_text(json.dumps({"data_digest": "a" * 64}))
-    with pytest.raises(RunError, match=r"long\.run was made on the data set aaaaaaaaaaaa"):
-        evaluate_run_sets([answered], mini_length)
-    result = evaluate_run_sets([answered], mini_length, allow=["other-data"])
-    other, same = doubts_of(result)
-    assert "long.run was made on other data: aaaaaaaaaaaa" in other
-    assert f"{folder / 'short.run'} holds the same rankings as {answered / 'a'}" in same
-
-
-def test_single_runs_too(answered: Path, mini_length: Path) -> None:
-    test_set = open_test_set("length-short", mini_length)
-    run = answered / "a" / "length" / "short.run"
-    run.with_name("short.run.json").write_text(json.dumps({"data_digest": "a" * 64}))
-    with pytest.raises(RunError, match=r"go on with --allow other-data"):
-        score_runs([run], test_set)
-    rest = write(run.with_name("rest.run"), ["2"])
-    with pytest.raises(RunError, match=r"short\.run was made on the data set aaaaaaaaaaaa"):
-        score_runs([(rest, run)], test_set)
-    result = score_runs([str(run)], test_set, allow=["other-data"])
-    (doubt,) = doubts_of(result)
-    assert "was made on other data" in doubt
-    plain = replace(test_set, data=DataInfo())
-    kept = list(test_set.judged)[: int(len(test_set.judged) * 0.93)]
-    few = write(run.with_name("few.run"), kept)
-    (doubt,) = doubts_of(score_runs([few], plain))
-    lacked = len(test_set.judged) - len(kept)
-    expected = f"{lacked} of {len(test_set.judged)} of length-short"
-    assert doubt == f"{few}: test queries that the run does not hold: {expected}"
-
-
-# ---- the command line -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
 def test_commands_refuse_and_go_on_when_told_to(
     msshift: Command, answered: Path, mini_length: Path, tmp_path: Path, command: str
@@ -120,14 +73,6 @@ def test_commands_refuse_and_go_on_when_told_to(
     assert all(doubt in done.stdout for doubt in doubts)
 
 
-def test_a_run_of_another_data_set(msshift: Command, mini_length: Path, tmp_path: Path) -> None:
-    run = write(tmp_path / "other.run", ["1048585", "2"])
-    done = msshift("score", run, "--test", "length-short", "--data", mini_length)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"{run}: it answers none of the" in done.stderr
-    assert "it holds 2 others (1048585, 2) [no-query-answered]" in done.stderr
-
-
 def test_a_check_refuses_what_scoring_refuses(
     msshift: Command, answered: Path, mini_length: Path, tmp_path: Path
 ) -> None:
@@ -148,41 +93,6 @@ def test_a_check_refuses_what_scoring_refuses(
     assert found[str(made_elsewhere)]["counts"] == {"other-data": 1}
     assert found[str(run)]["errors"][0]["code"] == "no-query-answered"
     assert msshift("score", "--check", run).returncode == 0
-
-
-def test_missing_queries_are_one_line(msshift: Command, answered: Path, mini_length: Path) -> None:
-    tests = open_dataset(mini_length).test_sets(LENGTH)
-    short, long = ([row.query_id for row in tests[group]] for group in ("short", "long"))
-    held = short[: len(short) // 2] + long
-    write(answered / "a" / "length" / "long.run", held, 7.0)
-    command = ("evaluate", answered, "--data", mini_length, "--format", "json")
-    lacked = f"{len(short) - len(short) // 2} of"
-    refused = msshift(*command)
-    assert refused.returncode == 1
-    assert f"lacks {lacked} the {len(short)} test queries of short" in refused.stderr
-    done = msshift(*command, "--allow", "partial")
-    assert done.returncode == 0, done.stderr
-    counts = f"{lacked} {len(short)} of short, 0 of {len(long)} of long"
-    assert about_fit(done.stderr.splitlines()) == [
-        f"warning: a/length: test queries that a run does not hold: {counts}"
-    ]
-
-
-@pytest.mark.parametrize("command", ["evaluate", "compare"])
-def test_models_that_searched_other_passages(
-    msshift: Command, answered: Path, mini_length: Path, command: str
-) -> None:
-    folder = answered / "b" / "length"
-    for group, digest in (("short", "a" * 64), ("long", "b" * 64)):
-        sidecar = folder / f"{group}.run.json"
-        sidecar.write_text(json.dumps({"passages": {"sha256": digest}}))
-    arguments = (command, answered, "--data", mini_length)
-    done = msshift(*arguments)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "[other-passages]" in done.stderr
-    done = msshift(*arguments, "--allow", "other-data")
-    assert done.returncode == 0, done.stderr
-    assert "warning: b/length: its runs are of 2 different collections" in done.stderr
 
 
 def test_systems_that_searched_other_passages_are_not_compared(

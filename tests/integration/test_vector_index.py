@@ -86,7 +86,7 @@ def test_more_effort_comes_nearer_to_the_exact_ranking(
     assert found["recall"] < 0.9 or name == "HNSW32"  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["HNSW32", "IVF31,Flat", "PQ4"])
+@pytest.mark.parametrize("name", ["HNSW32", "IVF31,Flat", "PQ4x4"])
 def test_an_index_is_always_the_same(name: str, passages: EncodedPassages, tmp_path: Path) -> None:
     import faiss
 
@@ -114,10 +114,8 @@ def test_a_run_says_how_much_it_recalls(build_once: Build, tmp_path: Path) -> No
         model.save_pretrained(str(tmp_path / "dense"), create_model_card=False)
     (run,) = make_runs(
         str(tmp_path / "dense"),
-        ["length"],
         out=tmp_path / "runs",
         data=data,
-        collection="mini:300",
         **{"search.depth": 7},
         **{"search.index": "HNSW32"},
         **{"search.index_parameters": "efSearch=1000"},
@@ -158,11 +156,10 @@ def test_an_unknown_index_is_refused_before_anything_is_trained(
 ) -> None:
     recipe: Any = tmp_path / "mine.toml"
     recipe.write_text(tiny_recipe("bi-encoder", search={"index": "HNWS32"}))
-    given: dict[str, Any] = {"collection": "mini:300", "recipe": recipe, "held_out": ["short"]}
+    given: dict[str, Any] = {"recipe": recipe, "held_out": ["short"]}
     with pytest.raises(UsageError, match="faiss cannot search by index 'HNWS32'"):
         make_runs(
             "bi-encoder",
-            ["length"],
             data=build_once("mini:300", "length"),
             out=tmp_path / "runs",
             **given,

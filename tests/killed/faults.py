@@ -6,8 +6,7 @@ clock, the locale, the umask or HOME is another; the network is cut. The command
 outputs of an undisturbed run, byte for byte, or say what is wrong, where, and be as before; after
 the cure, the same command must leave these outputs, and nothing else, hidden names too.
 
-What is done is kept in the folder ``--work``, and the same call goes on from there; a change of the
-package's sources starts anew. With ``--page`` the runs become a part of docs/reliability.md.
+With ``--page`` the runs become a part of docs/reliability.md.
 
 ``scripts/bench faults [--runs 100] [--seed 0] [--only N] [--fault NAME] [--command NAME]``
 ``scripts/bench faults --every-call [--command NAME]`` kills at every change of the file system.
@@ -17,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import hashlib
 import json
 import os
 import sys
@@ -27,7 +25,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msshift_bench
 from msshift_bench.plumbing.files import write_atomically
 from tests.killed.fault_table import FAULTS, Trial, inflict, kill_at_call, trial
 from tests.killed.laboratory import Laboratory
@@ -37,30 +34,12 @@ from tests.killed.scenarios import SCENARIOS
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "reliability.md"
 BEGIN, END = "<!-- from scripts/bench faults -->\n", "<!-- end -->\n"
-FOLDERS = (
-    "msshift_bench",
-    "dataset_builders",
-    "baselines",
-    "leaderboard",
-    "tests/killed",
-    "tests/support",
-)
 HEADINGS = ("identical", "refused, then identical", "stopped, then identical", "lost or wrong")
 """What the page calls `ENDED`."""
 
 Run = dict[str, Any]
 """A run that is done: its number, fault, command, setting, how it ended, what it said, and what is
 wrong."""
-
-
-def sources_digest() -> str:
-    """Return a digest of everything that decides how a run ends."""
-    digest = hashlib.sha256()
-    for folder in FOLDERS:
-        for path in sorted((REPOSITORY / folder).rglob("*")):
-            if path.suffix in (".py", ".toml", ".txt", ".jinja", ".html", ".js", ".css"):
-                digest.update(path.relative_to(REPOSITORY).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def chosen(arguments: argparse.Namespace) -> Iterator[tuple[int, Trial]]:
@@ -180,36 +159,25 @@ def main() -> None:
     parser.add_argument("--every-call", action="store_true")
     parser.add_argument("--every", type=int, default=1, help="only each so many-th call")
     parser.add_argument("--page", action="store_true", help="write docs/reliability.md")
-    place = Path(tempfile.gettempdir()) / "msshift-faults"
-    parser.add_argument("--work", type=Path, default=place, help="what is done is kept there")
     arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="msshift-faults-") as work:
+        os.environ["MSSHIFT_CACHE"] = f"{work}/cache"
+        sys.exit(carry_out(Laboratory(Path(work)), arguments) > 0)
 
-    work = arguments.work / f"{sources_digest()}-{msshift_bench.__version__}"
-    work.mkdir(parents=True, exist_ok=True)
-    os.environ["MSSHIFT_CACHE"] = str(work / "cache")
-    laboratory = Laboratory(work)
+
+def carry_out(laboratory: Laboratory, arguments: argparse.Namespace) -> int:
+    """Make the runs that are asked for; return how many of them lost something or went wrong."""
     if arguments.every_call:
         forked = [name for name in SCENARIOS if not SCENARIOS[name].is_script]
-        sys.exit(kill_at_every_call(laboratory, arguments.command or forked, arguments.every) > 0)
-    if arguments.only:
-        runs = [run(laboratory, one, trial(arguments.seed, one)) for one in arguments.only]
-        sys.exit(any(one["wrong"] for one in runs))
-    kept = work / f"runs-{arguments.seed}.jsonl"
-    lines = kept.read_text("utf-8").splitlines() if kept.exists() else []
-    done = {one["number"]: one for one in map(json.loads, lines)}
-    runs = []
-    for number, one in chosen(arguments):
-        if number not in done:
-            done[number] = run(laboratory, number, one)
-            with kept.open("a", encoding="utf-8") as file:
-                print(json.dumps(done[number]), file=file)
-        runs.append(done[number])
+        return kill_at_every_call(laboratory, arguments.command or forked, arguments.every)
+    asked = ((number, trial(arguments.seed, number)) for number in arguments.only or ())
+    runs = [run(laboratory, *one) for one in (asked if arguments.only else chosen(arguments))]
     print(*table(runs, "fault", "fault", [*FAULTS]), sep="\n")
     bad = sum(bool(one["wrong"]) for one in runs)
     print(f"{len(runs)} runs, {bad} of them with something lost or wrong")
     if arguments.page:
         write_page(runs, arguments.seed)
-    sys.exit(bad > 0)
+    return bad
 
 
 if __name__ == "__main__":

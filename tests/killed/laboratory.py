@@ -8,7 +8,6 @@ call that makes, renames or removes a name, and may kill itself before the n-th.
 from __future__ import annotations
 
 import itertools
-import json
 import multiprocessing
 import os
 import shutil
@@ -145,7 +144,7 @@ class Laboratory:
     """Runs commands in folders below a folder, and kills them.
 
     Args:
-        root: a folder; what stands there of an earlier laboratory, of the same package, is used.
+        root: a folder.
         libraries: what is imported before processes are forked.
     """
 
@@ -166,11 +165,8 @@ class Laboratory:
         """
         source = self.finished(scenario) if finished else self._kept(scenario, "before")
         if not source.exists():
-            making = source.with_name(f"{source.name}.new")
-            shutil.rmtree(making, ignore_errors=True)
-            making.mkdir()
-            SCENARIOS[scenario].prepare(making)
-            making.rename(source)
+            source.mkdir()
+            SCENARIOS[scenario].prepare(source)
         target = (root or self.root) / f"trial-{os.getpid()}-{next(self._numbers)}"
         return Path(shutil.copytree(source, target, symlinks=True))
 
@@ -221,27 +217,18 @@ class Laboratory:
         """Return what a scenario's command does, and what is there before and afterwards."""
         if scenario in self._undisturbed:
             return self._undisturbed[scenario]
-        kept, facts = self._kept(scenario, "after"), self._kept(scenario, "facts")
-        if not facts.exists():
-            steps = SCENARIOS[scenario]
-            folder = self.prepare(scenario)
-            before = contents(folder)
-            done = self.run(folder, steps.command, is_script=steps.is_script)
-            assert done.code == 0, done.stderr
-            # The first process of a kind takes longer than the others, which moments refer to.
-            other = self.prepare(scenario)
-            done = self.run(other, steps.command, is_script=steps.is_script)
-            assert not differences(contents(other), contents(folder))
-            shutil.rmtree(other)
-            shutil.rmtree(kept, ignore_errors=True)
-            folder.rename(kept)
-            text = json.dumps([done.calls, done.cpu, done.seconds, before, contents(kept)])
-            making = facts.with_name(f"{facts.name}.new")
-            making.write_text(text, "utf-8")
-            making.rename(facts)
-        calls, cpu, seconds, before, after = json.loads(facts.read_text("utf-8"))
-        done = Done(0, "", tuple(map(tuple, calls)), cpu, seconds)
-        self._undisturbed[scenario] = Undisturbed(done, before, after)
+        steps = SCENARIOS[scenario]
+        folder = self.prepare(scenario)
+        before = contents(folder)
+        done = self.run(folder, steps.command, is_script=steps.is_script)
+        assert done.code == 0, done.stderr
+        # The first process of a kind takes longer than the others, which moments refer to.
+        other = self.prepare(scenario)
+        done = self.run(other, steps.command, is_script=steps.is_script)
+        assert not differences(contents(other), contents(folder))
+        shutil.rmtree(other)
+        kept = folder.rename(self._kept(scenario, "after"))
+        self._undisturbed[scenario] = Undisturbed(replace(done, stderr=""), before, contents(kept))
         return self._undisturbed[scenario]
 
     def go_on(self, scenario: str, folder: Path) -> list[str]:

@@ -134,7 +134,8 @@ query_ids = st.sampled_from([f"q{n}" for n in range(6)])
 doc_ids = st.sampled_from([f"d{n}" for n in range(16)])
 # Few distinct scores make ties; below 0 too, but for the provider that takes 0 for "not retrieved".
 scores = st.sampled_from([0.5, 1.0, 2.0, 2.5, 3.0])
-any_scores = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0])
+# The last three are one 32-bit float and three 64-bit ones.
+any_scores = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 3.00000001, 2.99999999])
 # trec_eval reads outside its memory where all relevance of a query is below 0: see the last test.
 judged = st.dictionaries(doc_ids, st.integers(-2, 4), min_size=1).filter(
     lambda docs: max(docs.values()) >= 0

@@ -27,6 +27,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
+from msshift_bench.plumbing import reporting
 from tests.killed.preloaded import PRELOADED
 from tests.support import forked_client
 
@@ -38,11 +39,11 @@ __all__ = [
     "SHORT",
     "SMALL",
     "Forked",
+    "Held",
     "client_of",
     "run_forked",
     "run_msshift",
     "servers",
-    "work_forked",
     "write_msshift",
 ]
 
@@ -81,9 +82,11 @@ def parse_short(*arguments):
     random = recipe.random.changed(layers=1, hidden=16, inner=32, vocabulary=300)
     return recipe.changed(steps=2, checkpoint_every=2, random=random)
 opening.parse_recipe = pretraining.parse_recipe = parse_short
+from msshift_bench.cli import begin
+begin.SHIFT_NAMES = ("length",)
 """
 )
-"""Makes models barely train, and a report brief: what models learn is tested apart."""
+"""Makes models barely train, a report brief, and the demo one of a shift: they are tested apart."""
 
 _SECONDS = 300
 
@@ -211,38 +214,65 @@ def client_of(libraries: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", forked_client.__file__, str(_server_of(libraries))]
 
 
-def work_forked(
-    work: Callable[..., None], *arguments: Any, libraries: Sequence[str] = NEURAL
-) -> tuple[Forked, Connection]:
-    """Call a function in a process of its own; return this, and what the function sends.
+class Held:
+    """A function's work in a process of its own, which waits at every report until it is let on.
 
     Args:
-        work: a function of a module; its last argument is a connection that it may send to.
-        arguments: its other arguments.
+        work: a function of a module.
+        arguments: its arguments.
         libraries: the modules that are imported when the process starts.
     """
-    program = f"from {__name__} import _work\n_work(*__import__('sys').argv[1:])\n"
-    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"{folder}/events")
-        listener.listen()
-        listener.settimeout(_SECONDS)
-        given = ["-c", f"{folder}/events"]
-        forked = Forked(program, given, Path.cwd(), os.environ, libraries)
-        connection, _ = listener.accept()
-    connection.setblocking(True)
-    events = Connection(connection.detach())
-    events.send(sys.path)
-    events.send((work, arguments))
-    return forked, events
+
+    def __init__(
+        self, work: Callable[..., object], *arguments: Any, libraries: Sequence[str] = NEURAL
+    ) -> None:
+        program = f"from {__name__} import _work\n_work(*__import__('sys').argv[1:])\n"
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"{folder}/reports")
+            listener.listen()
+            listener.settimeout(_SECONDS)
+            given = ["-c", f"{folder}/reports"]
+            self._process = Forked(program, given, Path.cwd(), os.environ, libraries)
+            connection, _ = listener.accept()
+        connection.setblocking(True)
+        self._reports = Connection(connection.detach())
+        self._reports.send(sys.path)
+        self._reports.send((work, arguments))
+
+    def reports(self) -> Iterator[tuple[str, int, int]]:
+        """Yield what it reports; it goes on when the next report is asked for."""
+        with contextlib.suppress(EOFError):
+            while True:
+                self._reports.send(None)
+                yield self._reports.recv()
+
+    def kill(self) -> bool:
+        """Kill it, and say whether it was still alive."""
+        self._reports.close()
+        return self._process.kill() != 0
+
+    def finish(self) -> list[tuple[str, int, int]]:
+        """Let it on to its end, which must be a good one; return what it still reports."""
+        told = [*self.reports()]
+        self._reports.close()
+        assert self._process.wait() == 0
+        return told
 
 
 def _work(address: str) -> None:
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address)
-    events = Connection(connection.detach())
-    sys.path[:] = events.recv()
-    work, arguments = events.recv()
-    work(*arguments, events)
+    reports = Connection(connection.detach())
+    sys.path[:] = reports.recv()
+    work, arguments = reports.recv()
+
+    def tell(*report: object) -> None:
+        reports.send(report)
+        reports.recv()
+
+    reports.recv()
+    with reporting(tell):
+        work(*arguments)
 
 
 def _server_of(libraries: Sequence[str]) -> Path:

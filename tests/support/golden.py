@@ -49,7 +49,7 @@ class Golden:
         for part, word in self._hidden.items():
             text = text.replace(part, word)
         text = re.sub(r"\b(sha256|content)((?: [0-9a-f]{8,})+)", r"\1 DIGESTS", text)
-        text = re.sub(r"[^\s']*/built-[0-9a-f]{12}/", "BUILT/", text)
+        text = re.sub(r"[^\s']*/made-[0-9a-f]{12}/", "BUILT/", text)
         # Why, a library says in its own words.
         text = re.sub(r"(input is damaged|whole Parquet file|not CSV): [^\[\n]*", r"\1: WHY ", text)
         text = re.sub(r"(has the columns) .*(; expected)", r"\1 NAMES\2", text)

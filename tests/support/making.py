@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,28 +11,36 @@ from typing import Any
 from msshift_bench.baselines import Plan, Run, make, open_system
 from msshift_bench.plumbing import Progress, reporting
 
-__all__ = ["make_runs", "plan_runs"]
+__all__ = ["COLLECTION", "make_runs", "plan_runs"]
+
+COLLECTION = "mini:300"
+"""The collection that is searched, unless another is named."""
 
 
 def make_runs(
-    what: str, shifts: Sequence[str], *, progress: Progress | None = None, **options: Any
+    what: str,
+    shifts: Sequence[str] = ("length",),
+    *,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> list[Path]:
-    """Make runs, reported to `progress`.
+    """Make runs, reported to `progress`, if it is given.
 
     Options are those of a `Plan`, ``recipe``, and fields of the system.
     """
-    with reporting(progress):
+    with nullcontext() if progress is None else reporting(progress):
         return make(_plan(what, shifts, options))
 
 
-def plan_runs(what: str, shifts: Sequence[str], **options: Any) -> list[Run]:
+def plan_runs(what: str, shifts: Sequence[str] = ("length",), **options: Any) -> list[Run]:
     """Return the runs that `make_runs` would make."""
     return _plan(what, shifts, options).runs()
 
 
 def _plan(what: str, shifts: Sequence[str], options: dict[str, Any]) -> Plan:
     names = {field.name for field in fields(Plan)}
-    of_plan = {name: value for name, value in options.items() if name in names}
+    of_plan: dict[str, Any] = {"collection": COLLECTION}
+    of_plan |= {name: value for name, value in options.items() if name in names}
     changes = {name: value for name, value in options.items() if name not in names}
     system = open_system(what, changes.pop("recipe", None), changes)
     return Plan(system=system, shifts=shifts, **of_plan)

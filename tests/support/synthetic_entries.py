@@ -257,26 +257,3 @@ def hostile_entries(folder: Path) -> None:
     paper = add_entry(folder, description("evil-paper", None, **changes, source=SCRIPT), None)
     script = SCRIPT.replace('"', '""')
     add_figures(paper, [(f'"{script}"', "RR@10", f'"{script}"', f'"{script}"', 0.5)])
-
-
-def many_entries(
-    folder: Path,
-    count: int,
-    *,
-    shifts: Sequence[str] = ("topics",),
-) -> None:
-    """Write `count` systems of two seeds on some shifts; one report stands for several."""
-    reports = [
-        scored_report(
-            f"base-{n}",
-            0.02 * n,
-            level=0.5 + 0.02 * n,
-            shifts=shifts,
-            queries=10,
-            seeds=(1, 2),
-        )
-        for n in range(10)
-    ]
-    for number in range(count):
-        report = reports[number % len(reports)]
-        add_entry(folder, description(f"system-{number:03}", report), report)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+
+from werkzeug import Request as Asked, Response
+from werkzeug.serving import make_server
 
 from tests.support.hub_server.repository import (
     Blob,
@@ -44,6 +45,30 @@ class Request:
     authorized: bool
 
 
+_NAME = r"(?P<repo>[\w.-]+(?:/[\w.-]+)?)"
+_ROUTES: dict[str, tuple[str, str]] = {
+    "whoami": ("GET", r"/api/whoami-v2"),
+    "create": ("POST", r"/api/repos/create"),
+    "validate": ("POST", r"/api/validate-yaml"),
+    "refs": ("GET", rf"/api/datasets/{_NAME}/refs"),
+    "info": ("GET", rf"/api/datasets/{_NAME}(?:/revision/(?P<revision>[^/]+))?"),
+    "tree": ("GET", rf"/api/datasets/{_NAME}/tree/(?P<revision>[^/]+)(?:/(?P<path>.+))?"),
+    "paths": ("POST", rf"/api/datasets/{_NAME}/paths-info/(?P<revision>[^/]+)"),
+    "preupload": ("POST", rf"/api/datasets/{_NAME}/preupload/(?P<revision>[^/]+)"),
+    "batch": ("POST", rf"/datasets/{_NAME}\.git/info/lfs/objects/batch"),
+    "upload": ("PUT", r"/storage/(?P<oid>[0-9a-f]{64})/(?P<size>\d+)"),
+    "verify": ("POST", r"/storage/verify"),
+    "commit": ("POST", rf"/api/datasets/{_NAME}/commit/(?P<revision>[^/]+)"),
+    "tag": ("POST", rf"/api/datasets/{_NAME}/tag/(?P<revision>[^/]+)"),
+    "untag": ("DELETE", rf"/api/datasets/{_NAME}/tag/(?P<tag>[^/]+)"),
+    "resolve": ("GET", rf"/datasets/{_NAME}/resolve/(?P<revision>[^/]+)/(?P<path>.+)"),
+    "storage": ("GET", r"/storage/(?P<oid>[0-9a-f]{64})"),
+}
+"""Stage -> method and path; GET stands for HEAD as well."""
+
+_WRITES = {"create", "preupload", "batch", "verify", "commit", "tag", "untag"}
+
+
 class LoopbackHub:
     """The server; a context manager that serves while the block runs.
 
@@ -60,26 +85,21 @@ class LoopbackHub:
         self.uploaded: dict[str, bytes] = {}
         self.requests: list[Request] = []
         self.sealed: set[str] = set()
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
         self._failures: dict[str, tuple[int, int]] = {}
         self._seen: dict[str, int] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.daemon_threads = True
-        self._server.hub = self  # type: ignore[attr-defined]
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        self._server = make_server("127.0.0.1", 0, Asked.application(self._answer), threaded=True)
+        self._server.daemon_threads = True  # type: ignore[attr-defined]
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         # Another host, as the Hub's storage is: clients follow redirects within a host at once.
-        self.storage_url = f"http://localhost:{self._server.server_port}"
+        self._storage_url = f"http://localhost:{self._server.server_port}"
 
     def __enter__(self) -> LoopbackHub:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._server.shutdown()
         self._server.server_close()
 
@@ -106,285 +126,218 @@ class LoopbackHub:
         """Refuse nothing any more."""
         self._failures.clear()
 
-    def maybe_fail(self, stage: str) -> None:
-        with self.lock:
-            if stage in self._failures:
-                self._seen[stage] += 1
-                nth, status = self._failures[stage]
-                if self._seen[stage] >= nth:
-                    raise RefusedError(status, f"told to fail at {stage}")
-
     def count(self, method: str, pattern: str) -> int:
         """Return how many requests there were of a method whose path matches."""
         return sum(r.method == method and bool(re.search(pattern, r.path)) for r in self.requests)
 
-
-_NAME = r"(?P<repo>[\w.-]+(?:/[\w.-]+)?)"
-_ROUTES: dict[str, tuple[str, str]] = {
-    "whoami": ("GET", r"/api/whoami-v2"),
-    "create": ("POST", r"/api/repos/create"),
-    "validate": ("POST", r"/api/validate-yaml"),
-    "refs": ("GET", rf"/api/datasets/{_NAME}/refs"),
-    "info": ("GET", rf"/api/datasets/{_NAME}(?:/revision/(?P<revision>[^/]+))?"),
-    "tree": ("GET", rf"/api/datasets/{_NAME}/tree/(?P<revision>[^/]+)(?:/(?P<path>.+))?"),
-    "paths": ("POST", rf"/api/datasets/{_NAME}/paths-info/(?P<revision>[^/]+)"),
-    "preupload": ("POST", rf"/api/datasets/{_NAME}/preupload/(?P<revision>[^/]+)"),
-    "batch": ("POST", rf"/datasets/{_NAME}\.git/info/lfs/objects/batch"),
-    "upload": ("PUT", r"/storage/(?P<oid>[0-9a-f]{64})/(?P<size>\d+)"),
-    "verify": ("POST", r"/storage/verify"),
-    "commit": ("POST", rf"/api/datasets/{_NAME}/commit/(?P<revision>[^/]+)"),
-    "tag": ("POST", rf"/api/datasets/{_NAME}/tag/(?P<revision>[^/]+)"),
-    "untag": ("DELETE", rf"/api/datasets/{_NAME}/tag/(?P<tag>[^/]+)"),
-    "resolve": ("GET", rf"/datasets/{_NAME}/resolve/(?P<revision>[^/]+)/(?P<path>.+)"),
-    "storage": ("GET", r"/storage/(?P<oid>[0-9a-f]{64})"),
-}
-"""Stage -> method and path; GET stands for HEAD as well."""
-
-_WRITES = {"create", "preupload", "batch", "verify", "commit", "tag", "untag"}
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
-
-    @property
-    def hub(self) -> LoopbackHub:
-        return self.server.hub  # type: ignore[attr-defined,no-any-return]
-
-    def do_GET(self) -> None:
-        self._serve()
-
-    do_HEAD = do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
-
-    def _serve(self) -> None:
-        body = self._read_body()
-        url = urlsplit(self.path)
-        sent = self.headers.get("Authorization")
-        self.authorized = sent == f"Bearer {TOKEN}"
-        self.query = parse_qs(url.query)
-        with self.hub.lock:
-            self.hub.requests.append(Request(self.command, url.path, sent is not None))
+    def _answer(self, asked: Asked) -> Response:
+        """Answer a request; what is refused is told as the Hub does."""
+        sent = asked.headers.get("Authorization")
         try:
-            if sent is not None and not self.authorized:
-                raise RefusedError(401, "Invalid credentials in Authorization header")
-            stage, arguments = self._route(url.path)
-            self.hub.maybe_fail(stage)
-            if stage in _WRITES and not self.authorized:
-                raise RefusedError(401, "Invalid username or password.")
-            with self.hub.lock:
-                answer: Callable[..., None] = getattr(self, f"_{stage}")
-                answer(body, **{k: unquote(v) for k, v in arguments.items() if v is not None})
+            with self._lock:
+                self.requests.append(Request(asked.method, asked.path, sent is not None))
+                if sent not in (None, f"Bearer {TOKEN}"):
+                    raise RefusedError(401, "Invalid credentials in Authorization header")
+                stage, arguments = _route(asked)
+                self._maybe_fail(stage)
+                if stage in _WRITES and sent is None:
+                    raise RefusedError(401, "Invalid username or password.")
+                answer: Callable[..., Any] = getattr(self, f"_{stage}")
+                value = answer(asked, **{k: v for k, v in arguments.items() if v is not None})
         except RefusedError as refused:
             headers = {"X-Error-Message": refused.message.replace("\n", " ")}
             if refused.code:
                 headers["X-Error-Code"] = refused.code
-            self._send_json({"error": refused.message}, refused.status, headers)
+            return _as_json({"error": refused.message}, refused.status, headers)
+        return value if isinstance(value, Response) else _as_json(value)
 
-    def _route(self, path: str) -> tuple[str, dict[str, str | None]]:
-        method = "GET" if self.command == "HEAD" else self.command
-        for stage, (expected, pattern) in _ROUTES.items():
-            if method == expected and (match := re.fullmatch(pattern, path)):
-                return stage, match.groupdict()
-        raise RefusedError(404, f"no such address: {method} {path}")
+    def _maybe_fail(self, stage: str) -> None:
+        if stage in self._failures:
+            self._seen[stage] += 1
+            nth, status = self._failures[stage]
+            if self._seen[stage] >= nth:
+                raise RefusedError(status, f"told to fail at {stage}")
 
-    def _read_body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        body = b""
-        while size := int(self.rfile.readline(), 16):
-            body += self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-        return body
-
-    def _send(self, content: bytes, status: int, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def _send_json(
-        self, value: object, status: int = 200, headers: dict[str, str] | None = None
-    ) -> None:
-        content = json.dumps(value).encode()
-        self._send(content, status, {"Content-Type": "application/json", **(headers or {})})
-
-    def _send_range(self, content: bytes, headers: dict[str, str]) -> None:
-        headers = {"Accept-Ranges": "bytes", **headers}
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        if not wanted:
-            self._send(content, 200, headers)
-            return
-        first = int(wanted[1])
-        last = min(int(wanted[2] or len(content)), len(content) - 1)
-        if first > last:
-            raise RefusedError(416, "a range outside the file")
-        headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
-        self._send(content[first : last + 1], 206, headers)
-
-    def _find(self, name: str, *, write: bool = False) -> Repository:
-        repository = self.hub.repositories.get(name)
-        if repository is None or (repository.private and not self.authorized):
+    def _find(self, asked: Asked, name: str, *, write: bool = False) -> Repository:
+        repository = self.repositories.get(name)
+        authorized = "Authorization" in asked.headers
+        if repository is None or (repository.private and not authorized):
             # The Hub does not tell strangers whether a repository exists.
-            if self.authorized:
+            if authorized:
                 raise RefusedError(404, "Repository not found", "RepoNotFound")
             raise RefusedError(401, "Invalid username or password.")
-        if write and name in self.hub.sealed:
+        if write and name in self.sealed:
             raise RefusedError(403, "You have read access but not the required permissions")
         return repository
 
-    def _whoami(self, body: bytes) -> None:
-        if not self.authorized:
+    def _whoami(self, asked: Asked) -> object:
+        if "Authorization" not in asked.headers:
             raise RefusedError(401, "Invalid username or password.")
-        self._send_json(
-            {"type": "user", "name": "somebody", "orgs": [{"name": name} for name in ORGANISATIONS]}
-        )
+        return {
+            "type": "user",
+            "name": "somebody",
+            "orgs": [{"name": one} for one in ORGANISATIONS],
+        }
 
-    def _create(self, body: bytes) -> None:
-        wanted = json.loads(body)
+    def _create(self, asked: Asked) -> object:
+        wanted = asked.json
         if wanted["type"] != "dataset" or wanted["organization"] not in ORGANISATIONS:
             raise RefusedError(
                 403, "You don't have the rights to create a dataset under this namespace"
             )
         name = f"{wanted['organization']}/{wanted['name']}"
-        url = {"url": f"{self.hub.url}/datasets/{name}"}
-        if name in self.hub.repositories:
-            self._send_json({"error": "You already created this dataset repo", **url}, 409)
-            return
+        url = {"url": f"{self.url}/datasets/{name}"}
+        if name in self.repositories:
+            return _as_json({"error": "You already created this dataset repo", **url}, 409)
         private = wanted.get("private", wanted.get("visibility") == "private")
-        self.hub.repositories[name] = Repository(private=bool(private))
-        self._send_json(url)
+        self.repositories[name] = Repository(private=bool(private))
+        return url
 
-    def _validate(self, body: bytes) -> None:
-        check_card(json.loads(body)["content"])
-        self._send_json({"errors": [], "warnings": []})
+    def _validate(self, asked: Asked) -> object:
+        check_card(asked.json["content"])
+        return {"errors": [], "warnings": []}
 
-    def _refs(self, body: bytes, repo: str) -> None:
-        repository = self._find(repo)
+    def _refs(self, asked: Asked, repo: str) -> object:
+        repository = self._find(asked, repo)
         main = {"name": "main", "ref": "refs/heads/main", "targetCommit": repository.head.oid}
         tags = [
             {"name": tag, "ref": f"refs/tags/{tag}", "targetCommit": oid}
             for tag, oid in repository.tags.items()
         ]
-        self._send_json({"branches": [main], "converts": [], "tags": tags})
+        return {"branches": [main], "converts": [], "tags": tags}
 
-    def _info(self, body: bytes, repo: str, revision: str = "main") -> None:
-        repository = self._find(repo)
+    def _info(self, asked: Asked, repo: str, revision: str = "main") -> object:
+        repository = self._find(asked, repo)
         commit = repository.resolve(revision)
         siblings = [{"rfilename": path} for path in commit.files]
-        facts = {"id": repo, "sha": commit.oid, "private": repository.private, "siblings": siblings}
-        self._send_json(facts)
+        return {"id": repo, "sha": commit.oid, "private": repository.private, "siblings": siblings}
 
-    def _tree(self, body: bytes, repo: str, revision: str, path: str = "") -> None:
-        commit = self._find(repo).resolve(revision)
-        listed = _list(commit.files, path)
+    def _tree(self, asked: Asked, repo: str, revision: str, path: str = "") -> object:
+        listed = _list(self._find(asked, repo).resolve(revision).files, path)
         if path and not listed:
             raise RefusedError(404, f"{path} does not exist", "EntryNotFound")
-        if self.query.get("recursive", ["false"])[0].lower() != "true":
-            depth = path.count("/") + 2 if path else 1
-            listed = [entry for entry in listed if entry["path"].count("/") < depth]
-        self._send_json(listed)
+        if asked.args.get("recursive", "false").lower() == "true":
+            return listed
+        depth = path.count("/") + 2 if path else 1
+        return [entry for entry in listed if entry["path"].count("/") < depth]
 
-    def _paths(self, body: bytes, repo: str, revision: str) -> None:
-        commit = self._find(repo).resolve(revision)
-        wanted = parse_qs(body.decode())["paths"]
-        self._send_json([entry for entry in _list(commit.files, "") if entry["path"] in wanted])
+    def _paths(self, asked: Asked, repo: str, revision: str) -> object:
+        commit = self._find(asked, repo).resolve(revision)
+        wanted = asked.form.getlist("paths")
+        return [entry for entry in _list(commit.files, "") if entry["path"] in wanted]
 
-    def _preupload(self, body: bytes, repo: str, revision: str) -> None:
-        files = self._find(repo, write=True).resolve(revision).files
+    def _preupload(self, asked: Asked, repo: str, revision: str) -> object:
+        files = self._find(asked, repo, write=True).resolve(revision).files
         answers = []
-        for wanted in json.loads(body)["files"]:
+        for wanted in asked.json["files"]:
             path = wanted["path"]
             mode = "lfs" if goes_to_large_storage(path) else "regular"
             answer = {"path": path, "uploadMode": mode, "shouldIgnore": False}
             if path in files:
                 answer["oid"] = files[path].etag
             answers.append(answer)
-        self._send_json({"files": answers})
+        return {"files": answers}
 
-    def _batch(self, body: bytes, repo: str) -> None:
-        self._find(repo, write=True)
-        wanted = json.loads(body)
+    def _batch(self, asked: Asked, repo: str) -> object:
+        self._find(asked, repo, write=True)
+        wanted = json.loads(asked.get_data())
         if wanted["operation"] != "upload" or wanted["hash_algo"] != "sha256":
             raise RefusedError(422, "only uploads by SHA-256")
         objects = []
         for entry in wanted["objects"]:
             oid, size = entry["oid"], entry["size"]
             answer: dict[str, Any] = {"oid": oid, "size": size}
-            if oid not in self.hub.uploaded:
-                address = f"/storage/{oid}/{size}"
-                answer["actions"] = {
-                    "upload": {
-                        "href": f"{self.hub.storage_url}{address}?signature={_sign(address)}"
-                    },
-                    "verify": {"href": f"{self.hub.url}/storage/verify"},
-                }
+            if oid not in self.uploaded:
+                verify = {"href": f"{self.url}/storage/verify"}
+                upload = {"href": self._signed(f"/storage/{oid}/{size}")}
+                answer["actions"] = {"upload": upload, "verify": verify}
             objects.append(answer)
-        self._send_json({"transfer": "basic", "objects": objects})
+        return {"transfer": "basic", "objects": objects}
 
-    def _upload(self, body: bytes, oid: str, size: str) -> None:
-        self._check_signature(f"/storage/{oid}/{size}")
+    def _upload(self, asked: Asked, oid: str, size: str) -> object:
+        _check_signature(asked)
+        body = asked.get_data()
         if len(body) != int(size) or hashlib.sha256(body).hexdigest() != oid:
             raise RefusedError(400, "not the content that was announced")
-        self.hub.uploaded[oid] = body
-        self._send(b"", 200, {})
+        self.uploaded[oid] = body
+        return Response()
 
-    def _verify(self, body: bytes) -> None:
-        stated = json.loads(body)
-        if len(self.hub.uploaded.get(stated["oid"], b"")) != stated["size"]:
+    def _verify(self, asked: Asked) -> object:
+        stated = json.loads(asked.get_data())
+        if len(self.uploaded.get(stated["oid"], b"")) != stated["size"]:
             raise RefusedError(404, "has not been uploaded")
-        self._send_json({})
+        return {}
 
-    def _commit(self, body: bytes, repo: str, revision: str) -> None:
+    def _commit(self, asked: Asked, repo: str, revision: str) -> object:
         if revision != "main":
             raise RefusedError(404, f"Invalid rev id: {revision}", "RevisionNotFound")
-        commit = self._find(repo, write=True).commit(body, self.hub.uploaded)
-        url = f"{self.hub.url}/datasets/{repo}/commit/{commit.oid}"
-        self._send_json({"success": True, "commitOid": commit.oid, "commitUrl": url})
+        repository = self._find(asked, repo, write=True)
+        commit = repository.commit(asked.get_data(), self.uploaded)
+        url = f"{self.url}/datasets/{repo}/commit/{commit.oid}"
+        return {"success": True, "commitOid": commit.oid, "commitUrl": url}
 
-    def _tag(self, body: bytes, repo: str, revision: str) -> None:
-        repository = self._find(repo, write=True)
-        tag = json.loads(body)["tag"]
+    def _tag(self, asked: Asked, repo: str, revision: str) -> object:
+        repository = self._find(asked, repo, write=True)
+        tag = asked.json["tag"]
         if tag in repository.tags:
             raise RefusedError(409, "Tag reference exists already")
         repository.tags[tag] = repository.resolve(revision).oid
-        self._send_json({})
+        return {}
 
-    def _untag(self, body: bytes, repo: str, tag: str) -> None:
-        if self._find(repo, write=True).tags.pop(tag, None) is None:
+    def _untag(self, asked: Asked, repo: str, tag: str) -> object:
+        if self._find(asked, repo, write=True).tags.pop(tag, None) is None:
             raise RefusedError(404, f"Invalid rev id: {tag}", "RevisionNotFound")
-        self._send_json({})
+        return {}
 
-    def _resolve(self, body: bytes, repo: str, revision: str, path: str) -> None:
-        commit = self._find(repo).resolve(revision)
+    def _resolve(self, asked: Asked, repo: str, revision: str, path: str) -> object:
+        commit = self._find(asked, repo).resolve(revision)
         blob = commit.files.get(path)
         if blob is None:
             raise RefusedError(404, "Entry not found", "EntryNotFound")
         headers = {"X-Repo-Commit": commit.oid, "ETag": f'"{blob.etag}"'}
-        if blob.large:
-            address = f"/storage/{blob.sha256}"
-            headers |= {
-                "Location": f"{self.hub.storage_url}{address}?signature={_sign(address)}",
-                "X-Linked-ETag": f'"{blob.sha256}"',
-                "X-Linked-Size": str(len(blob.content)),
-            }
-            self._send(b"", 302, headers)
-        else:
-            self._send_range(blob.content, headers)
+        if not blob.large:
+            return _part(asked, blob.content, headers)
+        headers |= {
+            "Location": self._signed(f"/storage/{blob.sha256}"),
+            "X-Linked-ETag": f'"{blob.sha256}"',
+            "X-Linked-Size": str(len(blob.content)),
+        }
+        return Response(status=302, headers=headers)
 
-    def _storage(self, body: bytes, oid: str) -> None:
-        self._check_signature(f"/storage/{oid}")
-        self._send_range(self.hub.uploaded[oid], {"ETag": f'"{oid}"'})
+    def _storage(self, asked: Asked, oid: str) -> object:
+        _check_signature(asked)
+        return _part(asked, self.uploaded[oid], {"ETag": f'"{oid}"'})
 
-    def _check_signature(self, address: str) -> None:
-        if "Authorization" in self.headers:
-            raise RefusedError(400, "the token is none of the storage's business")
-        if self.query.get("signature") != [_sign(address)]:
-            raise RefusedError(403, "the address is not signed")
+    def _signed(self, address: str) -> str:
+        return f"{self._storage_url}{address}?signature={_sign(address)}"
+
+
+def _route(asked: Asked) -> tuple[str, dict[str, str | None]]:
+    method = "GET" if asked.method == "HEAD" else asked.method
+    for stage, (expected, pattern) in _ROUTES.items():
+        if method == expected and (match := re.fullmatch(pattern, asked.path)):
+            return stage, match.groupdict()
+    raise RefusedError(404, f"no such address: {method} {asked.path}")
+
+
+def _as_json(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    content = json.dumps(value)
+    return Response(content, status, dict(headers or {}), content_type="application/json")
+
+
+def _part(asked: Asked, content: bytes, headers: Mapping[str, str]) -> Response:
+    """Return the part of a file that is asked for; by default all of it."""
+    whole = Response(content, headers=dict(headers))
+    return whole.make_conditional(asked, accept_ranges=True, complete_length=len(content))
+
+
+def _check_signature(asked: Asked) -> None:
+    if "Authorization" in asked.headers:
+        raise RefusedError(400, "the token is none of the storage's business")
+    if asked.args.get("signature") != _sign(asked.path):
+        raise RefusedError(403, "the address is not signed")
 
 
 def _sign(address: str) -> str:

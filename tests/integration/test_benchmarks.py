@@ -1,8 +1,11 @@
-"""`scripts/bench full`: the stages go on where they were stopped, and the collection is as said."""
+"""`scripts/bench full` goes on where it was stopped; `gpu` runs a tiny model, or asks for a GPU."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from benchmarks import full
 from benchmarks.support.large_collection import vocabulary_of, write_collection
 from msshift_bench.data.collection import open_collection
+from tests.conftest import REPOSITORY
 
 SIZE = Fraction(1, 64)
 NAMES = [stage.name for stage in full.stages(SIZE)]
@@ -68,3 +72,34 @@ def test_its_vocabulary_grows_as_that_of_the_pool() -> None:
     words, different = vocabulary_of(1_000)
     assert words == pytest.approx(56 * 1_000, rel=0.05)
     assert different == pytest.approx(10_188, rel=0.3)  # the pool's first 968, measured
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_a_tiny_model_goes_the_same_way() -> None:
+    few = ("--steps", "2", "--batch", "4", "--passages", "60", "--queries", "3", "--ranked", "40")
+    command = [sys.executable, "-m", "benchmarks", "gpu", "--device", "cpu", *few]
+    command += ["--only", "bi-encoder"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    heads, _, row = (line.strip("| ").split(" | ") for line in done.stdout.splitlines()[-3:])
+    values = [float(value.replace(",", "")) for value in row[1:]]
+    numbers = dict(zip(heads[1:], values, strict=True))
+    assert min(numbers[name] for name in ("steps/s", "passages/s", "train GB")) > 0
+    assert numbers["triples/s"] == pytest.approx(4 * numbers["steps/s"], rel=1e-2)
+    # 8 bits of a number's digits are left: scores change, and not by much.
+    assert 0 < numbers["of the range"] < 0.5
+    assert 0.5 < numbers["first ten kept"] <= 1
+
+
+@pytest.mark.neural
+def test_without_a_gpu_it_says_so() -> None:
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", "benchmarks", "gpu"]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert done.stdout == ""
+    said = "torch finds no GPU here, and this benchmark is of a GPU\nfailed with 3: "
+    assert done.stderr.startswith(said)

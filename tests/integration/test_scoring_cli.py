@@ -1,0 +1,203 @@
+"""``msshift score``, ``evaluate`` and ``compare`` as typed: what they take, check and refuse.
+
+What they print in every format is compared with golden files in tests/evaluation.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Build, Command
+from tests.support.fabricated import write_runs
+from tests.support.figures import read_figures
+
+
+@pytest.fixture(scope="module")
+def made(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three systems on a data set: one with seeds, one with a single seed, and one run for all."""
+    folder = tmp_path_factory.mktemp("compared")
+    data = build_once("mini:300", "length", "wh-words")
+    write_runs(folder / "runs" / "splade", data, seeds=(1, 2, 3))
+    write_runs(folder / "runs" / "dense", data)
+    write_runs(folder / "runs" / "dense", data, "wh-words")
+    write_runs(folder / "runs" / "bm25", data, one=True)
+    (folder / "msshift").symlink_to(data)
+    return folder
+
+
+@pytest.fixture
+def work(made: Path, tmp_path: Path) -> Path:
+    """The test's folder, in which commands run, with the three systems and runs of one query."""
+    for name in ("runs", "msshift"):
+        (tmp_path / name).symlink_to(made / name)
+    (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
+    for name in ("a.run", "b.run"):
+        (tmp_path / name).write_text("1 Q0 a 1 3.0 t\n")
+    return tmp_path
+
+
+QRELS = "--qrels qrels.txt"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("evaluate a.run", 2, "'msshift score a.run --test length-short', or --qrels FILE"),
+        ("compare a.run", 2, "and --reference RUN compares it"),
+        ("score a.run", 2, "--test CONFIG, e.g. length-short, or --qrels FILE"),
+        ("score runs --test length-short", 2, "evaluate the folder's run sets: msshift evaluate r"),
+        (f"score a.run {QRELS} --test length-short", 2, "give one of them"),
+        ("score a.run --check --output x.json", 2, "--output and --check do not go together"),
+        ("score a.run --qrels nowhere.txt", 3, "no qrels file nowhere.txt"),
+        (f"score nowhere.run {QRELS}", 3, "there is no file nowhere.run"),
+        ("score nowhere.run --check", 3, "there is no file nowhere.run"),
+        ("score a.run --qrels .", 2, "error: . is a folder, not a file\n"),
+        (f"score a.run {QRELS} --correction hulm", 2, "'hulm': did you mean 'holm'?"),
+        (f"score a.run {QRELS} --format xls", 2, "unknown format 'xls': valid are"),
+        (f"score a.run {QRELS} --output x.xls", 2, "unknown ending of --output '.xls'"),
+        (f"score a.run --reference a.run {QRELS}", 2, "nothing to compare: it takes two ru"),
+        (f"score a.run a.run {QRELS}", 2, "a.run is given twice"),
+        (
+            f"score a.run --reference b.run {QRELS} --measures NumRet",
+            2,
+            "NumRet is a sum over queries, not a mean",
+        ),
+        ("evaluate runs --allow identcal", 2, "did you mean 'identical'? valid are partial, "),
+        ("evaluate runs --by lengt-h", 2, "did you mean 'length'"),
+        ("evaluate runs --measures RR@10,NumRet", 2, "error: NumRet is a sum over queries, not"),
+        ("compare runs --measures RR@10,NumRet", 2, "error: NumRet is a sum over queries, not"),
+        (
+            "evaluate runs --measures nDCG(rel=2)@10",
+            2,
+            "there is no parameter 'rel'; nDCG takes cutoff (nDCG@cutoff)",
+        ),
+        ("compare runs --reference bm24", 2, "unknown reference 'bm24': did you mean 'bm25'?"),
+        ("compare runs/bm25", 2, "it takes two systems with complete run sets for the same shift"),
+        (
+            "compare runs --shift wh-words --reference dense",
+            2,
+            "wh-words: not compared, because only dense",
+        ),
+        ("compare runs --format xls", 2, "unknown format 'xls'"),
+    ],
+)
+def test_what_cannot_be_scored_or_compared_is_said(
+    msshift: Command, work: Path, line: str, code: int, message: str
+) -> None:
+    done = msshift(*line.split())
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_measures_with_commas_in_brackets(msshift: Command, work: Path, command: str) -> None:
+    measures = "RR@10,RR(rel=1, judged_only=False)@10,AP(rel=1, judged_only=False)@5"
+    done = msshift(command, "runs", "--output", "out.json", "--measures", measures)
+    assert done.returncode == 0, done.stderr
+    settings = json.loads((work / "out.json").read_text())["settings"]
+    assert settings["measures"] == ["RR@10", "AP@5"]
+
+
+def test_runs_and_qrels_may_come_from_pipes(msshift_script: str, tmp_path: Path) -> None:
+    (tmp_path / "my.run").write_text("1 Q0 b 1 9 me\n1 Q0 a 2 8 me\n")
+    (tmp_path / "qrels.txt").write_bytes(gzip.compress(b"# ours\n1 0 a 1\n"))
+    command = f"{msshift_script} score - --format json --qrels <(cat qrels.txt) <my.run"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert read_figures(done.stdout).first(figure="score").value == 0.5
+
+
+def test_scoring_a_run_waits_for_no_heavy_library(made: Path) -> None:
+    script = (
+        "import sys\n"
+        "from msshift_bench import score_runs\n"
+        "score_runs(['runs/bm25/length.run.gz'], 'length-short', data='msshift')\n"
+        "heavy = {'datasets', 'ir_datasets', 'matplotlib', 'pandas', 'scipy.stats', 'torch'}\n"
+        "loaded = heavy & sys.modules.keys()\n"
+        "assert not loaded, loaded\n"
+    )
+    arguments = [sys.executable, "-c", script]
+    done = subprocess.run(arguments, cwd=made, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_runs_are_only_checked(msshift: Command, tmp_path: Path) -> None:
+    (tmp_path / "good.run").write_text("1 Q0 a 1 3.0 t\n9 Q0 b 1 2.0 t\n")
+    (tmp_path / "bad.run").write_text("1 Q0 a 1 3.0 t\n1 Q0 a 2 2.0 t\n1 Q0 b 3 nan t\n1 Q0 c\n")
+    (tmp_path / "qrels.txt").write_text("1 0 a 1\n")
+    done = msshift("score", "good.run", "--check")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "good.run: 2 lines, 2 queries, 0 warnings; it can be scored" in done.stderr
+    text = msshift("score", "good.run", "bad.run", "--check", "--format", "json").stdout
+    checked = json.loads(text)
+    assert (checked["good.run"]["ok"], checked["bad.run"]["ok"]) == (True, False)
+    assert [finding["line"] for finding in checked["bad.run"]["errors"]] == [2, 3, 4]
+    of_bad = msshift("score", "bad.run", "--check")
+    assert of_bad.returncode == 1
+    assert all(f"bad.run:{line}: " in of_bad.stderr for line in (2, 3, 4))
+    against = ("score", "good.run", "--check", *QRELS.split())
+    done = msshift(*against)
+    assert done.returncode == 0
+    assert "good.run:2:" in done.stderr
+    assert msshift(*against, "--strict").returncode == 1
+
+
+@pytest.mark.parametrize("reference", ["bm25", "runs/bm25", "./runs/bm25"])
+def test_a_reference_is_a_name_or_a_folder_also_one_that_is_not_among_the_runs(
+    msshift: Command, work: Path, reference: str
+) -> None:
+    # A folder that is called as a system is stands in nobody's way.
+    (work / "bm25").mkdir()
+    runs = ["runs"] if reference == "bm25" else ["runs/splade"]
+    arguments = ("compare", *runs, "--shift", "length", "--reference", reference)
+    done = msshift(*arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    figures = read_figures(done.stdout)
+    assert set(figures.names("against")) == {"", "bm25"}
+    assert {row.figure for row in figures if row.against} == {"avg_in", "out"}
+
+
+def test_a_system_whose_runs_are_not_complete_is_left_out(msshift: Command, work: Path) -> None:
+    shutil.copytree(work / "runs", work / "part")
+    (work / "part" / "dense" / "length" / "short.run.gz").unlink()
+    arguments = ("compare", "part", "--shift", "length")
+    assert "go on without it (--allow partial)" in msshift(*arguments).stderr
+    done = msshift(*arguments, "--allow", "partial")
+    assert done.returncode == 0, done.stderr
+    assert "bm25 - splade" in done.stdout
+    assert "dense -" not in done.stdout
+    assert "warning: length: dense is left out, because run files of it are missing" in done.stderr
+
+
+def test_systems_of_one_name_are_told_apart(msshift: Command, work: Path) -> None:
+    write_runs(work / "paper" / "bm25", work / "msshift", one=True)
+    done = msshift("compare", "runs/bm25", "paper/bm25", "--shift", "length")
+    assert done.returncode == 0, done.stderr
+    assert "paper/bm25 - runs/bm25" in done.stdout
+
+
+def test_runs_that_lack_queries_are_compared_on_those_that_both_hold(
+    msshift: Command, tmp_path: Path
+) -> None:
+    ids = range(1, 9)
+    (tmp_path / "qrels.txt").write_text("".join(f"{n} 0 r{n} 1\n" for n in ids))
+    (tmp_path / "good.run").write_text("".join(f"{n} Q0 r{n} 1 9 t\n" for n in ids))
+    lines = [f"{n} Q0 x 1 9 t\n{n} Q0 r{n} 2 {8 - n / 10} t\n" for n in ids]
+    (tmp_path / "worse.run").write_text("".join(lines[1:]))
+    arguments = ("score", "good.run", *QRELS.split(), "--reference", "worse.run")
+    for missing, value, queries in (("zero", 1 - 7 / 16, 8), ("skip", 0.5, 7)):
+        done = msshift(*arguments, "--missing", missing, "--format", "json")
+        (lead,) = read_figures(done.stdout).where(against="worse.run")
+        assert (lead.value, lead.queries) == (pytest.approx(value), queries)
+        assert ("differences: on the 7 queries that all runs hold" in done.stdout) == (queries < 8)
+    assert msshift(*arguments, "--missing", "error").returncode == 1
