@@ -130,9 +130,6 @@ def build(
 
     In the parent of the folder, `datasets.load_dataset("msshift", "length-short")` loads the
     result. The same queries give the same bytes on every machine, but for topics, which rest on
-    embeddings: see `msshift verify --topics`. `restrain` makes training sets near its own test
-    queries, and far from them.
-
     embeddings: see `msshift verify --topics`. `restrain-14k` makes training sets of 14,000 queries
     near its own test queries, and far from them.
 
