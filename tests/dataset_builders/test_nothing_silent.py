@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,43 +91,26 @@ def test_triples_say_which_pairs_they_leave_out(
     assert made("--negatives", "9", "--depth", "20", "--every-pair")[1] == some
 
 
-def official(folder: Path) -> None:
-    write_mini_checkout(folder / "checkout", open_collection("mini:500"))
-    write_resttest(folder / "buckets", {str(n): f"{n}" for n in range(1, 6)})
-    sources = (folder / "checkout", folder / "buckets")
-    import_official(sources, folder / "official", collection="mini:500", texts=False)
-
-
-def restrain(folder: Path) -> None:
-    tests = folder / "tests"
-    texts = {"t1": "how long is it", "t2": "what is it"}
-    write_test_set(tests, texts, {"t1": "d1", "t2": "d2"})
-    options = {"restrain": {"test_sets": [tests]}}
-    build_dataset(MINI, ["restrain-20"], folder / "restrain", options=options)
-
-
-def without_validation(folder: Path) -> None:
-    build_dataset(
-        MINI, ["length"], folder / "without", samples=Samples(validation_size=0, nano=True)
-    )
-
-
-def with_triples(folder: Path) -> None:
-    given = frozenset(list(MINI.queries)[::9])
-    build_dataset(
-        MINI, ["length", "resttest"], folder / "triples", samples=Samples(test_queries=given)
-    )
-    add_triples(folder / "triples", MINI, shifts=["length"], count=2, depth=10)
-
-
 @pytest.mark.slow
 def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
     """Those of `test_describe` are the plain ones, small ones and ones of ids."""
-    kinds: list[Callable[[Path], None]] = [official, restrain, without_validation, with_triples]
-    for make in kinds:
-        make(tmp_path)
-    names = ("official", "restrain", "without", "triples")
-    folders = [str(tmp_path / name) for name in names]
+    official, restrain, without, triples = (
+        tmp_path / name for name in ("official", "restrain", "without", "triples")
+    )
+    write_mini_checkout(tmp_path / "checkout", open_collection("mini:500"))
+    write_resttest(tmp_path / "buckets", {str(n): f"{n}" for n in range(1, 6)})
+    sources = (tmp_path / "checkout", tmp_path / "buckets")
+    import_official(sources, official, collection="mini:500", texts=False)
+    texts = {"t1": "how long is it", "t2": "what is it"}
+    write_test_set(tmp_path / "tests", texts, {"t1": "d1", "t2": "d2"})
+    options = {"restrain": {"test_sets": [tmp_path / "tests"]}}
+    build_dataset(MINI, ["restrain-20"], restrain, options=options)
+    small = Samples(validation_size=0, nano=True)
+    build_dataset(MINI, ["length"], without, samples=small)
+    given = Samples(test_queries=frozenset(list(MINI.queries)[::9]))
+    build_dataset(MINI, ["length", "resttest"], triples, samples=given)
+    add_triples(triples, MINI, shifts=["length"], count=2, depth=10)
+    folders = [str(folder) for folder in (official, restrain, without, triples)]
     environment = client_environment(tmp_path, None)
     done = run_forked(COUNT_ROWS, ["-c", *folders], tmp_path, environment)
     assert (done.returncode, done.stderr) == (0, "")
@@ -139,7 +121,7 @@ def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
         for config, splits in splits_of.items()
         for split, entry in splits.items()
     }
-    assert set(configs[str(tmp_path / "without")]["length-short"]) == {"train", "test"}
+    assert set(configs[str(without)]["length-short"]) == {"train", "test"}
 
 
 def test_a_missing_encoder_names_the_shifts_that_need_none(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,7 @@ Checkout = Callable[..., Path]
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     """Return a function that writes a checkout with one query in each test set."""
-
-    def write(training: str | None = None, **groups: tuple[str, Mapping[str, Any] | str]) -> Path:
-        return write_checkout(tmp_path / "ms-marco-shift", training, **groups)
-
-    return write
+    return partial(write_checkout, tmp_path / "ms-marco-shift")
 
 
 def rows_of(release: OfficialRelease, shift: str, split: str) -> list[Row]:
