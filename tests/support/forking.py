@@ -157,7 +157,8 @@ def run_msshift(
     """
     # BM25 needs no models: quick tests of it shall not wait for a server of theirs.
     trains = tuple(arguments[:2]) == ("leakage", "experiment") or arguments[:1] == ["demo"]
-    models = trains or (arguments[:1] in (["run"], ["pretrain"]) and "bm25" not in arguments)
+    is_bm25 = any(word in ("bm25", "bm25-tuned") for word in arguments)
+    models = trains or (arguments[:1] in (["run"], ["pretrain"]) and not is_bm25)
     # The doctor asks torch for a GPU.
     libraries = NEURAL if models or arguments[:1] == ["doctor"] else PRELOADED
     given = ["msshift", *arguments]
