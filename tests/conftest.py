@@ -22,7 +22,7 @@ import typer.testing
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from tests.support.forking import run_msshift, servers
+from tests.support.forking import WITHOUT_TORCH, run_msshift, servers
 from tests.support.golden import Golden
 from tests.support.tiny_models import save_tiny_models
 
@@ -158,7 +158,8 @@ def msshift(tmp_path: Path) -> Command:
 
     def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         everything = {**os.environ, "COLUMNS": "120", **environment}
-        return run_msshift(list(map(str, arguments)), tmp_path, everything)
+        before = WITHOUT_TORCH if arguments[:1] == ("doctor",) else ""
+        return run_msshift(list(map(str, arguments)), tmp_path, everything, before=before)
 
     return run
 

@@ -47,7 +47,7 @@ RUN_BY: Mapping[str, str] = {
     "configuration.md": "cli/test_config.py",
     "hub.md": "integration/test_hub.py",
     "leaderboard.md": "integration/test_leaderboard_page.py",
-    "measures.md": "integration/test_measures_page.py",
+    "measures.md": "integration/test_cli.py",
 }
 """Page -> the module that runs its blocks of console and Python as they stand."""
 

@@ -17,6 +17,8 @@ from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Build
 from tests.support.fabricated import write_runs, write_system
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def data(build_once: Build) -> Path:

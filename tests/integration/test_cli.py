@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import shlex
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from msshift_bench.baselines import find_systems, open_system, recipe_files
+from msshift_bench.data.collection import open_collection
 from msshift_bench.stats import detectable_rel_loss
-from tests.conftest import Build, Command
+from tests.conftest import REPOSITORY, Build, Command, WriteFolder
 from tests.support.commands import COMMANDS
+from tests.support.tsv_files import qrel_lines
 
 
 @pytest.fixture
@@ -151,3 +157,118 @@ def test_the_installed_command_names_a_missing_extra_in_one_sentence(
     assert done.returncode == 3, done.stderr
     assert "'bm25' extra: pip install 'msshift-bench[bm25]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+RECIPES = files("msshift_bench.baselines") / "recipes"
+
+
+def test_every_recipe_is_listed_with_its_system(msshift: Command) -> None:
+    names = {entry.name.removesuffix(".toml") for entry in RECIPES.iterdir()}
+    listed = set()
+    for system in (*find_systems(), "pretrain"):
+        facts = json.loads(msshift("list", system, "--format", "json").stdout)
+        table = msshift("list", system).stdout
+        for name, said in facts["recipes"].items():
+            content = (RECIPES / f"{name}.toml").read_bytes()
+            assert said["sha256"] == hashlib.sha256(content).hexdigest()
+            assert 20 < len(said["about"]) < 140
+            (line,) = [one for one in table.splitlines() if f" {name} " in one]
+            assert said["sha256"][:12] in line
+            assert said["about"] in line
+            listed.add(name)
+        if system != "pretrain":
+            assert list(facts["fields"]) == [name for name, _ in find_systems()[system].defaults()]
+            assert all(f" {field} " in table for field in facts["fields"])
+    assert listed == names == set(recipe_files())
+
+
+def test_a_recipe_is_printed_as_it_stands_and_does_for_a_copy(
+    msshift: Command, tmp_path: Path
+) -> None:
+    done = msshift("list", "splade-paper")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (RECIPES / "splade-paper.toml").read_text(encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(msshift("list", "bi-encoder-mini").stdout)
+    mine = open_system("bi-encoder", tmp_path / "mine.toml")
+    assert mine.digest() == open_system("bi-encoder", "mini").digest()
+
+
+def test_an_unknown_name_is_told_the_nearest(msshift: Command) -> None:
+    done = msshift("list", "bi-encoder-papr")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unknown system or recipe 'bi-encoder-papr': did you mean 'bi-encoder-paper'?" in (
+        done.stderr
+    )
+    assert ", colbert-mini, " in done.stderr
+
+
+def test_the_three_levels_of_an_unchanged_data_set(msshift: Command, built: Path) -> None:
+    done = msshift("verify", "--topics", "replay")
+    assert done.returncode == 0, done.stderr
+    assert "replayed/msshift: the same rows as msshift (content " in done.stdout
+    done = msshift("verify", "--topics", "embed")
+    assert done.returncode == 0, done.stderr
+    assert "encoder: the same; embeddings: the same\n750 of 750 queries fall" in done.stdout
+    done = msshift("verify", "--topics", "retrain", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["identical"], found["same_bytes"], found["regrouped"]) == (True, True, 0.0)
+
+
+def test_texts_that_have_changed_are_found(
+    msshift: Command, built: Path, tsv_folder: WriteFolder
+) -> None:
+    source = open_collection("mini:500")
+    changed = tsv_folder(
+        "changed",
+        queries="".join(f"{i}\t{text[::-1]}\n" for i, text in source.queries.items()),
+        qrels="".join(qrel_lines(source.qrels)),
+    )
+    done = msshift("verify", "--topics", "embed", "--collection", changed)
+    assert done.returncode == 1
+    assert "are not what this encoder gives" in done.stderr
+    done = msshift("verify", "--topics", "replay", "--collection", changed)
+    assert done.returncode == 1
+    assert "replayed/msshift differs from msshift in topics/queries" in done.stderr
+    done = msshift("verify", "--topics", "retrain", "--collection", changed)
+    assert done.returncode == 0
+    assert "change their topic" in done.stdout
+    assert "'--topics replay' gives the same" in done.stderr
+
+
+@pytest.mark.parametrize("level", ["replay", "embed", "retrain"])
+def test_what_is_missing_is_said(msshift: Command, build_copy: Build, level: str) -> None:
+    done = msshift("verify", "--topics", level)
+    assert done.returncode == 3
+    assert "no built data set at msshift" in done.stderr
+    build_copy("mini:500", "length")
+    done = msshift("verify", "--topics", level)
+    assert done.returncode == 1
+    assert "publishes no clusters" in done.stderr
+
+
+def test_an_encoder_that_is_not_there(msshift: Command) -> None:
+    done = msshift(
+        "build", "topics", "--collection", "mini:500", "--encoder", "./nowhere", HF_HUB_OFFLINE="1"
+    )
+    assert done.returncode == 3
+    assert "the one that needs no model: --encoder terms" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+MEASURES_PAGE = (REPOSITORY / "docs" / "measures.md").read_text(encoding="utf-8")
+
+
+def test_its_commands_print_what_it_shows(msshift: Command, tmp_path: Path) -> None:
+    qrels, run, shown = re.findall(r"```text\n(.*?)```", MEASURES_PAGE, re.DOTALL)
+    (tmp_path / "graded.txt").write_text(qrels)
+    (tmp_path / "graded.run").write_text(run)
+    (block,) = re.findall(r"```console\n(.*?)```", MEASURES_PAGE, re.DOTALL)
+    printed: list[str] = []
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line.removeprefix("$ "))
+        assert program == "msshift"
+        done = msshift(*arguments)
+        assert done.returncode == 0, done.stderr
+        printed += [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    assert [line for line in printed if line in shown.splitlines()] == shown.splitlines()

@@ -27,7 +27,6 @@ from pathlib import Path
 from msshift_bench.errors import DataError
 from msshift_bench.plumbing.reading import open_stream
 from msshift_bench.runs import Judgements, judge_run, read_qrels
-from tests.killed.damage import cut, flipped, left_out, put_in, repeated
 
 JUDGEMENTS = Judgements.from_qrels({f"q{number}": {"d3": 1} for number in range(200)})
 SKIPPABLE = b"\x50\x2a\x4d\x18\x04\0\0\0note"
@@ -55,6 +54,36 @@ def texts(kind: str, streams: int) -> list[bytes]:
         lines = [f"q{n} 0 d{d} {d % 3}\n" for n in range(200) for d in range(1, 6)]
     size = len(lines) // streams
     return ["".join(lines[at : at + size]).encode() for at in range(0, len(lines), size)]
+
+
+def flip_at(data: bytes, place: int, bit: int) -> bytes:
+    """Return the bytes with one bit flipped."""
+    changed = bytearray(data)
+    changed[place] ^= 1 << bit
+    return bytes(changed)
+
+
+def flipped(data: bytes, rng: random.Random) -> bytes:
+    return flip_at(data, rng.randrange(len(data)), rng.randrange(8))
+
+
+def cut(data: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randrange(1, len(data))]
+
+
+def left_out(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    return data[:at] + data[at + rng.choice([1, 1, 2, 7, 50]) :]
+
+
+def put_in(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data) + 1)
+    return data[:at] + rng.choice([b"\0", bytes(4), rng.randbytes(3), b"BZh9"]) + data[at:]
+
+
+def repeated(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data))
+    return data[: at + 30] + data[at:]
 
 
 DAMAGE: tuple[Callable[[bytes, random.Random], bytes], ...] = (

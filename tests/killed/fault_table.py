@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.killed.circumstances import Circumstances, can_cut_network
-from tests.killed.damage import flip_at
+from tests.killed.damaged_streams import flip_at
 from tests.killed.laboratory import Laboratory
 from tests.killed.outcomes import Outcome, is_cache, judge
 from tests.killed.scenarios import SCENARIOS

@@ -38,6 +38,7 @@ __all__ = [
     "PRELOADED",
     "SHORT",
     "SMALL",
+    "WITHOUT_TORCH",
     "Forked",
     "Held",
     "client_of",
@@ -54,6 +55,9 @@ NEURAL = (*PRELOADED[:-1], "tests.support.warm_libraries", PRELOADED[-1])
 
 COMMAND = "from msshift_bench.cli import main\nmain()\n"
 """The program that is the command line."""
+
+WITHOUT_TORCH = "import sys\nsys.modules['torch'] = None\n"
+"""Makes torch one that is not there, for who would only ask it for a GPU."""
 
 SMALL = """
 from msshift_bench import mini
@@ -157,9 +161,11 @@ def run_msshift(
     """
     # BM25 needs no models: quick tests of it shall not wait for a server of theirs.
     trains = tuple(arguments[:2]) == ("leakage", "experiment") or arguments[:1] == ["demo"]
-    models = trains or (arguments[:1] in (["run"], ["pretrain"]) and "bm25" not in arguments)
-    # The doctor asks torch for a GPU.
-    libraries = NEURAL if models or arguments[:1] == ["doctor"] else PRELOADED
+    is_bm25 = any(word in ("bm25", "bm25-tuned") for word in arguments)
+    models = trains or (arguments[:1] in (["run"], ["pretrain"]) and not is_bm25)
+    # The doctor asks torch for a GPU, if there is torch.
+    asks_torch = arguments[:1] == ["doctor"] and before != WITHOUT_TORCH
+    libraries = NEURAL if models or asks_torch else PRELOADED
     given = ["msshift", *arguments]
     return run_forked(f"{before}\n{COMMAND}", given, folder, environment, libraries)
 
