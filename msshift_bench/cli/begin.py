@@ -212,8 +212,12 @@ def _list_all(data: str, chosen: str) -> None:
     where = "no built data set here; 'msshift build' makes one"
     if dataset is not None:
         info, digest = dataset.info, dataset.info.content_digest[:12]
-        facts = {"folder": str(dataset.folder), "collection": info.collection}
-        facts |= {"edition": info.edition, "content": digest}
+        facts = {
+            "folder": str(dataset.folder),
+            "collection": info.collection,
+            "edition": info.edition,
+            "content": digest,
+        }
         where = f"{dataset.folder}: {info.edition}, from {info.collection}, content {digest}"
         # Shifts that come in sizes follow, each with the sizes of the data set.
         shifts += [SHIFTS[n] for n in in_order(dataset.manifest.shifts) if n not in list(SHIFTS)]

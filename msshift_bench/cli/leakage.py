@@ -9,7 +9,7 @@ import typer
 
 import msshift_bench
 from msshift_bench.cli import options
-from msshift_bench.cli.command import refuse_others
+from msshift_bench.cli.command import refuse, refuse_others
 from msshift_bench.cli.output import (
     check_outputs,
     note,
@@ -134,7 +134,7 @@ def find(
         return
     if train is None or test is None:
         raise UsageError("give both --train and --test, or none for the splits of --data")
-    refuse_others(context, context.params.keys() - {"data"}, "--train and --test")
+    refuse(context, ("data",), "--train and --test")
     if (train_qrels is None) != (test_qrels is None):
         raise UsageError("shared passages need the qrels of both: --train-qrels and --test-qrels")
     qrels = None if train_qrels is None or test_qrels is None else (train_qrels, test_qrels)

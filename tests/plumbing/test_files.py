@@ -52,29 +52,6 @@ def test_an_array_that_does_not_fit_says_why_and_where(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [path]
 
 
-@pytest.mark.slow
-def test_two_writers_of_one_target_are_told(tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path\n"
-        "from msshift_bench.errors import UsageError\n"
-        "from msshift_bench.plumbing.files import write_atomically\n"
-        "from msshift_bench.plumbing.folders import hold_folder, replace_folder\n"
-        "for writer in (replace_folder, write_atomically):\n"
-        "    try:\n"
-        "        with writer(Path(sys.argv[1]) / writer.__name__): print('wrote')\n"
-        "    except UsageError as error: print(error)\n"
-    )
-    with (
-        replace_folder(tmp_path / "replace_folder"),
-        write_atomically(tmp_path / "write_atomically"),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
-        )
-    lines = done.stdout.splitlines()
-    assert [line.split(" is writing ")[0] for line in lines] == ["another process"] * 2
-
-
 def test_a_writer_that_opened_before_another_renamed_keeps_the_file_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,11 +186,16 @@ def test_a_target_is_tried(tmp_path: Path) -> None:
     check_target(longest)
     write_json(longest, 1)
     assert list(tmp_path.iterdir()) == [longest]
+    with write_atomically(tmp_path / "x.json"):
+        for write in (check_target, lambda path: write_json(path, 1)):
+            with pytest.raises(UsageError, match="another process is writing"):
+                write(tmp_path / "x.json")
     with (
-        write_atomically(tmp_path / "x.json"),
+        replace_folder(tmp_path / "folder"),
         pytest.raises(UsageError, match="another process is writing"),
+        replace_folder(tmp_path / "folder"),
     ):
-        check_target(tmp_path / "x.json")
+        pytest.fail("written twice")
 
 
 def test_without_locks_one_sentence_says_so(
