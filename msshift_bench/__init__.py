@@ -24,9 +24,9 @@ raises, with an example, and docs/python.md shows all at work.
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
 - Similarity: `group_similarity`, `set_similarity` and `query_similarity` say how near test queries
-  lie to training queries, by the `INDICATORS`; they return `GroupSimilarity` and `QuerySimilarity`
-- Links: `analyse_run_sets` and `analyse_report` link losses to similarity, in an `Analysis`;
-  `link_losses` links any losses, given as `LossPoint`; `predict_losses` makes a `Prediction`
+  lie to training queries, by the `INDICATORS`; they return `Similarity`
+- Links: `analyse_run_sets` and `analyse_report` link losses to similarity, `link_losses` any
+  losses that are given as figures; `predict_losses` applies a link to new queries
 - Leakage: `find_leakage` finds training queries that are test queries, or nearly: `FoundLeakage`;
   `read_annotations` reads what people say of them, as `Annotations`, and `review_leakage` merges
   that; `clean_training` takes them out: `CleanedTraining`; `read_left_out` reads
@@ -119,9 +119,8 @@ if TYPE_CHECKING:
     from msshift_bench.shifts import SHIFTS as SHIFTS
     from msshift_bench.similarity import (
         INDICATORS as INDICATORS,
-        GroupSimilarity as GroupSimilarity,
         IndicatorOptions as IndicatorOptions,
-        QuerySimilarity as QuerySimilarity,
+        Similarity as Similarity,
         group_similarity as group_similarity,
         query_similarity as query_similarity,
         set_similarity as set_similarity,
@@ -155,7 +154,6 @@ _HOME_OF = {
     "find_run_sets": "runs",
     "FoundLeakage": "leakage",
     "group_similarity": "similarity",
-    "GroupSimilarity": "similarity",
     "hydrate_dataset": "dataset_builders.write",
     "import_official": "dataset_builders.build",
     "import_variants": "dataset_builders.typos",
@@ -176,7 +174,7 @@ _HOME_OF = {
     "predict_losses": "analysis",
     "push_dataset": "data",
     "query_similarity": "similarity",
-    "QuerySimilarity": "similarity",
+    "Similarity": "similarity",
     "read_annotations": "annotation",
     "read_left_out": "leakage",
     "read_qrels": "runs",

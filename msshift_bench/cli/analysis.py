@@ -16,15 +16,11 @@ from msshift_bench.plumbing import (
     in_line,
     progress_bars,
     write_atomically,
-    write_json,
     write_parquet,
 )
 
 if TYPE_CHECKING:
     from msshift_bench.records import Qrel
-    from msshift_bench.similarity import Comparison
-
-_ENDINGS = (".parquet", ".json")
 
 _PUBLISHED = ("losses", "alignment")
 _ALWAYS = ("runs", "published", "format", "output")
@@ -87,15 +83,14 @@ def similarity(
             rich_help_panel="What the indicator computes with",
         ),
     ] = None,
-    output: Annotated[
+    per_query: Annotated[
         Path | None,
         typer.Option(
-            help="Also write to this file: `.parquet`, every query's value, or `.json`, what "
-            "--format json prints.",
+            help="Also write every query's value, with its rank, to this Parquet file.",
             rich_help_panel="Output",
         ),
     ] = None,
-    table_format: Annotated[options.TableFormat, "Output"] = "text",
+    printing: options.Printing,
 ) -> None:
     """Say how near test queries lie to training queries, before any run is judged.
 
@@ -106,7 +101,7 @@ def similarity(
 
     Example: `msshift similarity --shift length`
 
-    Example: `msshift similarity --indicator nearest-query --output nearest.parquet`
+    Example: `msshift similarity --indicator nearest-query --per-query nearest.parquet`
 
     Example: `msshift similarity --train train.tsv --test test.tsv --format json`
 
@@ -114,11 +109,11 @@ def similarity(
     dl19=qrels.dl19.txt`
     """
     from msshift_bench.similarity import (
-        LabelOverlap,
         compare_files,
         compare_groups,
         count_overlap,
         find_indicator,
+        similarity_per_query,
     )
 
     chosen = find_indicator(indicator)
@@ -129,37 +124,33 @@ def similarity(
             "--shift and --split are for the groups of a data set; leave them out, or leave out "
             "--train and --test"
         )
-    ending = "" if output is None else output.suffix.lower()
-    if output is not None and ending not in _ENDINGS:
-        raise UnknownNameError("ending of an output", output.suffix, _ENDINGS)
     by_judgements = chosen.needs == "labels" and train is not None
-    if ending == ".parquet" and (by_judgements or not chosen.per_query):
-        raise UsageError(f"{chosen.name} has no values per query that {output} could hold")
+    if per_query is not None and (by_judgements or not chosen.per_query):
+        raise UsageError(f"{chosen.name} has no values per query that {per_query} could hold")
     paths = [*(train or ()), *(test or ())]
     files = [text.partition("=")[2] if by_judgements else text for text in paths]
     data = None if files else where.data
-    check_outputs(output, data=data, inputs=[*files, models])
+    check_outputs(printing.output, per_query, data=data, inputs=[*files, models])
     others = {"models": models, "seed": seed}
     settings: dict[str, Any] = {**encoding.chosen(), **options.chosen(others)}
-    result: Comparison | LabelOverlap
+    if by_judgements:
+        overlap = count_overlap(_judged("--train", train), _judged("--test", test))
+        printing.show(overlap)
+        return
     with progress_bars():
-        if by_judgements:
-            result = count_overlap(_judged("--train", train), _judged("--test", test))
-        elif train is None or test is None:
+        if train is None or test is None:
             shifts = where.shift or ()
-            result = compare_groups(where.data, shifts, chosen.name, splits=split, **settings)
+            values, result = compare_groups(
+                where.data, shifts, chosen.name, splits=split, **settings
+            )
         elif len(paths) > 2:
             raise UsageError("give one file of training queries and one of test queries")
         else:
-            result = compare_files(train[0], test[0], chosen.name, **settings)
-    # The file comes first: whoever reads the tables may stop before their end.
-    if output is not None:
-        if isinstance(result, LabelOverlap) or ending == ".json":
-            write_json(output, result.to_json())
-        else:
-            write_parquet(output, result.per_query())
-        note(f"wrote {output}")
-    show_result(result, table_format)
+            values, result = compare_files(train[0], test[0], chosen.name, **settings)
+    if per_query is not None:
+        write_parquet(per_query, similarity_per_query(values, result))
+        note(f"wrote {per_query}")
+    printing.show(result)
 
 
 def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:

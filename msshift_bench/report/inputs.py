@@ -14,7 +14,7 @@ from msshift_bench.output import Look, looks_of
 from msshift_bench.report.drawing import NotDrawn
 from msshift_bench.runs import RunSet, find_run_sets, model_path
 from msshift_bench.shifts import SHIFTS, Shift
-from msshift_bench.similarity import GroupSimilarity, group_similarity
+from msshift_bench.similarity import Similarity, group_similarity
 from msshift_bench.stats import Figures
 
 __all__ = [
@@ -102,7 +102,7 @@ def read_inputs(
     shifts = [(SHIFTS[name], scores) for name, scores in by_shift(result.scores).items()]
     run_sets = find_run_sets([runs] if isinstance(runs, str | Path) else runs)
     nearest: dict[str, Mapping[str, NearestQuery]] = {}
-    similarities: list[GroupSimilarity] = []
+    similarities: list[Similarity] = []
     kept_models = {
         shift.name: _kept_models(run_sets, shift) for shift, _ in shifts if not shift.by_size
     }
@@ -178,7 +178,7 @@ def _read_similarities(
     dataset: Dataset,
     shift: Shift,
     models_of_systems: Iterable[Mapping[str, Path]],
-) -> list[GroupSimilarity]:
+) -> list[Similarity]:
     """Return how near a shift's groups lie to each other: by words, nearest query, and models.
 
     Data without training queries, as a release may be, have the first alone. Of the kept models,
@@ -198,13 +198,12 @@ def _read_similarities(
     return similarities
 
 
-def _nearest_queries(similarities: Iterable[GroupSimilarity]) -> dict[str, NearestQuery]:
+def _nearest_queries(similarities: Iterable[Similarity]) -> dict[str, NearestQuery]:
     """Return each test query of a shift -> its nearest training query."""
-    values = [row.per_query for row in similarities if row.indicator == "nearest-query"]
     return {
         query_id: (text, float(cosine))
-        for part in values
-        if part is not None
+        for part in similarities
+        if part.indicator == "nearest-query"
         for query_id, text, cosine in zip(
             part.query_ids, part.nearest.texts, part.values, strict=True
         )
@@ -212,7 +211,7 @@ def _nearest_queries(similarities: Iterable[GroupSimilarity]) -> dict[str, Neare
 
 
 def _link(
-    result: Result, measure: Measure, similarities: Sequence[GroupSimilarity]
+    result: Result, measure: Measure, similarities: Sequence[Similarity]
 ) -> Result | NotDrawn:
     """Return the links of losses in a measure with indicators, or why there are none."""
     # The groups of a shift by size are training sets, which could not be near or far.

@@ -2,20 +2,25 @@
 
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
-what they can compute; `compare_groups` and `compare_files` return tables of them. `count_overlap`
+what they can compute; `compare_groups` and `compare_files` return results of them. `count_overlap`
 counts the relevant passages that test and training queries share, by their judgements.
-`CosineSearch` finds all pairs of at least a cosine. The room may use `data`, `encoders`, `output`,
-`plumbing`, `runs`, `search`, `shifts`, `records`, `arrays` and `errors`.
+`CosineSearch` finds all pairs of at least a cosine. The room may use `data`, `encoders`,
+`evaluation`, `output`, `plumbing`, `runs`, `search`, `shifts`, `stats`, `records`, `arrays` and
+`errors`.
 """
 
-from msshift_bench.similarity.comparing import Comparison, compare_files, compare_groups
+from msshift_bench.similarity.comparing import (
+    compare_files,
+    compare_groups,
+    similarity_per_query,
+)
 from msshift_bench.similarity.indicators import (
     INDICATORS,
     Indicator,
     IndicatorOptions,
     find_indicator,
 )
-from msshift_bench.similarity.overlap import LabelOverlap, count_overlap
+from msshift_bench.similarity.overlap import count_overlap
 from msshift_bench.similarity.query_sets import (
     GROUP_SPLITS,
     QueryColumns,
@@ -24,8 +29,7 @@ from msshift_bench.similarity.query_sets import (
     read_query_set,
 )
 from msshift_bench.similarity.values import (
-    GroupSimilarity,
-    QuerySimilarity,
+    Similarity,
     compare_sets,
     group_similarity,
     query_similarity,
@@ -39,17 +43,14 @@ from msshift_bench.similarity.vectors import (
 )
 
 __all__ = [
-    "Comparison",
     "GROUP_SPLITS",
     "CosineSearch",
-    "GroupSimilarity",
     "INDICATORS",
     "Indicator",
     "IndicatorOptions",
-    "LabelOverlap",
     "QueryColumns",
-    "QuerySimilarity",
     "QuerySource",
+    "Similarity",
     "TextVectors",
     "check_same_texts",
     "compare_files",
@@ -62,5 +63,6 @@ __all__ = [
     "query_similarity",
     "read_query_set",
     "set_similarity",
+    "similarity_per_query",
     "unit_rows",
 ]

@@ -2,126 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
 
-from msshift_bench.data import Dataset, open_dataset
-from msshift_bench.output import Table, plain, report_head, with_head
+from msshift_bench.data import DataInfo, Dataset, open_dataset
+from msshift_bench.evaluation import Note, Result, Section
+from msshift_bench.output import QUERIES, Head, heads_of, number, pivot
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 from msshift_bench.similarity.indicators import Indicator, IndicatorOptions, find_indicator
-from msshift_bench.similarity.values import (
-    GroupSimilarity,
-    compare_sets,
-    group_similarity,
-)
+from msshift_bench.similarity.values import Similarity, compare_sets, group_similarity
+from msshift_bench.stats import Figure, Figures
 
-__all__ = ["Comparison", "compare_files", "compare_groups"]
+__all__ = ["compare_files", "compare_groups", "similarity_per_query"]
 
+_QUANTILES = {"5%": 0.05, "median": 0.5, "95%": 0.95}
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The values of groups by shift, or the one value of two files.
-
-    Attributes:
-        indicator: the indicator.
-        head: what JSON says of the comparison.
-        titles: the title of each table.
-        values: shift -> its groups' values; for two files there is one, under ``""``.
-    """
-
-    indicator: Indicator
-    head: Mapping[str, object]
-    titles: Mapping[str, str]
-    values: Mapping[str, Sequence[GroupSimilarity]]
-
-    def tables(self) -> list[Table]:
-        """Return a table per shift."""
-        tables = []
-        for shift, groups in self.values.items():
-            rest = "other queries" if shift else "training queries"
-            header = ["group" if shift else "test", self.indicator.name, "queries", rest]
-            if self.indicator.per_query:
-                header += ["5%", "median", "95%"]
-            tables.append(Table.plain(self.titles[shift], header, map(_cells, groups)))
-        return tables
-
-    def notes(self) -> list[str]:
-        """Return what a value says, and what it was computed with beyond the queries."""
-        about = f"higher is {self.indicator.higher}; source: {self.indicator.source}"
-        values = [of_group.per_query for groups in self.values.values() for of_group in groups]
-        names = [str(of.facts["encoder"]) for of in values if of is not None and of.facts]
-        encoders = ", ".join(dict.fromkeys(names))
-        return [about, *([f"{self.indicator.needs}: {encoders}"] if encoders else [])]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all values as plain JSON values."""
-        row = self.indicator
-        about = {"title": row.title, "higher": row.higher, "source": row.source}
-        head = {**self._named(), **about, **self.head}
-        if "" in self.values:
-            return head | _facts(self.values[""][0])
-        shifts = {
-            shift: [{"group": of_group.group, **_facts(of_group)} for of_group in groups]
-            for shift, groups in self.values.items()
-        }
-        return head | {"shifts": shifts}
-
-    def per_query(self) -> pa.Table:
-        """Return every query's value as an Arrow table."""
-        rows = [
-            row for groups in self.values.values() for of_group in groups for row in _rows(of_group)
-        ]
-        names = ["shift", "group", "query_id", "value", "rank"]
-        if rows and len(rows[0]) > len(names):
-            names += ["nearest_query_id", "nearest_text"]
-        columns = zip(*rows, strict=True)
-        table = pa.table({name: list(column) for name, column in zip(names, columns, strict=True)})
-        return with_head(table, {**self._named(), **self.head})
-
-    def _named(self) -> dict[str, Any]:
-        return {**report_head(), "indicator": self.indicator.name}
-
-
-def _facts(of_group: GroupSimilarity) -> dict[str, object]:
-    facts = of_group.per_query.facts if of_group.per_query else {}
-    return {
-        "value": of_group.value,
-        "queries": of_group.queries,
-        "other_queries": of_group.other_queries,
-        **({"computed_with": dict(facts)} if facts else {}),
-    }
-
-
-def _cells(of_group: GroupSimilarity) -> tuple[object, ...]:
-    cells = (of_group.group, f"{of_group.value:.6f}", of_group.queries, of_group.other_queries)
-    if of_group.per_query is None:
-        return cells
-    quantiles = np.quantile(of_group.per_query.values, (0.05, 0.5, 0.95)).tolist()
-    return (*cells, *(f"{quantile:.6f}" for quantile in quantiles))
-
-
-def _rows(of_group: GroupSimilarity) -> Iterator[tuple[object, ...]]:
-    queries = of_group.per_query
-    assert queries is not None
-    values = (queries.query_ids, queries.values.tolist(), queries.ranks.tolist())
-    nearest = (queries.nearest.ids, queries.nearest.texts) if queries.nearest.ids else ()
-    for row in zip(*values, *nearest, strict=True):
-        yield (of_group.shift, of_group.group, *row)
+Comparison = tuple[list[Similarity], Result]
+"""The values, and the result that shows them."""
 
 
 def compare_files(
     train: str | Path, test: str | Path, indicator: str, **options: Unpack[IndicatorOptions]
 ) -> Comparison:
     """Say how near a file of test queries lies to one of training queries; see `set_similarity`."""
-    chosen = find_indicator(indicator)
-    of_files = replace(compare_sets(train, test, indicator, **options), group=str(test))
-    head = {"train": str(train), "test": str(test)}
-    return Comparison(chosen, head, {"": f"{chosen.title}, to {train}"}, {"": [of_files]})
+    of_files = replace(compare_sets(train, test, indicator, **options), test=str(test))
+    title = f"{find_indicator(indicator).title}, to {train}"
+    settings = {"train": str(train), "test": str(test)}
+    return [of_files], _result([of_files], {"": title}, settings, DataInfo())
 
 
 def compare_groups(
@@ -144,13 +57,81 @@ def compare_groups(
     """
     chosen, dataset = find_indicator(indicator), open_dataset(data)
     split, _, against = splits.partition(":")
-    against = against or (split if chosen.against == "same" else chosen.against)
+    against = against or chosen.other_split(split)
     names = shifts or [name for name in dataset.manifest.shifts if not SHIFTS[name].by_size]
-    values = {
-        name: group_similarity(dataset, name, indicator, split=split, against=against, **options)
+    values = [
+        value
         for name in names
-    }
+        for value in group_similarity(
+            dataset, name, indicator, split=split, against=against, **options
+        )
+    ]
     what = f"{split} queries of a group and {against} queries of the others"
     titles = {name: f"{name}: {chosen.title}, {what}" for name in names}
-    head = {"data": plain(dataset.info), "split": split, "against": against}
-    return Comparison(chosen, head, titles, values)
+    return values, _result(values, titles, {"split": split, "against": against}, dataset.info)
+
+
+def _result(
+    values: Sequence[Similarity],
+    titles: Mapping[str, str],
+    settings: Mapping[str, str],
+    data: DataInfo,
+) -> Result:
+    """Return the result that shows values, given the title of each shift's table."""
+    indicator = find_indicator(values[0].indicator)
+    rows: list[Figure] = []
+    for value in values:
+        row = value.figure._replace(slice=settings.get("split", ""))
+        rows += [row, row._replace(figure="other_queries", queries=value.other_queries)]
+        if value.query_ids:
+            quantiles = np.quantile(value.values, list(_QUANTILES.values())).tolist()
+            of_name = zip(_QUANTILES, quantiles, strict=True)
+            rows += [row._replace(figure=name, value=quantile) for name, quantile in of_name]
+    lines = [f"higher is {indicator.higher}; source: {indicator.source}"]
+    facts = {value.group or value.test: value.facts for value in values if value.facts}
+    if facts:
+        encoders = dict.fromkeys(str(of_value["encoder"]) for of_value in facts.values())
+        lines.append(f"{indicator.needs}: {', '.join(encoders)}")
+    return Result(
+        "similarity",
+        Figures(rows),
+        {"indicator": indicator.name, **settings},
+        data,
+        [Note(line) for line in lines],
+        partial(_layout, indicator, titles),
+        facts={"computed_with": facts},
+    )
+
+
+def _layout(indicator: Indicator, titles: Mapping[str, str], figures: Figures) -> list[Section]:
+    """Return a table per shift, with a row per group; or the one of two files."""
+    tables = []
+    for (shift,), of_shift in figures.each("shift"):
+        name, others = ("group", "other queries") if shift else ("test", "training queries")
+        columns = [
+            Head((indicator.name,), {"figure": "similarity"}, number(6)),
+            Head(("queries",), {"figure": "similarity"}, QUERIES),
+            Head((others,), {"figure": "other_queries"}, QUERIES),
+        ]
+        quantiles = [quantile for quantile in of_shift.names("figure") if quantile in _QUANTILES]
+        columns += [Head((at,), {"figure": at}, number(6)) for at in quantiles]
+        tables.append(pivot(of_shift, titles[shift], (name,), heads_of(of_shift, name), columns))
+    return [Section(tables)]
+
+
+def similarity_per_query(values: Sequence[Similarity], result: Result) -> pa.Table:
+    """Return every query's value as an Arrow table, whose schema holds what the result says."""
+    tables = []
+    for value in values:
+        columns = {
+            "shift": [value.shift] * len(value.query_ids),
+            "group": [value.group or value.test] * len(value.query_ids),
+            "query_id": list(value.query_ids),
+            "value": value.values.tolist(),
+            "rank": value.ranks.tolist(),
+        }
+        if value.nearest.ids:
+            columns["nearest_query_id"] = list(value.nearest.ids)
+            columns["nearest_text"] = list(value.nearest.texts)
+        tables.append(pa.table(columns))
+    return pa.concat_tables(tables).replace_schema_metadata(result.to_arrow().schema.metadata)

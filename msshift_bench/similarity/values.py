@@ -38,10 +38,10 @@ from msshift_bench.similarity.query_sets import (
     read_query_set,
 )
 from msshift_bench.similarity.vectors import TextVectors, embed_texts
+from msshift_bench.stats import Figure
 
 __all__ = [
-    "GroupSimilarity",
-    "QuerySimilarity",
+    "Similarity",
     "compare_sets",
     "group_similarity",
     "query_similarity",
@@ -50,12 +50,20 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QuerySimilarity:
-    """The values of an indicator for single test queries.
+class Similarity:
+    """The value of an indicator: of a group of a shift, or of a set of test queries.
 
     Attributes:
         indicator: the indicator's name.
-        query_ids: the test queries, in the order of their source.
+        value: the value; `Indicator.higher` says what a higher one means. Of an indicator that is
+            defined per query it is the mean over the test queries, whatever their order.
+        queries: how many test queries counted.
+        other_queries: how many they were compared with; a query of two groups counts twice.
+        shift: the shift's name; "" of two sets of queries.
+        group: the group, whose queries are compared with those of the other groups together.
+        test: the name of a file of test queries.
+        query_ids: the test queries, in the order of their source, if the indicator is defined per
+            query; else empty, like what follows.
         values: one per test query, 64-bit floats, shape (queries,).
         nearest: of ``nearest-query`` the nearest training query of each test query, in the same
             order; empty of the others.
@@ -65,23 +73,27 @@ class QuerySimilarity:
     Examples:
         >>> train, test = {"1": "cheap flights"}, {"8": "cheap hotels", "9": "cheap flights"}
         >>> near = query_similarity(train, test, "unseen-words")
-        >>> near.query_ids, near.values, near.mean, near.ranks
+        >>> near.query_ids, near.values, near.value, near.ranks
         (('8', '9'), array([0.5, 0. ]), 0.25, array([2, 1]))
+        >>> short, long = group_similarity("msshift", "length", "unseen-words")
+        >>> short
+        <Similarity: unseen-words of 44 queries, 0.4053>
     """
 
     indicator: str
-    query_ids: tuple[str, ...]
-    values: Floats
+    value: float
+    queries: int
+    other_queries: int
+    shift: str = ""
+    group: str = ""
+    test: str = ""
+    query_ids: tuple[str, ...] = ()
+    values: Floats = field(default_factory=partial(np.empty, 0))
     nearest: QueryColumns = field(default_factory=partial(QueryColumns, (), ()))
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"<QuerySimilarity: {self.indicator} of {len(self.query_ids):,} queries>"
-
-    @property
-    def mean(self) -> float:
-        """The mean over the test queries, whatever their order."""
-        return math.fsum(self.values.tolist()) / len(self.values)
+        return f"<Similarity: {self.indicator} of {self.queries:,} queries, {self.value:.4f}>"
 
     @property
     def ranks(self) -> Ints:
@@ -93,34 +105,18 @@ class QuerySimilarity:
         ranks: Ints = np.searchsorted(np.sort(values), values) + 1
         return ranks
 
-
-@dataclass(frozen=True, slots=True)
-class GroupSimilarity:
-    """The value of an indicator for one group of a shift.
-
-    Attributes:
-        indicator: the indicator's name.
-        shift: the shift's name.
-        group: the group, whose queries are compared with those of the other groups together.
-        value: the value; `Indicator.higher` says what a higher one means.
-        queries: how many queries of the group counted.
-        other_queries: how many of the other groups did; a query of two of them counts twice.
-        per_query: the values of the group's queries, if the indicator is defined per query; `value`
-            is then their mean.
-
-    Examples:
-        >>> short, long = group_similarity("msshift", "length", "unseen-words")
-        >>> short.group, round(short.value, 2), short.per_query
-        ('short', 0.41, <QuerySimilarity: unseen-words of 44 queries>)
-    """
-
-    indicator: str
-    shift: str
-    group: str
-    value: float
-    queries: int
-    other_queries: int
-    per_query: QuerySimilarity | None = field(default=None, compare=False, repr=False)
+    @property
+    def figure(self) -> Figure:
+        """Its value as a figure."""
+        return Figure(
+            "similarity",
+            test=self.test,
+            shift=self.shift,
+            against=self.indicator,
+            group=self.group,
+            value=self.value,
+            queries=self.queries,
+        )
 
 
 def group_similarity(
@@ -131,7 +127,7 @@ def group_similarity(
     split: str = "test",
     against: str | None = None,
     **options: Unpack[IndicatorOptions],
-) -> tuple[GroupSimilarity, ...]:
+) -> tuple[Similarity, ...]:
     """Say how near each group of a shift lies to the other groups together.
 
     Args:
@@ -167,7 +163,7 @@ def group_similarity(
     chosen, cut, dataset = find_indicator(indicator), get_shift(shift), open_dataset(data)
     _check_options(chosen, options)
     groups = group_queries(dataset, cut, split)
-    other_split = against or (split if chosen.against == "same" else chosen.against)
+    other_split = against or chosen.other_split(split)
     others = groups if other_split == split else group_queries(dataset, cut, other_split)
     models: Mapping[str, str | Path] = {}
     if chosen.needs == "model":
@@ -235,7 +231,7 @@ def set_similarity(
 
 def query_similarity(
     train: QuerySource, test: QuerySource, indicator: str, **options: Unpack[IndicatorOptions]
-) -> QuerySimilarity:
+) -> Similarity:
     """Say how near each test query lies to a set of training queries.
 
     Args:
@@ -268,18 +264,16 @@ def query_similarity(
             f"{indicator} is defined for sets of queries, not for single ones; defined per query "
             f"are {', '.join(per_query)}"
         )
-    values = compare_sets(train, test, indicator, **options).per_query
-    assert values is not None
-    return values
+    return compare_sets(train, test, indicator, **options)
 
 
 def compare_sets(
     train: QuerySource, test: QuerySource, indicator: str, **options: Unpack[IndicatorOptions]
-) -> GroupSimilarity:
+) -> Similarity:
     """Say how near two sets of queries lie, as `set_similarity` and `query_similarity` do at once.
 
     Returns:
-        The value, as that of a group without a name.
+        The value, and those of the test queries if the indicator is defined per query.
     """
     chosen = find_indicator(indicator)
     _check_options(chosen, options)
@@ -347,17 +341,24 @@ def _needed(
 
 def _compare(
     indicator: Indicator, train: QueryColumns, test: QueryColumns, needed: Any
-) -> GroupSimilarity:
+) -> Similarity:
     """Return the value of test queries, and that of each if the indicator is defined per query."""
-    result = GroupSimilarity(indicator.name, "", "", math.nan, len(test), len(train))
+    found = indicator.function(train, test, needed)
     if not indicator.per_query:
-        return replace(result, value=float(indicator.function(train, test, needed)))
-    values, places = indicator.function(train, test, needed)
+        return Similarity(indicator.name, float(found), len(test), len(train))
+    values, places = found
     nearest = [] if places is None else places.tolist()
     columns = (tuple(column[place] for place in nearest) for column in (train.ids, train.texts))
-    facts = needed.facts if isinstance(needed, TextVectors) else {}
-    per_query = QuerySimilarity(indicator.name, test.ids, values, QueryColumns(*columns), facts)
-    return replace(result, value=per_query.mean, per_query=per_query)
+    return Similarity(
+        indicator.name,
+        math.fsum(values.tolist()) / len(values),
+        len(test),
+        len(train),
+        query_ids=test.ids,
+        values=values,
+        nearest=QueryColumns(*columns),
+        facts=needed.facts if isinstance(needed, TextVectors) else {},
+    )
 
 
 def _models_of_shift(

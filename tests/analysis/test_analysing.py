@@ -36,7 +36,7 @@ from msshift_bench.cli import app
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Result, Scores, Settings, evaluate_run_sets, parse_measure
-from msshift_bench.similarity import GroupSimilarity, group_similarity, set_similarity
+from msshift_bench.similarity import Similarity, group_similarity, set_similarity
 from msshift_bench.stats import UNTESTED, Estimate, Figure, Figures, Inference, infer, rel_loss
 from tests.conftest import Build, Command
 from tests.support.fabricated import write_runs
@@ -68,18 +68,18 @@ def report(runs: Path, data: Path) -> Result:
 
 
 @pytest.fixture(scope="module")
-def similarities(data: Path) -> list[GroupSimilarity]:
+def similarities(data: Path) -> list[Similarity]:
     names = ("weighted-jaccard", "unseen-words")
     return [one for name in names for one in group_similarity(data, "wh-words", name)]
 
 
 @pytest.fixture(scope="module")
-def analysis(report: Result, similarities: list[GroupSimilarity]) -> Result:
+def analysis(report: Result, similarities: list[Similarity]) -> Result:
     return analyse_report(report, similarities, bins=3)
 
 
 def test_points_are_the_losses_of_the_report_and_the_values_of_the_indicator(
-    analysis: Result, report: Result, similarities: list[GroupSimilarity]
+    analysis: Result, report: Result, similarities: list[Similarity]
 ) -> None:
     jaccard, unseen = find_links(analysis.figures)
     assert (jaccard.against, unseen.against) == ("weighted-jaccard", "unseen-words")
@@ -155,10 +155,10 @@ def test_intervals_hold_every_query_once_and_make_up_the_whole_loss(
 
 
 def test_the_loss_of_an_interval_is_that_of_its_queries(
-    report: Result, similarities: list[GroupSimilarity]
+    report: Result, similarities: list[Similarity]
 ) -> None:
     scores = report.scores[1]
-    unseen = {one.group: one.per_query for one in similarities if one.indicator == "unseen-words"}
+    unseen = {row.group: row for row in similarities if row.indicator == "unseen-words"}
     low = {}
     for group, values in unseen.items():
         places = [values.query_ids.index(query) for query in scores.ids_of(group)]
@@ -179,21 +179,17 @@ def test_the_loss_of_an_interval_is_that_of_its_queries(
 
 @pytest.mark.slow
 def test_what_cannot_be_analysed_is_refused(
-    report: Result, similarities: list[GroupSimilarity], data: Path, runs: Path, tmp_path: Path,
+    report: Result, similarities: list[Similarity], data: Path, runs: Path, tmp_path: Path,
     golden: Golden,
 ) -> None:  # fmt: skip
     first, *rest = [row for row in similarities if row.indicator == "unseen-words"]
-    not_known = np.full(len(first.per_query.values), np.nan)
+    not_known = np.full(first.queries, np.nan)
     others = tuple(map(str, range(-len(not_known), 0)))
     spoilt = {
         "no value of a group": rest,
         "no number": [replace(first, value=math.nan), *rest],
-        "no values of queries": [
-            replace(first, per_query=replace(first.per_query, values=not_known)), *rest
-        ],
-        "other queries": [
-            replace(first, per_query=replace(first.per_query, query_ids=others)), *rest
-        ],
+        "no values of queries": [replace(first, values=not_known), *rest],
+        "other queries": [replace(first, query_ids=others), *rest],
         "another shift": [replace(row, shift="topics") for row in similarities],
     }  # fmt: skip
     write_runs(tmp_path / "two groups" / "dense", data, "length")

@@ -206,6 +206,6 @@ def test_the_functions_embed_the_texts_and_name_the_nearest() -> None:
     assert found.nearest.texts[-1] == rows[17].text
     assert (found.values[-1], found.ranks[-1]) == (pytest.approx(1), 1)
     assert np.all(np.diff(found.values[np.argsort(found.ranks)]) <= 0)
-    assert found.mean == math.fsum(found.values) / len(test)
+    assert found.value == math.fsum(found.values) / len(test)
     cosines = query_similarity(train, test, "mean-cosine", encoder="terms")
-    assert set_similarity(train, test, "mean-cosine", encoder="terms") == cosines.mean
+    assert set_similarity(train, test, "mean-cosine", encoder="terms") == cosines.value

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -147,30 +148,29 @@ def test_what_the_command_prints_and_refuses(
     overlap = "--indicator overlap --train known=a --train known=b --test dl=t"
     commands = (
         *("", "--shift length --split test:train --indicator unseen-words", files),
-        f"{files} --indicator nearest-query --encoder terms --output n.parquet",
-        *(overlap, f"{overlap} --format json --output o.json", f"{overlap} --output o.parquet"),
+        f"{files} --indicator nearest-query --encoder terms --per-query n.parquet",
+        *(overlap, f"{overlap} --format json --output o.json", f"{overlap} --per-query o.parquet"),
         *("--indicator overlap --train a --test dl=t", "--train train.tsv", f"{files} --split all"),
-        *(f"{files} --output x.parquet", f"{files} --output x.csv", f"{files} --train test.tsv"),
+        *(f"{files} --per-query x.parquet", f"{files} --output x.txt", f"{files} --train test.tsv"),
         *(f"{files} --encoder terms", f"{files} --models runs", f"{files} --indicator model-based"),
     )
     golden.check_commands("commands.txt", msshift, [f"similarity {words}" for words in commands])
     last = pq.ParquetFile(tmp_path / "n.parquet").read().to_pylist()[-1]
     assert (last["nearest_text"], last["rank"]) == (rows[5].text, 1)
-    assert json.loads((tmp_path / "o.json").read_text())["counts"][0]["overlapping"] == 2
+    assert json.loads((tmp_path / "o.json").read_text())["figures"][0]["value"] == 2
 
 
 def test_the_command_writes_every_querys_value(msshift: Command, build_copy: Build) -> None:
     data = build_copy("mini:300", "length")
-    command = ("similarity", "--indicator", "unseen-words", "--output", "u.parquet")
+    command = ("similarity", "--indicator", "unseen-words", "--per-query", "u.parquet")
     printed = json.loads(msshift(*command, "--format", "json").stdout)
-    names = ("group", "value", "queries", "other_queries")
-    of_groups = group_similarity(data, "length", "unseen-words")
-    assert printed["shifts"]["length"] == [
-        {name: getattr(row, name) for name in names} for row in of_groups
-    ]
+    values = group_similarity(data, "length", "unseen-words")
+    shown = {(row["figure"], row["group"]): row["value"] for row in printed["figures"]}
+    assert {("similarity", of.group): of.value for of in values}.items() <= shown.items()
+    assert shown["median", "short"] == np.median(values[0].values)
     table = pq.ParquetFile(data.parent / "u.parquet").read()
-    assert json.loads(table.schema.metadata[b"msshift_bench"])["indicator"] == "unseen-words"
-    values = [of_group.per_query for of_group in of_groups]
+    settings = json.loads(table.schema.metadata[b"msshift_bench"])["settings"]
+    assert settings == {"indicator": "unseen-words", "split": "test", "against": "train"}
     assert table["query_id"].to_pylist() == [name for part in values for name in part.query_ids]
     assert table["value"].to_pylist() == [value for part in values for value in part.values]
     assert table["rank"].to_pylist() == [rank for part in values for rank in part.ranks]
@@ -183,8 +183,8 @@ def test_groups_overlap_where_a_query_shares_a_relevant_passage(build_once: Buil
     for one in group_similarity(data, "length", "overlap"):
         train = open_dataset(data).rows(f"length-{one.group}", "train")
         trained = {doc_id for row in train for doc_id in labels[row.query_id]}
-        expected = [float(bool(labels[q] & trained)) for q in one.per_query.query_ids]
-        assert one.per_query.values.tolist() == expected
+        expected = [float(bool(labels[q] & trained)) for q in one.query_ids]
+        assert one.values.tolist() == expected
         assert one.value == sum(expected) / len(expected)
 
 
@@ -203,10 +203,12 @@ def test_a_query_counts_at_its_relevance_and_number_of_shared_passages() -> None
     other = [Qrel("2", "b", 1), Qrel("2", "b", 1), Qrel("4", "d", 1)]
     found = count_overlap({"ours": TRAIN, "theirs": other}, {"test": TEST})
     # Query 1 shares its passage with itself alone, and c is relevant to no training query.
-    counts = [(row.relevance, row.shared, row.overlapping, row.queries) for row in found.counts]
-    assert counts[:4] == [(1, 1, 2, 4), (1, 2, 1, 4), (3, 1, 1, 4), (3, 2, 0, 4)]
-    assert found.common == {("ours", "theirs"): (1, 1)}
-    sizes = {name: tuple(counts.values()) for name, counts in found.training.items()}
-    assert sizes == {"ours": (2, 3, 2), "theirs": (2, 2, 2)}
-    (row,) = found.tables()[-1].rows
-    assert [cell.text for cell in row] == ["ours", "theirs", "1", "1"]
+    shown = [[[cell.text for cell in row] for row in table.rows] for table in found.tables()]
+    assert shown[0][:2] == [
+        ["ours", "test", ">= 1", "2 of 4 (50%)", "1 of 4 (25%)"],
+        ["ours", "test", ">= 3", "1 of 4 (25%)", "0 of 4 (0%)"],
+    ]
+    assert shown[1:] == [
+        [["ours", "2", "3", "2"], ["theirs", "2", "2", "2"]],
+        [["ours", "theirs", "1", "1"]],
+    ]
