@@ -349,7 +349,8 @@ def _in_order(similarity: Similarity, query_ids: Sequence[str]) -> Floats:
         shown = ", ".join(lacking[:3]) + ", ..." * (len(lacking) > 3)
         raise DataError(
             f"{similarity.indicator} has no value for {len(lacking):,} of the {len(query_ids):,} "
-            f"test queries of {similarity.group} ({shown}); compute it for those of this data set"
+            f"test queries of {similarity.group} ({shown}); compute it for the test queries of "
+            "this data set"
         )
     return values
 

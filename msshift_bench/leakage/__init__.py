@@ -28,7 +28,7 @@ from msshift_bench.leakage.found import (
     tiers_up_to,
 )
 from msshift_bench.leakage.queries import read_topics
-from msshift_bench.leakage.search import THRESHOLDS, NearDuplicates, WordSpace, find_leakage
+from msshift_bench.leakage.search import THRESHOLDS, WordSpace, find_leakage
 from msshift_bench.leakage.threshold import (
     ThresholdCurve,
     draw_thresholds,
@@ -46,7 +46,6 @@ __all__ = [
     "FoundLeakage",
     "LeakedPair",
     "LearntPair",
-    "NearDuplicates",
     "RerankedTopic",
     "ThresholdCurve",
     "WordSpace",

@@ -13,12 +13,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
-from msshift_bench.arrays import Ints, Vectors
+from msshift_bench.arrays import Vectors
 from msshift_bench.data import sha256_of
 from msshift_bench.encoders import (
     DIMENSIONS,
@@ -40,22 +39,18 @@ from msshift_bench.leakage.found import (
     TierCount,
 )
 from msshift_bench.leakage.queries import TopicText, TrainingStream, read_topics
-from msshift_bench.plumbing import slices
-from msshift_bench.records import Qrel, Query
+from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
 from msshift_bench.search import normalise, sorted_words
-from msshift_bench.similarity import CosineSearch, QuerySource, unit_rows
+from msshift_bench.similarity import NearestQueries, QuerySource
 
-__all__ = ["THRESHOLDS", "NearDuplicates", "WordSpace", "find_leakage"]
+__all__ = ["THRESHOLDS", "WordSpace", "find_leakage"]
 
 THRESHOLDS: Mapping[str, float] = {TERMS: 0.9, "": 0.91}
 """Encoder -> the cosine from which on queries are near-duplicates; ``""`` for all others."""
 
 _BLOCK = 131_072
 """Training queries in memory at once."""
-
-_TESTS, _TRAINING = 8192, 4096
-"""Test texts that pass over a block of training queries together; training queries per product."""
 
 _SAMPLE = 200_000
 """Training texts that words are counted in; of more, those with the smallest hashes."""
@@ -137,7 +132,7 @@ def find_leakage(
     training = stream.checked({} if separate_ids else texts_of)
     test_texts = sorted({topic.text for topic in topics})
     vectors, embed, encoder_facts = _embed_tests(test_texts, encoder, pooling, training)
-    near = NearDuplicates(vectors, least=least, most=nearest)
+    near = NearestQueries(vectors, most=nearest, least=least)
     by_words: dict[str, list[str]] = {}
     for text in test_texts:
         by_words.setdefault(sorted_words(text), []).append(text)
@@ -273,57 +268,6 @@ def _described(source: object) -> object:
     if isinstance(source, str | Path):
         return {"name": Path(source).name, "sha256": sha256_of(Path(source))}
     return None if source is None else "in memory"
-
-
-class NearDuplicates:
-    """The nearest training queries of each test text, of those that reach a cosine.
-
-    Of equally near ones those count whose ids sort first, so that what is found depends neither on
-    the size of blocks nor on the order of training queries.
-
-    Args:
-        tests: the vectors of the test texts, shape (texts, dimensions).
-        least: the cosine from which on training queries count, above 0.
-        most: how many of them count for a text.
-
-    Attributes:
-        found: the neighbours of each text, nearest first: the cosine times -1, in 64 bits, the
-            training query's id and its text.
-    """
-
-    def __init__(self, tests: Vectors, *, least: float, most: int) -> None:
-        self.found: list[list[tuple[float, str, str]]] = [[] for _ in tests]
-        self._tests, self._most = tests, most
-        # The cosine that a further neighbour must have: the last one's, once there are enough.
-        self._least = np.full(len(tests), least, dtype=np.float64)
-
-    def meet(self, train: Sequence[Query], vectors: Vectors, rows: Ints) -> None:
-        """Compare with further training queries.
-
-        Args:
-            train: the queries.
-            vectors: the vectors of their texts, shape (texts, dimensions).
-            rows: the row of each query's text, shape (queries,).
-        """
-        by_id = sorted(range(len(train)), key=lambda place: train[place].query_id)
-        for tests in slices(len(self._tests), _TESTS):
-            search = CosineSearch(unit_rows(self._tests[tests]), self._most)
-            for part in slices(len(train), _TRAINING):
-                exact = unit_rows(vectors[rows[by_id[part]]])
-                pairs = search.meet(exact, self._least[tests])
-                for query, places in groupby(zip(*pairs, strict=True), itemgetter(0)):
-                    near = (
-                        (-float(cosine), *train[by_id[part.start + place]])
-                        for _, place, cosine in places
-                    )
-                    self._keep(tests.start + query, near)
-
-    def _keep(self, query: int, neighbours: Iterable[tuple[float, str, str]]) -> None:
-        """Keep the nearest of those of a test text."""
-        nearest = sorted([*self.found[query], *neighbours])[: self._most]
-        self.found[query] = nearest
-        if len(nearest) == self._most:
-            self._least[query] = -nearest[-1][0]
 
 
 class WordSpace:

@@ -4,9 +4,9 @@
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
 what they can compute; `compare_groups` and `compare_files` return results of them. `count_overlap`
 counts the relevant passages that test and training queries share, by their judgements.
-`CosineSearch` finds all pairs of at least a cosine. The room may use `data`, `encoders`,
-`evaluation`, `output`, `plumbing`, `runs`, `search`, `shifts`, `stats`, `records`, `arrays` and
-`errors`.
+`NearestQueries` finds the nearest training queries of test queries. The room may use `data`,
+`encoders`, `evaluation`, `output`, `plumbing`, `runs`, `search`, `shifts`, `stats`, `records`,
+`arrays` and `errors`.
 """
 
 from msshift_bench.similarity.comparing import (
@@ -36,7 +36,7 @@ from msshift_bench.similarity.values import (
     set_similarity,
 )
 from msshift_bench.similarity.vectors import (
-    CosineSearch,
+    NearestQueries,
     TextVectors,
     product_error,
     unit_rows,
@@ -44,10 +44,10 @@ from msshift_bench.similarity.vectors import (
 
 __all__ = [
     "GROUP_SPLITS",
-    "CosineSearch",
     "INDICATORS",
     "Indicator",
     "IndicatorOptions",
+    "NearestQueries",
     "QueryColumns",
     "QuerySource",
     "Similarity",

@@ -22,8 +22,10 @@ Source of the bound: Higham (2002), "Accuracy and stability of numerical algorit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -34,14 +36,13 @@ from msshift_bench.plumbing import in_parallel, report_progress, slices
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 
 __all__ = [
-    "CosineSearch",
+    "NearestQueries",
     "TextVectors",
     "embed_texts",
     "mean_cosine",
     "mean_vector",
     "model_based",
     "nearest_query",
-    "nearest_rows",
     "product_error",
     "products",
     "unit_rows",
@@ -51,6 +52,8 @@ _BLOCK = 4096
 """Rows that are computed with at once, in 64 bits."""
 
 
+_READ = 65_536
+"""Training queries that are sorted by name together."""
 _TESTS = 8192
 """Test queries that pass over the training queries together."""
 _TRAINING = 4096
@@ -165,43 +168,16 @@ def nearest_query(train: QueryColumns, test: QueryColumns, texts: TextVectors) -
 
     Of training queries with the same text it is the one with the smallest query_id.
     """
-    first: dict[int, int] = {}
-    rows = texts.rows(train).tolist()
-    for place in sorted(range(len(train)), key=train.ids.__getitem__):
-        first.setdefault(rows[place], place)
     tests, places = np.unique(texts.rows(test), return_inverse=True)
-    nearest, cosines = nearest_rows(texts.vectors, np.array(sorted(first)), tests)
-    place_of = np.array([first[row] for row in nearest.tolist()], dtype=np.int64)
-    return QueryValues(cosines[places], place_of[places])
-
-
-def nearest_rows(vectors: Vectors, train: Ints, test: Ints) -> tuple[Ints, Floats]:
-    """Find the training row with the highest cosine for each test row; ties go to the lower row.
-
-    Args:
-        vectors: shape (n, dimensions), 32-bit floats; may be a memory map.
-        train: the training rows, ascending.
-        test: the test rows.
-
-    Returns:
-        The rows, shape (test,), and the cosines, 64-bit, shape (test,); a row of zeros has the
-        cosine 0 with all others.
-    """
-    rows = np.full(len(test), -1, np.int64)
-    highest = np.full(len(test), -np.inf)
-    report_progress("compare", 0, len(train) * len(test))
-    for tests in slices(len(test), _TESTS):
-        search = CosineSearch(unit_rows(vectors[test[tests]]), most=1)
-        for part in slices(len(train), _TRAINING):
-            queries, places, cosines = search.meet(unit_rows(vectors[train[part]]), highest[tests])
-            queries += tests.start
-            # Blocks come in ascending order, so among equals the first stays.
-            better = cosines > highest[queries]
-            rows[queries[better]] = train[part][places[better]]
-            highest[queries[better]] = cosines[better]
-            done = tests.start * len(train) + part.stop * (tests.stop - tests.start)
-            report_progress("compare", done, len(train) * len(test))
-    return rows, highest
+    search = NearestQueries(texts.vectors[tests], most=1)
+    named, rows = list(zip(train.texts, train.ids, strict=True)), texts.rows(train)
+    for block in slices(len(named), _READ):
+        search.meet(named[block], texts.vectors, rows[block])
+        report_progress("compare", block.stop, len(named))
+    place_of = {name: place for place, name in enumerate(named)}
+    nearest = [(-distance, place_of[text, name]) for ((distance, text, name),) in search.found]
+    cosines, of_train = zip(*nearest, strict=True)
+    return QueryValues(np.array(cosines)[places], np.array(of_train)[places])
 
 
 def product_error(dimensions: int) -> float:
@@ -214,47 +190,79 @@ def product_error(dimensions: int) -> float:
     return 1.01 * (dimensions + 4) * 2.0**-24
 
 
-NearPairs = tuple[Ints, Ints, Floats]
+_NearPairs = tuple[Ints, Ints, Floats]
 """Test queries, training queries and their cosines in 64 bits, each of the shape (pairs,).
 
 They are in the order of test queries, those of each the nearest first; of equals, the first of the
 training queries."""
 
 
-class CosineSearch:
-    """Test queries that meet one block of training queries after the other.
+class NearestQueries:
+    """The nearest training queries of each test query, of those that reach a cosine.
+
+    Of equally near ones those count whose names sort first, so that what is found depends neither
+    on the size of blocks nor on the order of training queries.
 
     Args:
-        exact: their vectors of length 1 or 0, in 64 bits, shape (queries, dimensions).
-        most: how many training queries of a block are wanted of each, the nearest.
+        tests: the vectors of the test queries, shape (queries, dimensions).
+        most: how many of them count for a test query.
+        least: the cosine from which on training queries count.
+
+    Attributes:
+        found: the neighbours of each test query, nearest first: the cosine times -1, in 64 bits,
+            and the training query's two names.
     """
 
-    def __init__(self, exact: Floats, most: int) -> None:
-        self._exact, self._most = exact, most
-        self._rounded = exact.astype(np.float32)
-        self._error = product_error(exact.shape[1])
+    def __init__(self, tests: Vectors, *, most: int, least: float = -np.inf) -> None:
+        self.found: list[list[tuple[float, str, str]]] = [[] for _ in tests]
+        self._tests, self._most = tests, most
+        # The cosine that a further neighbour must have: the last one's, once there are enough.
+        self._least = np.full(len(tests), least, dtype=np.float64)
 
-    def meet(self, train: Floats, least: Floats) -> NearPairs:
-        """Return the pairs with a block of training queries.
+    def meet(self, train: Sequence[tuple[str, str]], vectors: Vectors, rows: Ints) -> None:
+        """Compare with further training queries.
 
         Args:
-            train: their vectors, as `exact`.
+            train: two names of each query, such as its id and its text.
+            vectors: the vectors of their texts, shape (texts, dimensions).
+            rows: the row of each query's text, shape (queries,).
+        """
+        by_name = sorted(range(len(train)), key=train.__getitem__)
+        for tests in slices(len(self._tests), _TESTS):
+            exact = unit_rows(self._tests[tests])
+            for part in slices(len(train), _TRAINING):
+                others = unit_rows(vectors[rows[by_name[part]]])
+                pairs = self._near_pairs(exact, others, self._least[tests])
+                for query, of_query in groupby(zip(*pairs, strict=True), itemgetter(0)):
+                    near = (
+                        (-float(cosine), *train[by_name[part.start + place]])
+                        for _, place, cosine in of_query
+                    )
+                    self._keep(tests.start + query, near)
+
+    def _near_pairs(self, exact: Floats, train: Floats, least: Floats) -> _NearPairs:
+        """Return the pairs of test queries with a block of training queries that may count.
+
+        Args:
+            exact: the test queries, of length 1 or 0, in 64 bits, shape (queries, dimensions).
+            train: the training queries, likewise.
             least: the least cosine that is wanted of each test query, shape (queries,).
         """
         factors = np.ascontiguousarray(train.astype(np.float32).T)
+        error = product_error(exact.shape[1])
 
-        def look(part: slice) -> NearPairs:
-            scores = self._rounded[part] @ factors
+        def look(part: slice) -> _NearPairs:
+            scores = exact[part].astype(np.float32) @ factors
             wanted = least[part]
             if self._most == 1:
-                wanted = np.maximum(wanted, scores.max(1) - self._error)
+                wanted = np.maximum(wanted, scores.max(1) - error)
             # Rounding to 32 bits may have raised it.
-            below = np.nextafter((wanted - self._error).astype(np.float32), np.float32(-np.inf))
+            below = np.nextafter((wanted - error).astype(np.float32), np.float32(-np.inf))
             tests, places = np.nonzero(scores >= below[:, np.newaxis])
             tests += part.start
             cosines = np.empty(len(tests))
             for pairs in slices(len(tests), _PAIRS):
-                products = self._exact[tests[pairs]] * train[places[pairs]]
+                products = exact[tests[pairs]] * train[places[pairs]]
                 cosines[pairs] = products.sum(axis=1)
             order = np.lexsort((places, -cosines, tests))
             order = order[cosines[order] >= least[tests[order]]]
@@ -262,6 +270,13 @@ class CosineSearch:
             order = order[np.arange(len(order)) - np.repeat(starts, counts) < self._most]
             return tests[order], places[order], cosines[order]
 
-        found = in_parallel(look, slices(len(self._rounded), _PART))
-        tests, places, cosines = map(np.concatenate, zip(*found, strict=True))
+        parts = in_parallel(look, slices(len(exact), _PART))
+        tests, places, cosines = map(np.concatenate, zip(*parts, strict=True))
         return tests, places, cosines
+
+    def _keep(self, query: int, neighbours: Iterable[tuple[float, str, str]]) -> None:
+        """Keep the nearest of those of a test query."""
+        nearest = sorted([*self.found[query], *neighbours])[: self._most]
+        self.found[query] = nearest
+        if len(nearest) == self._most:
+            self._least[query] = -nearest[-1][0]

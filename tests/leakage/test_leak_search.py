@@ -21,7 +21,6 @@ from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.errors import DataError
 from msshift_bench.leakage import (
     TIERS,
-    NearDuplicates,
     WordSpace,
     read_topics,
     search,
@@ -29,7 +28,7 @@ from msshift_bench.leakage import (
 from msshift_bench.mini import queries
 from msshift_bench.records import Qrel, Query
 from msshift_bench.search import normalise, sorted_words
-from msshift_bench.similarity import unit_rows, vectors
+from msshift_bench.similarity import NearestQueries, unit_rows, vectors
 from tests.conftest import Command
 from tests.support.golden import Golden
 from tests.support.tiny_encoder import make_tiny_encoder
@@ -90,7 +89,7 @@ def test_neighbours_are_those_of_brute_force_for_any_block(
         return math.fsum(a * b for a, b in zip(one, other, strict=True)) / lengths if lengths else 0
 
     named = [Query(f"t{number}", "text") for number in range(len(train))]
-    near = NearDuplicates(np.array(tests, np.float32), least=least, most=most)
+    near = NearestQueries(np.array(tests, np.float32), least=least, most=most)
     for part in reversed(list(plumbing.slices(len(train), size))):
         near.meet(named[part], np.array(train, np.float32), np.arange(len(train))[part])
     for test, found in zip(tests, near.found, strict=True):
@@ -113,10 +112,8 @@ def test_blocks_threads_and_the_order_of_lines_change_nothing(
     tests = {f"t{query_id}": f"{text} now" for query_id, text in list(TEXTS.items())[::5]}
     before = find_leakage(TEXTS, tests, threshold=0.5, nearest=3)
     assert before.count("near-duplicate").pairs > 50
-    sizes = {search: ("_TESTS", "_TRAINING"), vectors: ("_PART", "_PAIRS")}
-    for module, names in sizes.items():
-        for size, name in enumerate(names, 2):
-            monkeypatch.setattr(module, name, 4 * size)
+    for size, name in enumerate(("_TESTS", "_TRAINING", "_PART", "_PAIRS"), 2):
+        monkeypatch.setattr(vectors, name, 4 * size)
     monkeypatch.setattr(plumbing.threads, "thread_count", lambda: 1)
     backwards = (dict(reversed(queries.items())) for queries in (TEXTS, tests))
     again = find_leakage(*backwards, threshold=0.5, nearest=3)

@@ -145,7 +145,14 @@ def cosine(one: Vectors, other: Vectors) -> float:
 
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in (("_BLOCK", 7), ("_TESTS", 9), ("_TRAINING", 5), ("_PART", 4), ("_PAIRS", 3)):
+    for name, size in (
+        ("_BLOCK", 7),
+        ("_READ", 11),
+        ("_TESTS", 9),
+        ("_TRAINING", 5),
+        ("_PART", 4),
+        ("_PAIRS", 3),
+    ):
         monkeypatch.setattr(f"msshift_bench.similarity.vectors.{name}", size)
 
 
