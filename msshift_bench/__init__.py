@@ -29,8 +29,8 @@ raises, with an example, and docs/python.md shows all at work.
   losses that are given as figures; `predict_losses` applies a link to new queries
 - Leakage: `find_leakage` finds training queries that are test queries, or nearly: `FoundLeakage`;
   `read_annotations` reads what people say of them, as `Annotations`, and `review_leakage` merges
-  that; `clean_training` takes them out: `CleanedTraining`; `read_left_out` reads
-  which test queries leaked, for figures without them
+  that; `clean_training` takes them out; `read_left_out` reads which test queries leaked, for
+  figures without them
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
   `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
@@ -101,7 +101,6 @@ if TYPE_CHECKING:
         score_runs as score_runs,
     )
     from msshift_bench.leakage import (
-        CleanedTraining as CleanedTraining,
         FoundLeakage as FoundLeakage,
         clean_training as clean_training,
         find_leakage as find_leakage,
@@ -139,7 +138,6 @@ _HOME_OF = {
     "Annotations": "annotation",
     "build_dataset": "dataset_builders.build",
     "clean_training": "leakage",
-    "CleanedTraining": "leakage",
     "compare_run_sets": "evaluation",
     "Dataset": "data",
     "detectable_rel_loss": "stats",

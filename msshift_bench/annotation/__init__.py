@@ -3,8 +3,8 @@
 They are asked how alike the two are (`SIMILARITY`), or whether one leaks the other (`LEAKAGE`).
 `similar_pairs` recalls candidates for the first; what leaks is for `leakage` to find. `write_sheet`
 writes a sheet to fill in, `read_annotations` reads what annotators say, checked against each other,
-as `Annotations`; `similarity_labels` counts the first. The room may use `encoders`,
-`errors`, `output`, `plumbing`, `records`, `search`, `similarity` and `stats`.
+as `Annotations`; `similarity_labels` counts the first. The room may use `data`, `encoders`,
+`errors`, `evaluation`, `output`, `plumbing`, `records`, `search`, `similarity` and `stats`.
 """
 
 from msshift_bench.annotation.labels import (
@@ -18,7 +18,6 @@ from msshift_bench.annotation.labels import (
     Annotations,
     Pair,
     Question,
-    SimilarityLabels,
     Verdict,
     similarity_labels,
 )
@@ -41,7 +40,6 @@ __all__ = [
     "Annotations",
     "Pair",
     "Question",
-    "SimilarityLabels",
     "Verdict",
     "check_not_filled",
     "check_sheet",

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import median_low
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from msshift_bench.output import Table, plain, report_head
-from msshift_bench.stats import Agreement, annotator_agreement
+from msshift_bench.data import DataInfo
+from msshift_bench.evaluation import Note, Result, Section
+from msshift_bench.output import COUNT, REL_LOSS, Head, heads_of, number, pivot
+from msshift_bench.stats import Agreement, Figure, Figures, annotator_agreement
 
 __all__ = [
     "AGREED",
@@ -30,7 +33,6 @@ __all__ = [
     "Annotations",
     "Pair",
     "Question",
-    "SimilarityLabels",
     "Verdict",
     "similarity_labels",
 ]
@@ -247,77 +249,70 @@ class Annotations:
         return annotator_agreement(labels, [pair.test_id for pair in shared])
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SimilarityLabels:
-    """What annotators say of test queries and their candidates.
-
-    Attributes:
-        annotators: how many there are.
-        pairs: how many pairs of a test query and a candidate they judged.
-        queries: question -> test query -> its point: the highest of its candidates.
-        agreement: question -> the annotators' agreement on pairs; empty for one annotator.
-    """
-
-    annotators: int
-    pairs: int
-    queries: Mapping[str, Mapping[str, int]]
-    agreement: Mapping[str, Agreement]
-
-    def __repr__(self) -> str:
-        return f"<SimilarityLabels: {self.annotators} annotators, {self.pairs:,} pairs>"
-
-    def tables(self) -> list[Table]:
-        """Return how many test queries have each point, as Tables 1 and 2, and the agreement."""
-        tables = []
-        for question in SIMILARITY:
-            points = self.queries[question.name]
-            counts = Counter(points.values())
-            rows = [
-                (title, counts[int(point)], f"{100 * counts[int(point)] / len(points):.0f}%")
-                for point, title in reversed(list(question.answers.items()))
-            ]
-            header = ("of test queries", "queries", "share")
-            tables.append(Table.plain(question.name, header, rows))
-        if self.agreement:
-            columns = ("judged", "Cohen's kappa", "95% interval", "pairs of annotators")
-            agreed = [(name, *_cells(agreement)) for name, agreement in self.agreement.items()]
-            tables.append(Table.plain("agreement", columns, agreed))
-        return tables
-
-    def notes(self) -> list[str]:
-        """Return the line below the tables."""
-        return [f"{self.annotators} annotators, {self.pairs:,} pairs of queries"]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return labels and agreement as plain JSON values."""
-        return {**report_head(), **plain(self)}
-
-
-def _cells(agreement: Agreement) -> tuple[str, str, str]:
-    ends = "-" if agreement.interval is None else "[{:.2f}, {:.2f}]".format(*agreement.interval)
-    return _shown(agreement.kappa), ends, ", ".join(map(_shown, agreement.pairs))
-
-
-def _shown(kappa: float | None) -> str:
-    return "-" if kappa is None else f"{kappa:.2f}"
-
-
-def similarity_labels(annotations: Annotations) -> SimilarityLabels:
+def similarity_labels(annotations: Annotations) -> Result:
     """Return how like a training query every test query is, and how far annotators agree.
 
     Args:
         annotations: of sheets that ask for `SIMILARITY`.
+
+    Returns:
+        For each question (column `group`) and answer (`slice`), how many ``test_queries`` have it,
+        and their ``share``: of a test query, the highest point of its candidates counts. Of several
+        annotators, Cohen's ``kappa`` on pairs, the mean over every two of them; and
+        ``kappa_of_two``, `system` and `against`. The facts are the points of every test query.
     """
-    queries: dict[str, dict[str, int]] = {}
-    agreement = {}
+    rows: list[Figure] = []
+    points: dict[str, dict[str, int]] = {}
     for question in annotations.questions:
-        points = queries.setdefault(question.name, {})
+        of_queries = points.setdefault(question.name, {})
         labels = annotations.labels(question)
         for pair in sorted(labels, key=lambda pair: pair.test_id):
-            points[pair.test_id] = max(points.get(pair.test_id, 0), int(labels[pair] or 0))
-        agreed = annotations.agreement(annotations.annotators, question.label_of)
+            point = int(labels[pair] or 0)
+            of_queries[pair.test_id] = max(of_queries.get(pair.test_id, 0), point)
+        counts = Counter(of_queries.values())
+        for answer, title in reversed([*question.answers.items()]):
+            count = counts[int(answer)]
+            row = Figure("test_queries", group=question.name, slice=title, value=count)
+            rows += [row, row._replace(figure="share", value=count / len(of_queries))]
+    names = annotations.annotators
+    for question in annotations.questions:
+        agreed = annotations.agreement(names, question.label_of)
         if agreed is not None:
-            agreement[question.name] = agreed
-    return SimilarityLabels(
-        len(annotations.annotators), len(annotations.by_pair()), queries, agreement
+            row = Figure("kappa", group=question.name)
+            rows.append(row.with_value(agreed.kappa, agreed.interval))
+            for (first, second), kappa in zip(combinations(names, 2), agreed.pairs, strict=True):
+                of_two = row._replace(figure="kappa_of_two", system=first, against=second)
+                rows.append(of_two._replace(value=kappa))
+    note = Note(f"{len(names)} annotators, {len(annotations.by_pair()):,} pairs of queries")
+    settings = {"annotators": list(names)}
+    return Result(
+        "similarity-labels",
+        Figures(rows),
+        settings,
+        DataInfo(),
+        [note],
+        _layout,
+        facts={"points": points},
     )
+
+
+def _layout(figures: Figures) -> list[Section]:
+    """Return how many test queries have each point, as Tables 1 and 2, and the agreement."""
+    tables = []
+    columns = [
+        Head(("queries",), {"figure": "test_queries"}, COUNT),
+        Head(("share",), {"figure": "share"}, REL_LOSS),
+    ]
+    for (question,), counts in figures.where(figure=("test_queries", "share")).each("group"):
+        rows = heads_of(counts, "slice")
+        tables.append(pivot(counts, question, ("of test queries",), rows, columns))
+    kappas = figures.where(figure=("kappa", "kappa_of_two"))
+    columns = [Head(("Cohen's kappa",), {"figure": "kappa"}, number(2, 2))]
+    for (first, second), _ in kappas.where(figure="kappa_of_two").each("system", "against"):
+        of_two = {"figure": "kappa_of_two", "system": first, "against": second}
+        columns.append(Head((f"{first} and {second}",), of_two, number(2)))
+    if kappas:
+        title = "agreement: Cohen's kappa [95% interval]"
+        rows = heads_of(kappas, "group")
+        tables.append(pivot(kappas, title, ("judged",), rows, columns))
+    return [Section(tables)]

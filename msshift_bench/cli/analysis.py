@@ -10,7 +10,7 @@ import typer
 import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import is_typed, refuse_others
-from msshift_bench.cli.output import check_outputs, note, show_result
+from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import (
     in_line,
@@ -448,6 +448,7 @@ def agree(
             "`.jsonl` of the SPIRE 2022 annotations."
         ),
     ],
+    *,
     subset: Annotated[
         list[str] | None,
         typer.Option(
@@ -478,7 +479,7 @@ def agree(
             help="Also draw precision and recall by threshold to this file: .svg, .png or .pdf."
         ),
     ] = None,
-    table_format: options.TableFormat = "text",
+    printing: options.Printing,
 ) -> None:
     """Count what annotators say of pairs of queries, and how far they agree (Cohen's kappa).
 
@@ -494,24 +495,22 @@ def agree(
     from msshift_bench.annotation import LEAKAGE, check_sheet, similarity_labels
 
     # All refusals come before the first file is written.
-    check_outputs(disputed, plot, inputs=sheets)
+    check_outputs(printing.output, disputed, plot, inputs=sheets)
     if disputed is not None:
         check_sheet(disputed)
     subsets = _subsets(subset or [])
     annotations = msshift_bench.read_annotations(sheets, both=both)
     if annotations.questions == LEAKAGE:
-        review = msshift_bench.review_leakage(annotations, subsets=subsets, precision=precision)
+        result = msshift_bench.review_leakage(annotations, subsets=subsets, precision=precision)
         if plot is not None:
             _draw(annotations, precision, plot)
-        if disputed is not None:
-            _write_disputed(annotations, disputed)
-        options.Printing(format=table_format).show(review)
-        return
-    taken = ("sheets", "disputed", "table_format")
-    refuse_others(context, taken, "sheets that ask for entity and intent")
+    else:
+        taken = ("sheets", "disputed", "format", "output")
+        refuse_others(context, taken, "sheets that ask for entity and intent")
+        result = similarity_labels(annotations)
     if disputed is not None:
         _write_disputed(annotations, disputed)
-    show_result(similarity_labels(annotations), table_format)
+    printing.show(result)
 
 
 def _draw(annotations: msshift_bench.Annotations, precision: float, plot: Path) -> None:

@@ -8,7 +8,7 @@ The room may use `annotation`, `arrays`, `data`, `encoders`, `errors`, `evaluati
 `plumbing`, `records`, `runs`, `search`, `shifts`, `similarity` and `stats`.
 """
 
-from msshift_bench.leakage.cleaning import CleanedTraining, clean_training
+from msshift_bench.leakage.cleaning import clean_training
 from msshift_bench.leakage.experiment import (
     KINDS_OF_LEAKAGE,
     LearntPair,
@@ -42,7 +42,6 @@ __all__ = [
     "NEAR_TIER",
     "THRESHOLDS",
     "TIERS",
-    "CleanedTraining",
     "FoundLeakage",
     "LeakedPair",
     "LearntPair",

@@ -215,7 +215,7 @@ class ThresholdCurve:
         value = None if math.isinf(threshold) else threshold
         row = Figure("lowest_threshold", slice=f"precision of {precision:g}")
         sure = row._replace(figure="lowest_sure_threshold", value=self._sure(precision))
-        return Figures([_known(row, value, self._interval(precision)), sure])
+        return Figures([row.with_value(value, self._interval(precision)), sure])
 
     def _lowest(self, weights: Floats | Ints, precision: float) -> float:
         """Return the lowest threshold if every test query counts so often; inf if there is none."""
@@ -256,14 +256,9 @@ def _check_precision(precision: float) -> None:
         raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
 
 
-def _known(row: Figure, value: float | None, interval: Interval | None) -> Figure:
-    low, high = interval or (None, None)
-    return row._replace(value=value, low=low, high=high)
-
-
 def _share(row: Figure, hits: Floats, items: Floats) -> Figure:
     share = clustered_share(hits, items)
-    return row if share is None else _known(row, share.value, share.interval)
+    return row if share is None else row.with_value(share.value, share.interval)
 
 
 def review_leakage(
@@ -386,7 +381,7 @@ def _agreements(annotations: Annotations) -> Iterator[Figure]:
         yield Figure("judged_by_both", system=first, against=second, value=of_types.items)
         for name, agreement in agreements.items():
             row = Figure(name, system=first, against=second)
-            yield row if agreement is None else _known(row, agreement.kappa, agreement.interval)
+            yield row if agreement is None else row.with_value(agreement.kappa, agreement.interval)
 
 
 def _leaks(verdict: Verdict) -> bool:

@@ -34,6 +34,7 @@ from msshift_bench.output.rendering import (
     with_head,
 )
 from msshift_bench.output.tables import (
+    COUNT,
     P_VALUE,
     PERCENT_ENDS,
     QUERIES,
@@ -54,6 +55,7 @@ from msshift_bench.output.tables import (
 )
 
 __all__ = [
+    "COUNT",
     "COLOURS",
     "INK",
     "LINE",

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msshift_bench.stats import DAGGER, QUERIES_ONLY, SIGNIFICANT, STAR, Figure, Figures
 
 __all__ = [
+    "COUNT",
     "PERCENT_ENDS",
     "P_VALUE",
     "QUERIES",
@@ -162,6 +163,9 @@ P_VALUE = Format(_p_text)
 
 QUERIES = Format(_queries_text)
 """The number of queries that count."""
+
+COUNT = Format("{0.value:,.0f}".format)
+"""A number of things, which is known."""
 
 
 def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> Format:

@@ -118,7 +118,7 @@ def test_blocks_threads_and_the_order_of_lines_change_nothing(
     backwards = (dict(reversed(queries.items())) for queries in (TEXTS, tests))
     again = find_leakage(*backwards, threshold=0.5, nearest=3)
     assert again.pairs == before.pairs
-    assert again.to_json() == before.to_json()
+    assert again.result().to_json() == before.result().to_json()
 
 
 def test_words_are_counted_in_the_same_sample_whatever_the_order(
@@ -172,7 +172,7 @@ def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
     assert [one[1:4] for one in found.pairs] == [
         ("301", "same-passage", None), ("7", "same-normalised", None), ("9", "same-words", None)
     ]  # fmt: skip
-    shown = [[cell.text for cell in row] for row in found.tables()[1].rows]
+    shown = [[cell.text for cell in row] for row in found.result().tables()[1].rows]
     assert shown == [["description", "0", "0"], ["title", "1", "2"], ["union", "1", "2"]]
     assert found.fields["title"] == (2, 1, 2)
     found.write(tmp_path / "found")
@@ -278,5 +278,5 @@ def test_near_duplicates_are_those_of_brute_force(
     assert near.keys() == {pair for pair, cosine in expected.items() if cosine >= threshold}
     assert len(near) == 199
     assert np.allclose([near[pair] for pair in near], [expected[pair] for pair in near])
-    assert found.to_json()["encoder"]["pooling"] == "mean"
+    assert found.facts["encoder"]["pooling"] == "mean"
     assert find_leakage(TRAIN, TESTS, **options).facts["threshold"] == 0.91

@@ -19,24 +19,23 @@ from msshift_bench.evaluation import (
     open_test_set,
     score_runs,
 )
-from msshift_bench.leakage import FoundLeakage, LeakedPair, read_left_out
+from msshift_bench.leakage import LeakedPair, read_left_out
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
 from tests.support.fabricated import write_run, write_runs
 from tests.support.golden import Golden
+from tests.support.leaks import write_found
 
 KEPT, DIFFERENCE = "not leaked", "all minus not leaked"
 
 
-def write_found(folder: Path, leaked: dict[str, str]) -> Path:
+def pair_of(query_id: str, text: str) -> LeakedPair:
+    return LeakedPair(query_id, f"t{query_id}", "near-duplicate", 0.95, text, "a text")
+
+
+def write_leaked(folder: Path, leaked: dict[str, str]) -> Path:
     """Write candidates of these test queries alone: which were searched is not known."""
-    pairs = (
-        LeakedPair(query_id, f"t{query_id}", "near-duplicate", 0.95, text, f"t{query_id}")
-        for query_id, text in leaked.items()
-    )
-    FoundLeakage(tuple(pairs), 9, {}, {}, ()).write(folder)
-    (folder / "found.json").unlink()
-    return folder
+    return write_found(folder, (pair_of(*query) for query in leaked.items()))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def runs(data: Path, tmp_path: Path) -> Path:
 def found(data: Path, tmp_path: Path) -> Path:
     rows = [*load_dataset(data, "length-short", split="test")]
     rows += load_dataset(data, "length-long", split="test")
-    return write_found(tmp_path / "found", {row.query_id: row.text for row in rows[::3]})
+    return write_leaked(tmp_path / "found", {row.query_id: row.text for row in rows[::3]})
 
 
 def test_run_sets_without_leaked_queries(data: Path, runs: Path, found: Path) -> None:
@@ -83,7 +82,7 @@ def test_runs_without_leaked_queries(data: Path, found: Path, tmp_path: Path) ->
     qrels.write_text("".join(f"{one} 0 {doc_id} 1\n" for one, doc_id in relevant.items()))
     run = write_run(tmp_path / "mine.run", [(one, ranked) for one in relevant])
     of_group = write_runs(tmp_path / "runs" / "bm25", data, one=True) / "length.run.gz"
-    leaked = write_found(tmp_path / "leaked", {"q1": "a text"})
+    leaked = write_leaked(tmp_path / "leaked", {"q1": "a text"})
     settings = Settings("RR@10 ASL@10", confidence=0.975)
     test_set = open_test_set(qrels)
     for path, test, without in (
@@ -106,7 +105,7 @@ def test_runs_without_leaked_queries(data: Path, found: Path, tmp_path: Path) ->
     shown = {row[1].text: row[2].text for row in tables[1].rows}
     assert (shown["all"], shown["not leaked"], shown["difference"]) == ("2.8", "3.7", "-0.9")
     assert "97.5% interval" in shown
-    every = read_left_out(write_found(tmp_path / "every", dict.fromkeys(relevant, "")), test_set)
+    every = read_left_out(write_leaked(tmp_path / "every", dict.fromkeys(relevant, "")), test_set)
     with pytest.raises(DataError, match=r"every test query of .*qrels\.tsv leaked; no score"):
         score_runs([run], qrels, without=every)
 
@@ -146,11 +145,10 @@ def test_candidates_of_other_test_queries_are_refused(
         ("every query", {row.query_id: row.text for row in short}),
         ("none", {}),
     ):
-        write_found(tmp_path / name, leaked)
-    pair = LeakedPair(first.query_id, "t", "near-duplicate", 0.95, first.text, "text")
+        write_leaked(tmp_path / name, leaked)
     for name, searched in (("one group", short), ("both", [*short, *long])):
-        ids = tuple(row.query_id for row in searched)
-        FoundLeakage((pair,), 9, {}, {}, ids).write(tmp_path / name)
+        pair = pair_of(first.query_id, first.text)
+        write_found(tmp_path / name, [pair], [row.query_id for row in searched])
     # Queries that were not searched do not count as not leaked.
     wrong = ("strangers", "other texts", "every query", "one group")
     golden.check_refusals("other-queries.txt", {name: partial(evaluate, name) for name in wrong})
@@ -187,8 +185,12 @@ def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     assert done.returncode == 0, done.stderr
     clean = work / "clean"
     manifest = json.loads((clean / "manifest.json").read_text())
-    counts = [(file["lines"], file["leaking"], file["unknown"]) for file in manifest["files"]]
-    assert counts == [(4, 2, 0), (5, 2, 1), (3, 1, 1)]
+    counts = {(row["figure"], row["slice"]): row["value"] for row in manifest["figures"]}
+    kinds = ("lines", "leaking_lines", "other_lines", "kept_lines")
+    for name, expected in (
+        ("queries.tsv", [4, 2, 0, 2]), ("qrels.tsv", [5, 2, 1, 2]), ("triples.tsv", [3, 1, 1, 1])
+    ):  # fmt: skip
+        assert [counts[kind, name] for kind in kinds] == expected
     written = {path.name: path.read_text() for path in clean.iterdir() if path.suffix == ".tsv"}
     assert written == {
         "queries.tsv": "1\tcheap flights\n4\thow old is the sun\n",
@@ -199,9 +201,10 @@ def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     cleaned = clean_training(
         work / "found", work / "train.tsv", clean, triples=work / "texts.tsv", tier="same-text"
     )
-    assert cleaned.removed == {"same-text": 1}
-    assert [one.kept for one in cleaned.files] == [3, 1]
-    assert repr(cleaned) == "<CleanedTraining: 1 queries left out>"
+    assert [(row.slice, row.value) for row in cleaned.figures.where(figure="left_out")] == [
+        ("same-text", 1)
+    ]
+    assert [row.value for row in cleaned.figures.where(figure="kept_lines")] == [3, 1]
     assert (clean / "triples.tsv").read_text() == "cheap flights\ta passage\tanother one\n"
     assert not (clean / "qrels.tsv").exists()
     # What is clean stays clean.
@@ -252,4 +255,9 @@ def test_no_training_set_but_a_cleaned_one_is_replaced(work: Path) -> None:
     find_leakage(queries, {"t": "how old is the sun"}).write(work / "again")
     with pytest.raises(UsageError, match=r"queries\.tsv is read, and would be overwritten"):
         clean_training(work / "again", queries, work / "clean")
-    assert clean_training(work / "again", queries, work / "next").files[0].kept == 1
+    assert (
+        clean_training(work / "again", queries, work / "next")
+        .figures.where(figure="kept_lines")[0]
+        .value
+        == 1
+    )

@@ -16,7 +16,6 @@ import pytest
 from msshift_bench.annotation import LEAKAGE, read_annotations, write_sheet
 from msshift_bench.errors import UsageError
 from msshift_bench.leakage import (
-    FoundLeakage,
     LeakedPair,
     ThresholdCurve,
     draw_thresholds,
@@ -26,6 +25,7 @@ from msshift_bench.leakage import (
 )
 from tests.conftest import REPOSITORY, Command
 from tests.support.golden import Golden
+from tests.support.leaks import write_found
 from tests.support.sheets import IDS, PAIRS, fill
 
 A, B, C, D = IDS[:4]
@@ -44,8 +44,7 @@ def test_a_sheet_holds_the_most_alike_of_each_test_query(tmp_path: Path) -> None
         LeakedPair("0", train_id, tier, cosine, "topic 0", f"query {train_id}")
         for train_id, tier, cosine in tiers
     )
-    found = tmp_path / "found"
-    FoundLeakage(pairs, 5, {}, {"encoder": "terms"}, ("0",)).write(found)
+    found = write_found(tmp_path / "found", pairs)
     read = read_candidates(found)
     assert read == read_candidates(found / "candidates.parquet")
     assert [pair[:3] + pair[4:] for pair in read] == [pair[:3] + pair[4:] for pair in pairs]
