@@ -19,6 +19,8 @@ from msshift_bench.annotation.labels import (
     Pair,
     Question,
     Verdict,
+    agreement_tables,
+    agreements,
     similarity_labels,
 )
 from msshift_bench.annotation.sheets import (
@@ -41,6 +43,8 @@ __all__ = [
     "Pair",
     "Question",
     "Verdict",
+    "agreement_tables",
+    "agreements",
     "check_not_filled",
     "check_sheet",
     "read_annotations",

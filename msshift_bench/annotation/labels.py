@@ -9,7 +9,7 @@ and Extrapolation Performance of Neural Retrieval Models (CIKM 2022), section 3.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median_low
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Note, Result, Section
-from msshift_bench.output import COUNT, REL_LOSS, Head, heads_of, number, pivot
+from msshift_bench.output import COUNT, REL_LOSS, Head, Table, heads_of, number, pivot
 from msshift_bench.stats import Agreement, Figure, Figures, annotator_agreement
 
 __all__ = [
@@ -34,6 +34,8 @@ __all__ = [
     "Pair",
     "Question",
     "Verdict",
+    "agreement_tables",
+    "agreements",
     "similarity_labels",
 ]
 
@@ -257,9 +259,8 @@ def similarity_labels(annotations: Annotations) -> Result:
 
     Returns:
         For each question (column `group`) and answer (`slice`), how many ``test_queries`` have it,
-        and their ``share``: of a test query, the highest point of its candidates counts. Of several
-        annotators, Cohen's ``kappa`` on pairs, the mean over every two of them; and
-        ``kappa_of_two``, `system` and `against`. The facts are the points of every test query.
+        and their ``share``: of a test query, the highest point of its candidates counts; and the
+        `agreements` on entity and intent. The facts are the points of every test query.
     """
     rows: list[Figure] = []
     points: dict[str, dict[str, int]] = {}
@@ -274,15 +275,9 @@ def similarity_labels(annotations: Annotations) -> Result:
             count = counts[int(answer)]
             row = Figure("test_queries", group=question.name, slice=title, value=count)
             rows += [row, row._replace(figure="share", value=count / len(of_queries))]
+    kappas = {f"kappa_of_{question.name}": question.label_of for question in SIMILARITY}
+    rows += agreements(annotations, kappas)
     names = annotations.annotators
-    for question in annotations.questions:
-        agreed = annotations.agreement(names, question.label_of)
-        if agreed is not None:
-            row = Figure("kappa", group=question.name)
-            rows.append(row.with_value(agreed.kappa, agreed.interval))
-            for (first, second), kappa in zip(combinations(names, 2), agreed.pairs, strict=True):
-                of_two = row._replace(figure="kappa_of_two", system=first, against=second)
-                rows.append(of_two._replace(value=kappa))
     note = Note(f"{len(names)} annotators, {len(annotations.by_pair()):,} pairs of queries")
     settings = {"annotators": list(names)}
     return Result(
@@ -306,13 +301,50 @@ def _layout(figures: Figures) -> list[Section]:
     for (question,), counts in figures.where(figure=("test_queries", "share")).each("group"):
         rows = heads_of(counts, "slice")
         tables.append(pivot(counts, question, ("of test queries",), rows, columns))
-    kappas = figures.where(figure=("kappa", "kappa_of_two"))
-    columns = [Head(("Cohen's kappa",), {"figure": "kappa"}, number(2, 2))]
-    for (first, second), _ in kappas.where(figure="kappa_of_two").each("system", "against"):
-        of_two = {"figure": "kappa_of_two", "system": first, "against": second}
-        columns.append(Head((f"{first} and {second}",), of_two, number(2)))
-    if kappas:
-        title = "agreement: Cohen's kappa [95% interval]"
-        rows = heads_of(kappas, "group")
-        tables.append(pivot(kappas, title, ("judged",), rows, columns))
-    return [Section(tables)]
+    titles = {f"kappa_of_{question.name}": question.name for question in SIMILARITY}
+    return [Section([*tables, *agreement_tables(figures, titles)])]
+
+
+def agreements(
+    annotations: Annotations, kappas: Mapping[str, Callable[[Verdict], Hashable]]
+) -> Iterator[Figure]:
+    """Yield how far annotators agree: every two of them, and all of several on average.
+
+    Args:
+        annotations: what they say.
+        kappas: the name of a kappa -> what of a verdict it compares.
+
+    Yields:
+        How many pairs were ``judged_by_all`` of these annotators, if any, and each kappa, with an
+        interval over other test queries; two are `system` and `against`, more are "all".
+    """
+    names = sorted(annotations.annotators)
+    for some in [*combinations(names, 2), *([tuple(names)] if len(names) > 2 else [])]:
+        system, against = some if len(some) == 2 else ("all", "")
+        row = Figure("judged_by_all", system=system, against=against)
+        for figure, label_of in kappas.items():
+            agreement = annotations.agreement(some, label_of)
+            if agreement is None:
+                break
+            if figure == next(iter(kappas)):
+                yield row._replace(value=agreement.items)
+            kappa = row._replace(figure=figure)
+            yield kappa.with_value(agreement.kappa, agreement.interval)
+
+
+def agreement_tables(figures: Figures, titles: Mapping[str, str]) -> list[Table]:
+    """Return the table of `agreements`, if there are any.
+
+    Args:
+        figures: the figures.
+        titles: the name of a kappa -> the title of its column.
+    """
+    of_annotators = figures.where(figure=("judged_by_all", *titles))
+    rows = [
+        Head((" and ".join(filter(None, names)),), {"system": names[0], "against": names[1]})
+        for names, _ in of_annotators.each("system", "against")
+    ]
+    columns = [Head(("pairs",), {"figure": "judged_by_all"}, COUNT)]
+    columns += [Head((title,), {"figure": name}, number(3, 2)) for name, title in titles.items()]
+    title = "agreement: Cohen's kappa [95% interval]"
+    return [pivot(of_annotators, title, ("annotators",), rows, columns)] if rows else []

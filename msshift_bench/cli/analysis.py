@@ -15,7 +15,6 @@ from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import (
     in_line,
     progress_bars,
-    write_atomically,
     write_parquet,
 )
 
@@ -473,12 +472,6 @@ def agree(
             "says. Its verdicts settle them; give it with the other sheets."
         ),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also draw precision and recall by threshold to this file: .svg, .png or .pdf."
-        ),
-    ] = None,
     printing: options.Printing,
 ) -> None:
     """Count what annotators say of pairs of queries, and how far they agree (Cohen's kappa).
@@ -490,20 +483,18 @@ def agree(
 
     Example: `msshift agree sheet-a.csv sheet-b.csv sheet-c.csv`
 
-    Example: `msshift agree review-ann.csv review-bob.csv --plot thresholds.svg`
+    Example: `msshift agree review-ann.csv review-bob.csv --disputed disputed.csv`
     """
     from msshift_bench.annotation import LEAKAGE, check_sheet, similarity_labels
 
     # All refusals come before the first file is written.
-    check_outputs(printing.output, disputed, plot, inputs=sheets)
+    check_outputs(printing.output, disputed, inputs=sheets)
     if disputed is not None:
         check_sheet(disputed)
     subsets = _subsets(subset or [])
     annotations = msshift_bench.read_annotations(sheets, both=both)
     if annotations.questions == LEAKAGE:
         result = msshift_bench.review_leakage(annotations, subsets=subsets, precision=precision)
-        if plot is not None:
-            _draw(annotations, precision, plot)
     else:
         taken = ("sheets", "disputed", "format", "output")
         refuse_others(context, taken, "sheets that ask for entity and intent")
@@ -511,17 +502,6 @@ def agree(
     if disputed is not None:
         _write_disputed(annotations, disputed)
     printing.show(result)
-
-
-def _draw(annotations: msshift_bench.Annotations, precision: float, plot: Path) -> None:
-    from msshift_bench.leakage import ThresholdCurve, draw_thresholds
-    from msshift_bench.output import check_plot
-
-    picture_format = check_plot(plot)
-    picture = draw_thresholds(ThresholdCurve.of(annotations), precision, picture_format)
-    with write_atomically(plot) as file:
-        file.write(picture)
-    note(f"wrote {plot}")
 
 
 def _write_disputed(annotations: msshift_bench.Annotations, disputed: Path) -> None:

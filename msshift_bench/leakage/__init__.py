@@ -31,7 +31,6 @@ from msshift_bench.leakage.queries import read_topics
 from msshift_bench.leakage.search import THRESHOLDS, WordSpace, find_leakage
 from msshift_bench.leakage.threshold import (
     ThresholdCurve,
-    draw_thresholds,
     pairs_to_judge,
     review_leakage,
 )
@@ -50,7 +49,6 @@ __all__ = [
     "WordSpace",
     "check_found_folder",
     "clean_training",
-    "draw_thresholds",
     "find_leakage",
     "leakage_experiment",
     "make_training_sets",

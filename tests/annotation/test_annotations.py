@@ -125,7 +125,7 @@ def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
     assert two.facts["points"]["entity"] == {"0": 1, "1": 1}
     commands = (
         *("a.csv b.csv c.csv --disputed disputed.json", "a.csv --format json"),
-        *("a.csv --format markdown", "a.csv --format csv", "a.csv --plot x.svg --disputed d.csv"),
+        *("a.csv --format markdown", "a.csv --format csv", "a.csv --precision 1 --disputed d.csv"),
         *("a.csv --subset a=b --disputed d.csv", "a.csv --both type --disputed d.csv"),
     )
     golden.check_commands("agree.txt", msshift, [f"agree {words}" for words in commands])
