@@ -1,29 +1,22 @@
-"""What is compared: test topics with their texts, and training queries as a stream of blocks."""
+"""Test topics with their texts, in columns or as TREC writes them."""
 
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError, UsageError
+from msshift_bench.errors import CollectionError, FindingLog
 from msshift_bench.plumbing import (
     UTF8_BOM,
     DamagedInputError,
-    batches,
-    counted,
     numbered_lines,
     open_stream,
-    tsv_rows,
 )
-from msshift_bench.records import Query
 from msshift_bench.similarity import QuerySource, read_query_set
 
-__all__ = ["TopicText", "TrainingStream", "read_topics"]
+__all__ = ["TopicText", "read_topics"]
 
 _FIELDS = {"title": "title", "desc": "description"}
 """Tags of TREC's topic files -> the texts that are compared; the narrative is none of them."""
@@ -142,91 +135,3 @@ def _trec_texts(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicTe
         elif name in _FIELDS:
             line = text.count("\n", 0, tag.start()) + 1
             yield line, TopicText(test_id, content, _FIELDS[name])
-
-
-class TrainingStream:
-    """Training queries that can be read several times, a block of them at a time in memory.
-
-    Args:
-        source: the queries. A file must be one on disk, since it is read more than once.
-
-    Attributes:
-        total: the number of queries; 0 before they were read to their end once.
-
-    Raises:
-        NotFoundError: if there is no such file.
-        UsageError: if it is a pipe or a folder.
-        DataError: if there is no query in memory.
-    """
-
-    def __init__(self, source: QuerySource) -> None:
-        self._source = Path(source) if isinstance(source, str | Path) else read_query_set(source)
-        self.total = 0
-        if isinstance(self._source, Path) and not self._source.is_file():
-            if self._source.exists():
-                raise UsageError(f"{source} is read twice; give a file, no pipe and no folder")
-            raise NotFoundError(f"there is no file {source}")
-
-    def checked(self, test_texts: Mapping[str, Collection[str]]) -> Iterator[str]:
-        """Yield the text of every query, and check the queries.
-
-        Args:
-            test_texts: query_id -> the texts of which a training query of this id must have one.
-
-        Raises:
-            CollectionError: at the end, if the file is malformed, repeats an id, holds a query
-                without text, or holds none; with every such line.
-            DataError: if a query has another text than the test query of its id.
-        """
-        findings = FindingLog()
-        hashes = array("q")
-        differing: list[Query] = []
-        for query in counted(self._rows(findings), "read"):
-            hashes.append(hash(query.query_id))
-            if query.text not in test_texts.get(query.query_id, (query.text,)):
-                differing.append(query)
-            yield query.text
-        self.total = len(hashes)
-        if isinstance(self._source, Path):
-            if not (self.total or len(findings)):
-                findings.add("no-queries", "the file holds no query", str(self._source))
-            self._add_repeated(self._source, hashes, findings)
-            findings.stop_if_any(CollectionError, f"the queries in {self._source} cannot be used:")
-        if differing:
-            query_id, text = differing[0]
-            raise DataError(
-                f"{len(differing)} query ids have another text among the training queries than "
-                f"among the test queries: {query_id!r} is {text!r} and "
-                f"{min(test_texts[query_id])!r}; if the two number their queries each in its own "
-                "way, say so (--separate-ids; in Python, separate_ids), or else give queries of "
-                "one collection"
-            )
-
-    def blocks(self, size: int) -> Iterator[list[Query]]:
-        """Yield the queries, after they were checked, in blocks and in their order."""
-        rows = counted(self._rows(FindingLog()), "compare", self.total)
-        return batches(rows, size)
-
-    def _rows(self, findings: FindingLog) -> Iterator[Query]:
-        if not isinstance(self._source, Path):
-            yield from self._source
-            return
-        for line, (query_id, text) in tsv_rows(self._source, ("query_id", "text"), findings):
-            if text.strip():
-                yield Query(query_id, text)
-            else:
-                message = f"query {query_id!r} has no text"
-                findings.add("empty-text", message, str(self._source), line)
-
-    @staticmethod
-    def _add_repeated(path: Path, hashes: array[int], findings: FindingLog) -> None:
-        """Find repeated ids without holding them all: only those whose hashes occur twice."""
-        distinct, counts = np.unique(np.frombuffer(hashes, dtype=np.int64), return_counts=True)
-        suspected = set(distinct[counts > 1].tolist())
-        rows = tsv_rows(path, ("query_id", "text"), FindingLog()) if suspected else ()
-        known: set[str] = set()
-        for line, (query_id, _) in rows:
-            if query_id in known:
-                findings.add("repeated-id", f"query_id {query_id!r} again", str(path), line)
-            elif hash(query_id) in suspected:
-                known.add(query_id)

@@ -29,7 +29,7 @@ from msshift_bench.encoders import (
     incidence,
     sign_vectors,
 )
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.leakage.found import (
     NEAR_TIER,
     PASSAGE_TIER,
@@ -38,11 +38,12 @@ from msshift_bench.leakage.found import (
     LeakedPair,
     TierCount,
 )
-from msshift_bench.leakage.queries import TopicText, TrainingStream, read_topics
+from msshift_bench.leakage.queries import TopicText, read_topics
+from msshift_bench.plumbing import report_progress, slices
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
 from msshift_bench.search import normalise, sorted_words
-from msshift_bench.similarity import NearestQueries, QuerySource
+from msshift_bench.similarity import NearestQueries, QueryColumns, QuerySource, read_query_set
 
 __all__ = ["THRESHOLDS", "WordSpace", "find_leakage"]
 
@@ -50,7 +51,7 @@ THRESHOLDS: Mapping[str, float] = {TERMS: 0.9, "": 0.91}
 """Encoder -> the cosine from which on queries are near-duplicates; ``""`` for all others."""
 
 _BLOCK = 131_072
-"""Training queries in memory at once."""
+"""Training queries that are embedded at once."""
 
 _SAMPLE = 200_000
 """Training texts that words are counted in; of more, those with the smallest hashes."""
@@ -82,8 +83,9 @@ def find_leakage(
 ) -> FoundLeakage:
     """Find the training queries that may leak a test set; docs/leakage.md explains the tiers.
 
-    Training queries are read in blocks, so that memory does not grow with them. Neither the size
-    of blocks, nor the number of threads, nor the order of lines changes what is found.
+    Training queries are embedded in blocks, so that memory holds their texts and a block of their
+    vectors. Neither the size of blocks, nor the number of threads, nor the order of lines changes
+    what is found.
 
     Args:
         train: the training queries: a file of query_id, tab, text, or what `set_similarity` takes.
@@ -122,43 +124,41 @@ def find_leakage(
         raise UsageError(f"threshold is {least}; a cosine above 0 and at most 1 is needed")
     if nearest < 1:
         raise UsageError(f"nearest is {nearest}; it must be 1 or more")
-    topics = read_topics(test)
+    train_qrels, test_qrels = qrels or (None, None)
+    sources = {"train": train, "test": test, "train_qrels": train_qrels, "test_qrels": test_qrels}
+    described = {name: _described(source) for name, source in sources.items()}
+    topics, training = read_topics(test), read_query_set(train)
     texts_of = {
         test_id: [topic.text for topic in group]
         for test_id, group in groupby(topics, lambda topic: topic.test_id)
     }
-    shared, judged = ({}, set()) if qrels is None else _shared_passages(*qrels, texts_of)
-    stream = TrainingStream(train)
-    training = stream.checked({} if separate_ids else texts_of)
+    if not separate_ids:
+        _check_same_texts(training, texts_of)
+    shared = {} if qrels is None else _shared_passages(*qrels, texts_of, training)
     test_texts = sorted({topic.text for topic in topics})
-    vectors, embed, encoder_facts = _embed_tests(test_texts, encoder, pooling, training)
+    vectors, embed, encoder_facts = _embed_tests(test_texts, encoder, pooling, training.texts)
     near = NearestQueries(vectors, most=nearest, least=least)
+    for part in slices(len(training), _BLOCK):
+        block = list(zip(training.ids[part], training.texts[part], strict=True))
+        place_of = {text: place for place, text in enumerate(sorted(set(training.texts[part])))}
+        rows = np.array([place_of[text] for _, text in block], dtype=np.int64)
+        near.meet(block, embed(list(place_of)), rows)
+        report_progress("compare", part.stop, len(training))
     by_words: dict[str, list[str]] = {}
     for text in test_texts:
         by_words.setdefault(sorted_words(text), []).append(text)
     matches: dict[str, dict[str, _Match]] = {text: {} for text in test_texts}
-    sharing: dict[str, str] = {}
-    for block in stream.blocks(_BLOCK):
-        place_of = {text: place for place, text in enumerate(sorted({q.text for q in block}))}
-        rows = np.array([place_of[query.text] for query in block], dtype=np.int64)
-        near.meet(block, embed(list(place_of)), rows)
-        for train_id, train_text in block:
-            for text in by_words.get(sorted_words(train_text), ()):
-                matches[text][train_id] = (_tier_of_words(text, train_text), None, train_text)
-            if train_id in shared:
-                sharing[train_id] = train_text
-        if not judged.isdisjoint(query.query_id for query in block):
-            judged = set()
-    if judged:
-        raise DataError(_OTHER_QRELS.format("training", len(judged), stream.total))
+    for train_id, train_text in training:
+        for text in by_words.get(sorted_words(train_text), ()):
+            matches[text][train_id] = (_tier_of_words(text, train_text), None, train_text)
     for text, neighbours in zip(test_texts, near.found, strict=True):
         for distance, train_id, train_text in neighbours:
             matches[text].setdefault(train_id, (NEAR_TIER, min(1.0, -distance), train_text))
     pairs = _strictest(topics, matches)
     pairs += [
         LeakedPair(test_id, train_id, PASSAGE_TIER, None, texts_of[test_id][0], train_text)
-        for train_id, train_text in sharing.items()
-        for test_id in shared[train_id]
+        for train_id, train_text in dict(training).items()
+        for test_id in shared.get(train_id, ())
     ]
     fields = {
         field: TierCount.of(
@@ -169,14 +169,12 @@ def find_leakage(
         )
         for field in sorted({topic.field for topic in topics})
     }
-    train_qrels, test_qrels = qrels or (None, None)
-    sources = {"train": train, "test": test, "train_qrels": train_qrels, "test_qrels": test_qrels}
     return FoundLeakage(
         tuple(sorted(pairs, key=lambda pair: (*pair[:2], TIERS.index(pair.tier)))),
-        stream.total,
+        len(training),
         fields,
         {
-            **{name: _described(source) for name, source in sources.items()},
+            **described,
             "encoder": encoder_facts,
             "threshold": least,
             "nearest": nearest,
@@ -193,49 +191,55 @@ def _tier_of_words(text: str, train_text: str) -> str:
     return TIERS[1] if normalise(text) == normalise(train_text) else TIERS[2]
 
 
-def _embed_tests(
-    test_texts: Sequence[str], encoder: str, pooling: str, training: Iterable[str]
-) -> tuple[Vectors, Callable[[Sequence[str]], Vectors], Mapping[str, object]]:
-    """Return the vectors of the test texts, what embeds training texts like them, and its facts.
+def _check_same_texts(training: QueryColumns, texts_of: Mapping[str, Collection[str]]) -> None:
+    """Check that a query that is in both sets has one of the texts that it has in the other."""
+    differing = [
+        query for query in training if query.text not in texts_of.get(query.query_id, (query.text,))
+    ]
+    if differing:
+        query_id, text = differing[0]
+        raise DataError(
+            f"{len(differing)} query ids have another text among the training queries than among "
+            f"the test queries: {query_id!r} is {text!r} and {min(texts_of[query_id])!r}; if the "
+            "two number their queries each in its own way, say so (--separate-ids; in Python, "
+            "separate_ids), or else give queries of one collection"
+        )
 
-    All `training` texts are read, and so checked; words are counted in them.
-    """
+
+def _embed_tests(
+    test_texts: Sequence[str], encoder: str, pooling: str, train_texts: Sequence[str]
+) -> tuple[Vectors, Callable[[Sequence[str]], Vectors], Mapping[str, object]]:
+    """Return the vectors of the test texts, what embeds training texts like them, and its facts."""
     if encoder == TERMS:
-        space = WordSpace(training)
+        space = WordSpace(train_texts)
         return space.vectors(test_texts), space.vectors, space.facts
     spec = EncoderSpec(encoder, pooling=pooling)
 
     def embeddings(texts: Sequence[str]) -> Embeddings:
         return embed_queries({text: text for text in texts}, spec)
 
-    # An encoder that cannot be used is refused before millions of queries are read.
     embedded = embeddings(test_texts)
-    for _ in training:
-        pass
     return embedded.vectors, lambda texts: embeddings(texts).vectors, embedded.encoder_facts
 
 
 def _shared_passages(
-    train_qrels: _Qrels, test_qrels: _Qrels, test_ids: Collection[str]
-) -> tuple[dict[str, list[str]], set[str]]:
-    """Return train_id -> the test topics with which it shares a relevant passage, and judged ids.
-
-    The judged ids are those of the training queries that have a relevant passage.
-    """
+    train_qrels: _Qrels, test_qrels: _Qrels, test_ids: Collection[str], training: QueryColumns
+) -> dict[str, list[str]]:
+    """Return train_id -> the test topics with which it shares a relevant passage."""
+    relevant = {"test": list(_relevant(test_qrels)), "training": list(_relevant(train_qrels))}
+    known = {"test": test_ids, "training": set(training.ids)}
+    for kind, pairs in relevant.items():
+        judged = {query_id for query_id, _ in pairs}
+        if judged and judged.isdisjoint(known[kind]):
+            raise DataError(_OTHER_QRELS.format(kind, len(judged), len(known[kind])))
     topics_of: dict[str, set[str]] = {}
-    judged: set[str] = set()
-    for test_id, doc_id in _relevant(test_qrels):
-        judged.add(test_id)
+    for test_id, doc_id in relevant["test"]:
         if test_id in test_ids:
             topics_of.setdefault(doc_id, set()).add(test_id)
-    if judged and not topics_of:
-        raise DataError(_OTHER_QRELS.format("test", len(judged), len(test_ids)))
-    judged, shared = set(), dict[str, set[str]]()
-    for train_id, doc_id in _relevant(train_qrels):
-        judged.add(train_id)
-        if doc_id in topics_of:
-            shared.setdefault(train_id, set()).update(topics_of[doc_id])
-    return {train_id: sorted(sharing) for train_id, sharing in shared.items()}, judged
+    shared: dict[str, set[str]] = {}
+    for train_id, doc_id in relevant["training"]:
+        shared.setdefault(train_id, set()).update(topics_of.get(doc_id, ()))
+    return {train_id: sorted(sharing) for train_id, sharing in shared.items()}
 
 
 def _relevant(qrels: _Qrels) -> Iterable[tuple[str, str]]:
@@ -265,9 +269,14 @@ def _strictness(pair: LeakedPair) -> tuple[int, float, str]:
 
 def _described(source: object) -> object:
     """Return a source's name and digest; of what is in memory, nothing is known."""
-    if isinstance(source, str | Path):
-        return {"name": Path(source).name, "sha256": sha256_of(Path(source))}
-    return None if source is None else "in memory"
+    if not isinstance(source, str | Path):
+        return None if source is None else "in memory"
+    path = Path(source)
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is read twice; give a file, no pipe and no folder")
+    if not path.exists():
+        raise NotFoundError(f"there is no file {path}")
+    return {"name": path.name, "sha256": sha256_of(path)}
 
 
 class WordSpace:
