@@ -33,13 +33,13 @@ from msshift_bench.output import (
     Head,
     check_plot,
     number,
-    picture_bytes,
     picture_style,
     pivot,
     say_p,
     shorten,
+    write_picture,
 )
-from msshift_bench.plumbing import csv_rows, decimal_numbers, write_atomically
+from msshift_bench.plumbing import csv_rows, decimal_numbers
 from msshift_bench.stats import (
     RANK_CORRELATIONS,
     SIGNIFICANT,
@@ -294,7 +294,7 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
         UnknownNameError: if its name ends otherwise.
         MissingExtraError: if matplotlib is not installed.
     """
-    picture_format = check_plot(path)
+    check_plot(path)
     from matplotlib.figure import Figure as Picture
 
     scores = figures.where(figure="score")
@@ -321,9 +321,7 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
                 axes.set_xlabel(regime)
                 value = figures.where(figure="spearman", test=test, group=regime)[0].value
                 axes.set_title("" if value is None else f"Spearman {value:.2f}", loc="left")
-        drawn = picture_bytes(picture, picture_format, "Alignment with scores elsewhere")
-    with write_atomically(Path(path)) as file:
-        file.write(drawn)
+        write_picture(picture, path, "Alignment with scores elsewhere")
     return Path(path)
 
 

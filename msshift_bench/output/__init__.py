@@ -21,6 +21,7 @@ from msshift_bench.output.pictures import (
     script_policy,
     shorten,
     static_files,
+    write_picture,
 )
 from msshift_bench.output.rendering import (
     RENDERERS,
@@ -98,5 +99,6 @@ __all__ = [
     "to_markdown",
     "to_rich",
     "to_text",
+    "write_picture",
     "with_head",
 ]
