@@ -27,8 +27,7 @@ from msshift_bench.leakage.found import (
     read_left_out,
     tiers_up_to,
 )
-from msshift_bench.leakage.queries import read_topics
-from msshift_bench.leakage.search import THRESHOLDS, WordSpace, find_leakage
+from msshift_bench.leakage.search import THRESHOLDS, WordSpace, find_leakage, read_topics
 from msshift_bench.leakage.threshold import (
     ThresholdCurve,
     pairs_to_judge,

@@ -18,7 +18,6 @@ from msshift_bench.evaluation import (
     FEWEST_IN_SLICE,
     FOR_ALL,
     Scores,
-    estimates_of,
     loss_claims,
     read_labels,
     slice_scores,
@@ -307,22 +306,23 @@ def _draw_ranks(look: Look, shown: Sequence[tuple[str, _Query]]) -> Drawing:
     return drawing
 
 
-_SOURCES = ("sd_from_queries", "sd_from_seeds")
-"""The figures of what queries, and seeds of training, add to the standard error of a Rel Loss."""
+_SHARED = ("shift", "system", "measure", "group", "seeds", "queries", "seed_share")
+"""What the figures of what queries, and seeds of training, add to the standard error of a Rel Loss
+share with it."""
 
 
 def certainty_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     """Draw what seeds and queries add to the error of losses, then what ties could change."""
-    for shift, scores in inputs.shifts:
-        yield _errors(inputs, shift, scores)
+    for shift, _ in inputs.shifts:
+        yield _errors(inputs, shift)
     for shift, scores in inputs.shifts:
         yield _ties(inputs, shift, scores)
 
 
-def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | NotDrawn:
+def _errors(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
     """Draw what other queries and other seeds would change of every Rel Loss."""
     title = f"{shift.title}: seeds against queries"
-    rows = Figures([row for part in scores for row in _standard_errors(inputs, shift, part)])
+    rows = Figures(list(_standard_errors(inputs.figures(shift, "rel_loss"))))
     if not rows:
         return NotDrawn(
             title,
@@ -333,7 +333,7 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
     drawing, ax = blank_axes(0.75 + len(names) * (0.15 * len(systems) + 0.1))
     for number, ((system,), of_system) in enumerate(systems):
         look, seeds = inputs.looks[system], of_system[0].seeds
-        from_queries, from_seeds = (of_system.where(figure=source) for source in _SOURCES)
+        from_queries, from_seeds = (of for _, of in of_system.each("figure"))
         y = row_places(from_queries, names, number, len(systems))
         hollow, filled = spread(from_queries)[0], spread(from_seeds)[0]
         ax.plot([hollow, filled], [y, y], color=LINE, lw=1.0, zorder=1)
@@ -359,22 +359,15 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
     )
 
 
-def _standard_errors(inputs: Inputs, shift: Shift, scores: Scores) -> Iterator[Figure]:
+def _standard_errors(losses: Figures) -> Iterator[Figure]:
     """Yield what queries and seeds add to the error of each Rel Loss of several seeds."""
-    counted = scores.counted(inputs.settings.missing)
-    averaged = inputs.settings.average or shift.average
-    losses = inputs.figures(shift, "rel_loss").where(system=scores.system)
-    for group, estimates in estimates_of(scores, inputs.measure, counted, averaged).items():
-        estimate = estimates.get("rel_loss")
-        error = None if estimate is None else estimate.uncertainty()
-        if error is None or error.seeds == 1:
-            continue
-        (loss,) = losses.where(group=group)
-        names = shift.name, scores.system, "", inputs.measure.name, group
-        row = Figure("", "", *names, seeds=error.seeds, queries=loss.queries)
-        row = row._replace(seed_share=error.seed_share)
-        for source, part in zip(_SOURCES, (error.queries, error.trained), strict=True):
-            yield row._replace(figure=source, value=part.scale)
+    for loss in losses:
+        if loss.seed_share and loss.seed_sd is not None and loss.seeds is not None:
+            from_seeds = loss.seed_sd / loss.seeds**0.5
+            from_queries = from_seeds * (1 / loss.seed_share - 1) ** 0.5
+            shared = {name: getattr(loss, name) for name in _SHARED}
+            yield Figure("sd_from_queries", value=from_queries, **shared)
+            yield Figure("sd_from_seeds", value=from_seeds, **shared)
 
 
 def _ties(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | NotDrawn:

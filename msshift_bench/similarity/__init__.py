@@ -9,11 +9,6 @@ counts the relevant passages that test and training queries share, by their judg
 `arrays` and `errors`.
 """
 
-from msshift_bench.similarity.comparing import (
-    compare_files,
-    compare_groups,
-    similarity_per_query,
-)
 from msshift_bench.similarity.indicators import (
     INDICATORS,
     Indicator,
@@ -30,10 +25,13 @@ from msshift_bench.similarity.query_sets import (
 )
 from msshift_bench.similarity.values import (
     Similarity,
+    compare_files,
+    compare_groups,
     compare_sets,
     group_similarity,
     query_similarity,
     set_similarity,
+    similarity_per_query,
 )
 from msshift_bench.similarity.vectors import (
     NearestQueries,

@@ -129,12 +129,9 @@ def mean_vector(vectors: Vectors, rows: Ints, *, unit: bool = False) -> Floats:
 
 def products(vectors: Vectors, rows: Ints, factor: Floats, *, unit: bool = False) -> Floats:
     """Return the dot product of each of some rows with a vector, in 64 bits, shape (rows,)."""
-    distinct, places = np.unique(rows, return_inverse=True)
-    dots = np.empty(len(distinct))
-    for part in slices(len(distinct), _BLOCK):
-        block = _in_64_bits(vectors[distinct[part]], unit=unit)
-        dots[part] = (block * factor).sum(axis=1)
-    return dots[places]
+    blocks = (rows[part] for part in slices(len(rows), _BLOCK))
+    dots = [(_in_64_bits(vectors[block], unit=unit) * factor).sum(axis=1) for block in blocks]
+    return np.concatenate(dots)
 
 
 def unit_rows(vectors: Vectors) -> Floats:
