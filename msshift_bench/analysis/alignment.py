@@ -14,7 +14,7 @@ models.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -68,13 +68,7 @@ _WIDTH, _HEIGHT = 6.25, 2.6
 _LETTERS = 16
 
 
-def align_scores(
-    scores: Mapping[str, Mapping[str, float]],
-    source: str,
-    *,
-    printed: Iterable[Figure] = (),
-    remarks: Iterable[str] = (),
-) -> Result:
+def align_scores(scores: Mapping[str, Mapping[str, float]], source: str) -> Result:
     """Correlate the models' interpolation and extrapolation with their scores elsewhere.
 
     Args:
@@ -82,9 +76,6 @@ def align_scores(
             training queries; ``extrapolation``, that on test queries unlike them; and by name those
             on test sets elsewhere, at least one. All are on any scale.
         source: what they are, in words.
-        printed: correlations that a paper prints, to show beside them: ``printed_spearman`` and
-            ``printed_kendall``, named as below.
-        remarks: what else is to be said of the scores.
 
     Returns:
         Every ``score``. For each test set elsewhere ``spearman`` and ``kendall`` of the ``group``
@@ -118,16 +109,8 @@ def align_scores(
         for kind in RANK_CORRELATIONS:
             correlation = Figure(kind, test=name, slice=f"{len(scores)} models")
             claims += _compare_correlations(correlation, inter, extra, column)
-    figures = Figures([*infer(claims, Inference()), *printed])
-    notes = [*_notes(figures), *(Note(remark, "data") for remark in remarks)]
-    return Result(
-        "alignment",
-        figures,
-        {"source": source},
-        DataInfo(),
-        notes,
-        partial(_sections, source=source),
-    )
+    figures, layout = infer(claims, Inference()), partial(_layout, source)
+    return Result("alignment", figures, {"source": source}, DataInfo(), _notes(figures), layout)
 
 
 def _column(figures: Figures, **names: str) -> Floats:
@@ -136,29 +119,13 @@ def _column(figures: Figures, **names: str) -> Floats:
     return np.array([row.value for row in scores], np.float64)
 
 
-def _notes(figures: Figures) -> Iterator[Note]:
-    about = {"figure": "spearman"}
-    for row in figures.where(figure="spearman", against="interpolation"):
-        yield Note(_verdict(row), "data", about)
-    yield Note(
+def _notes(figures: Figures) -> list[Note]:
+    differences = figures.where(figure="spearman", against="interpolation")
+    how = (
         "[95% intervals] by bootstrap of the models, of which a perfect order has none; p: "
-        "permutation within the models",
-        about=about,
+        "permutation within the models"
     )
-    printed = figures.where(figure="printed_spearman", against="interpolation")
-    if printed:
-        about = {"figure": "printed_spearman"}
-        yield Note(
-            "extrapolation has the higher Spearman correlation on "
-            f"{sum(row.number > 0 for row in printed)} of {len(printed)} test sets, which rank the "
-            "same models and so are no independent witnesses",
-            "data",
-            about,
-        )
-        yield Note(
-            "without the models' scores, no interval and no test of the difference is possible",
-            about=about,
-        )
+    return [*(Note(_verdict(row), "data") for row in differences), Note(how)]
 
 
 def _verdict(difference: Figure) -> str:
@@ -325,29 +292,22 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
     return Path(path)
 
 
-def _sections(figures: Figures, source: str) -> Iterator[Section]:
-    """Yield the table of an alignment's correlations, then that of those that a paper prints.
-
-    Args:
-        figures: those of `align_scores`.
-        source: what was aligned, in words.
-    """
-    measured = f"{source}: correlation with scores elsewhere, over"
-    p_value = Head(("p",), {"against": "interpolation"}, P_VALUE)
-    for prefix, title, columns in (
-        ("", measured, [*_CORRELATED, p_value]),
-        ("printed_", "Correlations as printed, each over", _CORRELATED),
-    ):
-        spearman = figures.where(figure=f"{prefix}spearman")
-        if spearman:
-            title = f"{title} {spearman[0].slice}"
-            rows = [
-                Head((name, kind.capitalize()), {"test": test, "figure": f"{prefix}{kind}"})
-                for test in spearman.names("test")
-                for name, kind in zip((test, ""), RANK_CORRELATIONS, strict=True)
-            ]
-            table = pivot(figures, title, ("outside", ""), rows, columns)
-            yield Section([table], {"figure": f"{prefix}spearman"})
+def _layout(source: str, figures: Figures) -> list[Section]:
+    """Return the table of an alignment's correlations, given what was aligned, in words."""
+    correlations = figures.where(figure=RANK_CORRELATIONS)
+    rows = [
+        Head((name, kind.capitalize()), {"test": test, "figure": kind})
+        for test in correlations.names("test")
+        for name, kind in zip((test, ""), RANK_CORRELATIONS, strict=True)
+    ]
+    columns = [
+        Head(("interpolation",), {"group": "interpolation"}, _CORRELATION),
+        Head(("extrapolation",), {"group": "extrapolation", "against": ""}, _CORRELATION),
+        Head(("difference",), {"against": "interpolation"}, _CORRELATION),
+        Head(("p",), {"against": "interpolation"}, P_VALUE),
+    ]
+    title = f"{source}: correlation with scores elsewhere, over {correlations[0].slice}"
+    return [Section([pivot(figures, title, ("outside", ""), rows, columns)])]
 
 
 def _correlation(figure: Figure) -> str:
@@ -357,8 +317,3 @@ def _correlation(figure: Figure) -> str:
 
 
 _CORRELATION = Format(_correlation)
-_CORRELATED = [
-    Head(("interpolation",), {"group": "interpolation"}, _CORRELATION),
-    Head(("extrapolation",), {"group": "extrapolation", "against": ""}, _CORRELATION),
-    Head(("difference",), {"against": "interpolation"}, _CORRELATION),
-]

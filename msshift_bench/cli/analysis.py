@@ -11,7 +11,7 @@ import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import is_typed, refuse_others
 from msshift_bench.cli.output import check_outputs, note
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import (
     in_line,
     progress_bars,
@@ -21,7 +21,6 @@ from msshift_bench.plumbing import (
 if TYPE_CHECKING:
     from msshift_bench.records import Qrel
 
-_PUBLISHED = ("losses", "alignment")
 _ALWAYS = ("runs", "published", "format", "output")
 _CHOICES = ("shift", "indicator", "measures", "train", "test", "extrapolate")
 """The options that published losses take, beyond those that go with everything."""
@@ -174,14 +173,13 @@ def analyse(
             "interpolation, extrapolation, and one for each test set elsewhere."
         ),
     ] = None,
-    published: Annotated[
-        str | None,
-        typer.Option(
-            help="Analyse figures that papers print instead: losses (MS-Shift, 2023), or alignment "
-            "(Zhan et al., 2022)."
-        ),
-    ] = None,
     *,
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--published", help="Analyse the losses that MS-Shift (2023) prints instead of runs."
+        ),
+    ] = False,
     allow: options.Allow = None,
     printing: options.Printing,
     where: options.Questions,
@@ -265,25 +263,21 @@ def analyse(
     For models' scores: whether extrapolation says how models do elsewhere, better than
     interpolation does, by rank correlations over models. `docs/analysis.md` explains both.
 
-    Example: `msshift analyse --published losses`
+    Example: `msshift analyse --published`
 
     Example: `msshift analyse runs/ --shift wh-words --output analysis.json`
 
     Example: `msshift analyse scores.csv --plot points.svg`
     """
-    if (published is None) == (not runs):
-        raise UsageError(
-            "give folders of run sets, a file of models' scores, or --published losses or alignment"
-        )
-    if published is not None and published not in _PUBLISHED:
-        raise UnknownNameError("published figures", published, _PUBLISHED)
+    if published == bool(runs):
+        raise UsageError("give folders of run sets, a file of models' scores, or --published")
     if (train is None) != (test is None):
         raise UsageError("--train and --test name the files of training and new queries; give both")
     if extrapolate and train is None:
         raise UsageError(
             "--extrapolate is for predictions; add --train and --test, or leave it out"
         )
-    if published == "alignment" or any(Path(run).is_file() for run in runs or ()):
+    if any(Path(run).is_file() for run in runs or ()):
         if train is not None:
             raise UsageError("--train and --test are for losses; an alignment foretells none")
         refuse_others(context, (*_ALWAYS, "plot"), "an alignment of models' scores")
@@ -296,8 +290,8 @@ def analyse(
 
     by_encoder = options.chosen({"encoder": encoder})
     shifts, indicators = where.shift or (), indicator or ()
-    if published is not None:
-        refuse_others(context, (*_ALWAYS, *_CHOICES), "--published losses")
+    if published:
+        refuse_others(context, (*_ALWAYS, *_CHOICES), "--published")
         check_outputs(printing.output, inputs=[train, test])
         names = measures.replace(",", " ").split() if is_typed(context, "measures") else ()
         analysis = analyse_published(shifts, indicators, names)
@@ -325,20 +319,17 @@ def analyse(
 
 
 def _align(files: list[str], plot: Path | None) -> msshift_bench.Result:
-    """Return the alignment of a file's scores, or of those that a paper prints; draw it."""
-    from msshift_bench import analysis
+    """Return the alignment of a file's scores; draw it."""
+    from msshift_bench.analysis import align_scores, plot_alignment, read_model_scores
     from msshift_bench.output import check_plot
 
     if plot is not None:
         check_plot(plot)
     if len(files) > 1:
         raise UsageError(f"a file of models' scores is analysed alone; got {', '.join(files)}")
-    scores = analysis.read_model_scores(files[0]) if files else None
-    alignment = (
-        analysis.align_published() if scores is None else analysis.align_scores(scores, files[0])
-    )
+    alignment = align_scores(read_model_scores(files[0]), files[0])
     if plot is not None:
-        note(f"wrote {analysis.plot_alignment(alignment.figures, plot)}")
+        note(f"wrote {plot_alignment(alignment.figures, plot)}")
     return alignment
 
 
