@@ -52,7 +52,6 @@ from msshift_bench.report.drawing import (
     draw_points,
     file_name,
     group_rows,
-    matrix,
     name_points,
     rule_between,
     say_sizes,
@@ -163,12 +162,12 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
     points: list[tuple[float, float, str]] = []
     worse = 0
     for (system,), of_system in systems:
-        look, seeds = inputs.looks[system], of_system[0].seeds
+        look, is_hollow = inputs.looks[system], of_system[0].seeds == 1
         x, across = spread(of_system.where(figure="avg_in"), scale)
         y, up = spread(of_system.where(figure="out"), scale)
         lines = {"xerr": across, "yerr": up, "elinewidth": 0.8, "ecolor": (look.colour, 0.55)}
-        draw_points(ax, look, x, y, is_hollow=seeds == 1, ms=5, **lines)
-        draw_points(ax, look, [], [], is_hollow=seeds == 1, label=say_system(system, seeds))
+        draw_points(ax, look, x, y, is_hollow=is_hollow, ms=5, **lines)
+        draw_points(ax, look, [], [], is_hollow=is_hollow, label=say_system(of_system))
         points += zip(x, y, of_system.names("group"), strict=True)
         worse += int((measure.sign * (x - y) > 0).sum())
     values, reach = spread(rows, scale)
@@ -245,7 +244,11 @@ def _draw_matrix(
 
     models = [(system, model, shift.training_of(model)) for model in shift.groups if system]
     models += [(name, FOR_ALL, shorten(name, 16)) for name in untrained]
-    grid = matrix(shift, means, models, cell)
+    grid = []
+    for name, model, title in models:
+        of_model = means.where(system=name, model=model)
+        of_groups = [of_model.first(group=group) for group in shift.tested]
+        grid.append((title, [None if mean is None else cell(mean) for mean in of_groups]))
     draw_grid(ax, list(shift.tested), grid)
     if system and untrained:
         ax.axhline(len(shift.groups) - 0.5, color="white", lw=3)

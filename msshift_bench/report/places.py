@@ -34,8 +34,8 @@ from msshift_bench.report.drawing import (
     draw_points,
     file_name,
     group_rows,
+    in_rows,
     name_rows,
-    row_places,
     rule_between,
     say_sizes,
     say_system,
@@ -329,21 +329,19 @@ def _errors(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
             "no Rel Loss rests on two seeds or more, so nothing is known of other trainings",
             "train each model more than once, e.g. `msshift run bi-encoder --seeds 3`",
         )
-    names, systems = group_rows(shift, rows), list(rows.each("system"))
-    drawing, ax = blank_axes(0.75 + len(names) * (0.15 * len(systems) + 0.1))
-    for number, ((system,), of_system) in enumerate(systems):
-        look, seeds = inputs.looks[system], of_system[0].seeds
-        from_queries, from_seeds = (of for _, of in of_system.each("figure"))
-        y = row_places(from_queries, names, number, len(systems))
-        hollow, filled = spread(from_queries)[0], spread(from_seeds)[0]
+    names, from_seeds = group_rows(shift, rows), rows.where(figure="sd_from_seeds")
+    drawing, ax = blank_axes(0.75 + len(names) * (0.15 * len(rows.names("system")) + 0.1))
+    for look, from_queries, y in in_rows(rows.where(figure="sd_from_queries"), inputs.looks, names):
+        of_seeds = from_seeds.where(system=from_queries[0].system)
+        hollow, filled = spread(from_queries)[0], spread(of_seeds)[0]
         ax.plot([hollow, filled], [y, y], color=LINE, lw=1.0, zorder=1)
         draw_points(ax, look, hollow, y, is_hollow=True, ms=5)
-        draw_points(ax, look, filled, y, ms=5, label=say_system(system, seeds))
+        draw_points(ax, look, filled, y, ms=5, label=say_system(from_queries))
     rule_between(ax, [name in WHOLE for name in names])
     name_rows(ax, list(names))
     ax.set(xlim=(0, None), xlabel="standard error of Rel Loss (percentage points)")
     ax.legend(ncols=2, **ABOVE)
-    shares = [row.seed_share for row in rows.where(figure="sd_from_seeds")]
+    shares = [row.seed_share for row in from_seeds]
     mostly_seeds = sum(share is not None and share > 0.5 for share in shares)
     return Picture(
         f"variance-{shift.name}",
@@ -351,7 +349,7 @@ def _errors(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
         "Hollow marks: the standard error of Rel Loss that comes from the choice of test queries; "
         "filled marks: from the seeds of training. Where the filled mark lies to the right, more "
         "seeds narrow the interval, not more queries. Test queries: "
-        f"{say_sizes(rows.where(figure='sd_from_seeds'))}.",
+        f"{say_sizes(from_seeds)}.",
         f"Pairs of marks, a row per group: in {mostly_seeds} of {len(shares)} cases the seeds of "
         "training matter more than the choice of queries.",
         rows,
@@ -387,10 +385,9 @@ def _ties(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | N
         )
     scale = 100 if measure.percent else 1
     drawing, ax = blank_axes(0.7 + len(shift.tested) * (0.15 * len(systems) + 0.1))
-    for number, system in enumerate(systems):
-        look, of_system = inputs.looks[system], rows.where(system=system)
-        means = of_system.where(figure="model_score")
-        y = row_places(means, shift.tested, number, len(systems))
+    scored = rows.where(figure="model_score")
+    for look, means, y in in_rows(scored, inputs.looks, shift.tested):
+        of_system = rows.where(system=means[0].system)
         ends = [
             [(of_system.first(figure=end, group=row.group) or row).number for row in means]
             for end in ("tie_worst", "tie_best")
@@ -398,7 +395,7 @@ def _ties(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | N
         # Where lower is better, the worst is above the score.
         changes = np.sort(ends, axis=0) - [row.number for row in means]
         lines = {"xerr": scale * np.abs(changes), "elinewidth": 1.4, "capsize": 3}
-        label = shorten(system, LETTERS)
+        label = shorten(means[0].system, LETTERS)
         draw_points(ax, look, np.zeros(len(y)), y, ms=4, label=label, **lines)
     name_rows(ax, list(shift.tested))
     unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
