@@ -1,10 +1,9 @@
-"""The queries: what the groups are about, how many they give, and which test queries they share."""
+"""The queries: what the groups are about, and how many they give."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, pairwise
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -15,17 +14,14 @@ from msshift_bench.data import Dataset
 from msshift_bench.dataset_builders.clusters import top_terms
 from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.encoders import EncoderSpec, embed_queries
-from msshift_bench.output import INK, PALE_INK, SHADES, looks_of
+from msshift_bench.output import PALE_INK, SHADES, looks_of
 from msshift_bench.records import OTHERS, Row
 from msshift_bench.report.drawing import (
     ABOVE,
     MIDDLE,
-    GridCell,
     NotDrawn,
     Picture,
-    Value,
     blank_axes,
-    draw_grid,
     draw_points,
     name_rows,
     rule_between,
@@ -60,7 +56,6 @@ def data_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     yield _topic_map(inputs.dataset)
     groups = [group for shift, _ in inputs.shifts for group in _read_groups(inputs.dataset, shift)]
     yield _composition(groups)
-    yield _overlap(groups)
 
 
 def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
@@ -153,14 +148,12 @@ class _Group(NamedTuple):
         name: the group.
         about: what it holds, in a few words.
         splits: split -> number of queries.
-        test: the ids of its test queries.
     """
 
     shift: Shift
     name: str
     about: str
     splits: Mapping[str, int]
-    test: frozenset[str]
 
 
 def _read_groups(dataset: Dataset, shift: Shift) -> Iterator[_Group]:
@@ -168,10 +161,9 @@ def _read_groups(dataset: Dataset, shift: Shift) -> Iterator[_Group]:
     counts = Counter(zip(table["group"].to_pylist(), table["split"].to_pylist(), strict=True))
     about, tests = dataset.manifest.describe_groups(shift.name), dataset.test_sets(shift)
     for group in shift.groups:
-        rows = tests[shift.test_set_of(group)]
-        test = frozenset(row.query_id for row in rows)
+        test = {row.query_id for row in tests[shift.test_set_of(group)]}
         splits = {split: counts[group, split] for split in _FILLS} | {"test": len(test)}
-        yield _Group(shift, group, about[group], splits, test)
+        yield _Group(shift, group, about[group], splits)
 
 
 def _composition(groups: Sequence[_Group]) -> Picture:
@@ -217,56 +209,4 @@ def _composition(groups: Sequence[_Group]) -> Picture:
         f"Stacked bars, one per group: {sizes}.",
         Figures(rows),
         drawing,
-    )
-
-
-def _overlap(groups: Sequence[_Group]) -> Picture | NotDrawn:
-    """Draw how many test queries every two groups share, of the same shift or of another."""
-    title = "Test queries that groups share"
-    pairs = [
-        (first, second) for first, second in combinations(groups, 2) if first.test & second.test
-    ]
-    if not pairs:
-        return NotDrawn(
-            title,
-            "no two groups share a test query",
-            "run sets for several shifts, which cut the same queries in different ways",
-        )
-    drawing, ax = blank_axes(0.3 * len(groups) + 0.5)
-    rows: list[Sequence[Value]] = []
-    grid = []
-    for row in groups:
-        cells = []
-        for column in groups:
-            shared = len(row.test & column.test)
-            share, is_itself = shared / (len(row.test) or 1), row is column
-            cells.append(GridCell(f"{shared:,}", 0.0 if is_itself else share, is_framed=is_itself))
-            rows.append((row.shift.name, row.name, column.shift.name, column.name, shared, share))
-        grid.append((row.name, cells))
-    draw_grid(ax, [group.name for group in groups], grid)
-    for text in ax.texts:
-        text.set_fontsize(7)
-    for place, (before, after) in enumerate(pairwise(groups)):
-        if before.shift != after.shift:
-            ax.axhline(place + 0.5, color=INK, lw=0.8)
-            ax.axvline(place + 0.5, color=INK, lw=0.8)
-    within = ", ".join(
-        f"{first.name} and {second.name} {len(first.test & second.test)}"
-        for first, second in pairs
-        if first.shift == second.shift
-    )
-    total = len(frozenset().union(*(group.test for group in groups)))
-    return Picture(
-        "overlap",
-        title,
-        "The number of test queries that the row's group shares with the column's; darker: a "
-        "greater share of the row's. On the diagonal, framed, are the test queries of the group "
-        "itself. Shifts cut the same queries in different ways, so groups of different shifts "
-        f"share many. n = {total:,} test queries in all; shared within a shift: "
-        f"{within or 'none'}.",
-        f"A grid of {len(groups)} groups by {len(groups)}. Test queries shared within a shift: "
-        f"{within or 'none'}.",
-        rows,
-        drawing,
-        ("shift", "group", "other_shift", "other_group", "shared", "share_of_group"),
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.evaluation import ALL_QUERIES
-from msshift_bench.output import INK, LINE, PALE_INK, SHADES, Look, csv_text, shorten
+from msshift_bench.output import INK, LINE, PALE_INK, Look, csv_text, shorten
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import MEAN, Figure, Figures
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABOVE",
-    "GridCell",
     "LETTERS",
     "MIDDLE",
     "NotDrawn",
@@ -36,7 +35,6 @@ __all__ = [
     "blank_axes",
     "blank_drawing",
     "count_seeds",
-    "draw_grid",
     "draw_losses",
     "draw_points",
     "file_name",
@@ -289,63 +287,6 @@ def _limits(losses: Figures) -> tuple[float, float]:
     high = min(np.nanmax(ends), np.nanmax(values) + _BEYOND)
     room = 0.04 * (high - low or 1)
     return low - room, high + room
-
-
-class GridCell(NamedTuple):
-    """A figure of a grid.
-
-    Attributes:
-        text: the figure.
-        shade: from 0, pale, to 1, dark.
-        note: what stands below it, in smaller letters.
-        is_framed: whether it has a frame and is bold.
-    """
-
-    text: str
-    shade: float
-    note: str = ""
-    is_framed: bool = False
-
-
-Grid = Sequence[tuple[str, Sequence[GridCell | None]]]
-"""The name of each row, and a cell per column; `None` where there is no figure."""
-
-
-def draw_grid(ax: Axes, columns: Sequence[str], rows: Grid) -> None:
-    """Draw a grid of figures, the darker the larger their shade.
-
-    Args:
-        ax: where to draw.
-        columns: the columns' names.
-        rows: the rows.
-    """
-    from matplotlib.colors import ListedColormap
-    from matplotlib.patches import Rectangle
-
-    shades = np.array(
-        [[math.nan if cell is None else cell.shade for cell in cells] for _, cells in rows]
-    )
-    levels = np.round(np.clip(shades, 0, 1) * (len(SHADES) - 1))
-    across, down = (np.arange(count + 1) - 0.5 for count in (len(columns), len(rows)))
-    shown_as = ListedColormap(SHADES)
-    ax.pcolormesh(across, down, levels, cmap=shown_as, vmin=-0.5, vmax=len(SHADES) - 0.5)
-    for row, (_, cells) in enumerate(rows):
-        for column, cell in enumerate(cells):
-            if cell is None:
-                continue
-            if cell.is_framed:
-                corner = (column - 0.47, row - 0.45)
-                # Above lines between rows, which would cut it.
-                frame = Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
-                ax.add_patch(frame).set_clip_on(False)
-            y, weight = row - (0.15 if cell.note else 0), "bold" if cell.is_framed else "normal"
-            ax.text(column, y, cell.text, fontsize=8, fontweight=weight, **MIDDLE)
-            ax.text(column, row + 0.24, cell.note, fontsize=5.8, **MIDDLE)
-    ax.set_xticks(range(len(columns)), columns)
-    ax.set_yticks(range(len(rows)), [name for name, _ in rows])
-    ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
-    ax.tick_params(length=0, labelsize=8)
-    ax.spines[:].set_visible(False)
 
 
 _SIZE = 7.0

@@ -25,8 +25,10 @@ from msshift_bench.evaluation import (
     parse_measure,
 )
 from msshift_bench.output import (
+    INK,
     LINE,
     PALE_INK,
+    SHADES,
     Look,
     check_plot,
     looks_of,
@@ -40,14 +42,13 @@ from msshift_bench.output import (
 )
 from msshift_bench.report.drawing import (
     LETTERS,
+    MIDDLE,
     WHOLE,
-    GridCell,
     NotDrawn,
     Picture,
     blank_axes,
     blank_drawing,
     count_seeds,
-    draw_grid,
     draw_losses,
     draw_points,
     file_name,
@@ -60,7 +61,7 @@ from msshift_bench.report.drawing import (
 )
 from msshift_bench.report.inputs import Inputs, why_no_loss
 from msshift_bench.shifts import Shift, get_shift
-from msshift_bench.stats import Figure, Figures
+from msshift_bench.stats import Figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,39 +225,51 @@ def _draw_matrix(
     untrained: Sequence[str] = (),
 ) -> str:
     """Draw the means of the models of a system, and of untrained systems; return them in words."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Rectangle
+
     of_systems = figures.where(
         shift=shift.name, measure=measure.name, system=(system, *untrained), slice=""
     )
-    means = of_systems.where(figure="model_score")
+    means, groups = of_systems.where(figure="model_score"), list(shift.tested)
     levels = {row.group: row.number for row in of_systems.where(figure="avg_in")}
-    lost = {
-        row: measure.sign * (levels[row.group] - row.number) / levels[row.group]
-        for row in means
-        if levels.get(row.group)
-    }
-    darkest = max(_DARKEST, *lost.values()) if lost else 1.0
-
-    def cell(mean: Figure) -> GridCell:
-        note = "" if mean.high is None else f"± {measure.show(mean.high - mean.number)}"
-        is_zero_shot = mean.model == shift.unseen_by(mean.group)
-        shade = lost.get(mean, 0.0) / darkest
-        return GridCell(measure.show(mean.value), shade, note, is_zero_shot)
-
     models = [(system, model, shift.training_of(model)) for model in shift.groups if system]
     models += [(name, FOR_ALL, shorten(name, 16)) for name in untrained]
-    grid = []
-    for name, model, title in models:
+    lost, words = np.full((len(models), len(groups)), math.nan), []
+    for row, (name, model, title) in enumerate(models):
         of_model = means.where(system=name, model=model)
-        of_groups = [of_model.first(group=group) for group in shift.tested]
-        grid.append((title, [None if mean is None else cell(mean) for mean in of_groups]))
-    draw_grid(ax, list(shift.tested), grid)
+        words.append(f"{title}: ")
+        for column, group in enumerate(groups):
+            mean, level = of_model.first(group=group), levels.get(group)
+            words[row] += ", " * (column > 0) + ("-" if mean is None else measure.show(mean.value))
+            if mean is None:
+                continue
+            lost[row, column] = measure.sign * (level - mean.number) / level if level else 0.0
+            weight = "normal"
+            if model == shift.unseen_by(group):
+                corner, weight = (column - 0.47, row - 0.45), "bold"
+                # Above lines between rows, which would cut it.
+                frame = Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
+                ax.add_patch(frame).set_clip_on(False)
+            y, text = row - (0.15 if mean.interval else 0), measure.show(mean.value)
+            ax.text(column, y, text, fontsize=8, fontweight=weight, **MIDDLE)
+            if mean.high is not None:
+                note = f"± {measure.show(mean.high - mean.number)}"
+                ax.text(column, row + 0.24, note, fontsize=5.8, **MIDDLE)
+    darkest = np.nanmax(np.append(lost, _DARKEST))
+    shades = np.round(np.clip(lost / darkest, 0, 1) * (len(SHADES) - 1))
+    across, down = (np.arange(count + 1) - 0.5 for count in (len(groups), len(models)))
+    shown_as, most = ListedColormap(SHADES), len(SHADES) - 0.5
+    ax.pcolormesh(across, down, shades, cmap=shown_as, vmin=-0.5, vmax=most)
+    ax.set_xticks(range(len(groups)), groups)
+    ax.set_yticks(range(len(models)), [title for *_, title in models])
+    ax.set(xlim=(-0.5, len(groups) - 0.5), ylim=(len(models) - 0.5, -0.5))
+    ax.tick_params(length=0, labelsize=8)
+    ax.spines[:].set_visible(False)
     if system and untrained:
         ax.axhline(len(shift.groups) - 0.5, color="white", lw=3)
     ax.set_xlabel("test queries of")
-    return "; ".join(
-        f"{name}: {', '.join('-' if mean is None else mean.text for mean in cells)}"
-        for name, cells in grid
-    )
+    return "; ".join(words)
 
 
 def _matrix_caption(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> str:

@@ -105,8 +105,7 @@ SECTIONS: Sequence[tuple[str, str, str, Draw]] = (
     (
         "data",
         "The queries",
-        "The groups that are held out: what they are about, how many queries they give, and what "
-        "they share.",
+        "The groups that are held out: what they are about, and how many queries they give.",
         data_pictures,
     ),
 )
