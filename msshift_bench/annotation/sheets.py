@@ -1,7 +1,7 @@
 """Sheets: pairs of queries that people judge, as a table (CSV) or as tasks of Label Studio (JSON).
 
-A table has the columns of a `Pair` that hold something, ``annotator`` and one per question. A task
-holds all of a pair in its ``data``, and what annotators chose in its ``annotations``; the
+A table has the columns of a `Pair`, ``annotator`` and one per question. A task holds all of a pair
+in its ``data``, and what annotators chose in its ``annotations``; the
 ``from_name`` of a choice is the question.
 
 The 827 annotated pairs of Fröbe et al. (SPIRE 2022) are read as they were published: a JSON object
@@ -70,7 +70,7 @@ __all__ = ["check_not_filled", "check_sheet", "read_annotations", "similar_pairs
 
 _ENDINGS = (".csv", ".json")
 _NEEDED = Pair._fields[:4]
-"""The columns that every table has; it has those of a pair's other fields that are filled."""
+"""The columns that a table must have."""
 
 _MOST_COSINE = 1 + 1e-4
 """Cosines of 32-bit vectors go beyond 1 by some rounding."""
@@ -122,14 +122,9 @@ def write_sheet(
         tasks = [{"data": {**pair._asdict(), "annotator": annotator}} for pair in rows]
         text = json.dumps(tasks, ensure_ascii=False, indent=1)
     else:
-        columns = [
-            name
-            for name in Pair._fields
-            if name in _NEEDED or any(getattr(pair, name) not in ("", None) for pair in pairs)
-        ]
-        header = (*columns, "annotator", *_names(questions))
         end = (annotator, *[""] * len(questions))
-        text = csv_text(header, [(*(getattr(p, name) for name in columns), *end) for p in rows])
+        header = (*Pair._fields, "annotator", *_names(questions))
+        text = csv_text(header, [(*pair, *end) for pair in rows])
     with write_atomically(path) as file:
         file.write(text.encode())
 

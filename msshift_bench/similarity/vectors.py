@@ -22,8 +22,9 @@ Source of the bound: Higham (2002), "Accuracy and stability of numerical algorit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -40,11 +41,9 @@ __all__ = [
     "TextVectors",
     "embed_texts",
     "mean_cosine",
-    "mean_vector",
     "model_based",
     "nearest_query",
     "product_error",
-    "products",
     "unit_rows",
 ]
 
@@ -104,60 +103,45 @@ def embed_texts(texts: Iterable[str], spec: EncoderSpec) -> TextVectors:
     return TextVectors(rows, vectors, embeddings.encoder_facts)
 
 
-def mean_vector(vectors: Vectors, rows: Ints, *, unit: bool = False) -> Floats:
-    """Return the mean of some rows, in 64 bits; a row that is named twice counts twice.
-
-    Args:
-        vectors: shape (n, dimensions).
-        rows: the rows.
-        unit: whether rows are scaled to length 1 first.
-
-    Returns:
-        Shape (dimensions,). Rows are added one by one in the order of `vectors`, so neither the
-        order of `rows` nor the size of blocks changes a bit.
-    """
-    counts = np.bincount(rows, minlength=len(vectors))
-    distinct = np.flatnonzero(counts)
-    total = np.zeros((1, vectors.shape[1]))
-    for part in slices(len(distinct), _BLOCK):
-        chosen = distinct[part]
-        block = _in_64_bits(vectors[chosen], unit=unit) * counts[chosen, np.newaxis]
-        total = np.concatenate([total, block]).sum(axis=0, keepdims=True)
-    mean: Floats = total[0] / len(rows)
-    return mean
-
-
-def products(vectors: Vectors, rows: Ints, factor: Floats, *, unit: bool = False) -> Floats:
-    """Return the dot product of each of some rows with a vector, in 64 bits, shape (rows,)."""
-    blocks = (rows[part] for part in slices(len(rows), _BLOCK))
-    dots = [(_in_64_bits(vectors[block], unit=unit) * factor).sum(axis=1) for block in blocks]
-    return np.concatenate(dots)
-
-
 def unit_rows(vectors: Vectors) -> Floats:
     """Return rows scaled to length 1, in 64 bits; a row of zeros stays one."""
-    return _in_64_bits(vectors, unit=True)
-
-
-def _in_64_bits(vectors: Vectors, *, unit: bool) -> Floats:
     rows = vectors.astype(np.float64)
-    if unit:
-        lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-        lengths[lengths == 0] = 1
-        rows /= lengths
-    return rows
+    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    return rows / np.where(lengths == 0, 1, lengths)
 
 
 def mean_cosine(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
     """Return each test query's mean cosine with the training queries, -1 to 1."""
-    mean = mean_vector(texts.vectors, texts.rows(train), unit=True)
-    return QueryValues(products(texts.vectors, texts.rows(test), mean, unit=True))
+    return _mean_products(train, test, texts, unit_rows)
 
 
 def model_based(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
     """Return R of each test query; its range is that of the model's dot products."""
-    mean = mean_vector(texts.vectors, texts.rows(train))
-    return QueryValues(products(texts.vectors, texts.rows(test), mean))
+    return _mean_products(train, test, texts, partial(np.asarray, dtype=np.float64))
+
+
+def _mean_products(
+    train: QueryColumns,
+    test: QueryColumns,
+    texts: TextVectors,
+    scaled: Callable[[Vectors], Floats],
+) -> QueryValues:
+    """Return the mean dot product of each test query with the training queries, in 64 bits.
+
+    Vectors are added one by one in the order of `texts`, each as often as it occurs, so neither
+    the order of queries nor the size of blocks changes a bit.
+    """
+    vectors, asked = texts.vectors, texts.rows(test)
+    counts = np.bincount(texts.rows(train), minlength=len(vectors))
+    distinct = np.flatnonzero(counts)
+    total = np.zeros((1, vectors.shape[1]))
+    for part in slices(len(distinct), _BLOCK):
+        rows = distinct[part]
+        block = scaled(vectors[rows]) * counts[rows, np.newaxis]
+        total = np.concatenate([total, block]).sum(axis=0, keepdims=True)
+    mean = total[0] / len(train)
+    blocks = (vectors[asked[part]] for part in slices(len(asked), _BLOCK))
+    return QueryValues(np.concatenate([(scaled(block) * mean).sum(axis=1) for block in blocks]))
 
 
 def nearest_query(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
@@ -232,10 +216,13 @@ class NearestQueries:
                 pairs = self._near_pairs(exact, others, self._least[tests])
                 for query, of_query in groupby(zip(*pairs, strict=True), itemgetter(0)):
                     near = (
-                        (-float(cosine), *train[by_name[part.start + place]])
-                        for _, place, cosine in of_query
+                        (-float(cosine), *train[by_name[part.start + other]])
+                        for _, other, cosine in of_query
                     )
-                    self._keep(tests.start + query, near)
+                    place = tests.start + query
+                    self.found[place] = sorted([*self.found[place], *near])[: self._most]
+                    if len(self.found[place]) == self._most:
+                        self._least[place] = -self.found[place][-1][0]
 
     def _near_pairs(self, exact: Floats, train: Floats, least: Floats) -> _NearPairs:
         """Return the pairs of test queries with a block of training queries that may count.
@@ -270,10 +257,3 @@ class NearestQueries:
         parts = in_parallel(look, slices(len(exact), _PART))
         tests, places, cosines = map(np.concatenate, zip(*parts, strict=True))
         return tests, places, cosines
-
-    def _keep(self, query: int, neighbours: Iterable[tuple[float, str, str]]) -> None:
-        """Keep the nearest of those of a test query."""
-        nearest = sorted([*self.found[query], *neighbours])[: self._most]
-        self.found[query] = nearest
-        if len(nearest) == self._most:
-            self._least[query] = -nearest[-1][0]

@@ -92,23 +92,6 @@ def test_a_sheet_holds_its_pairs_in_an_order_that_tells_nothing(
     assert [pair.test_id for pair in annotations.unjudged] == [pair.test_id for pair in PAIRS]
 
 
-def test_a_table_has_only_columns_that_are_filled(tmp_path: Path) -> None:
-    sheet = tmp_path / "sheet.csv"
-    needed = "test_id,test_text,train_id,train_text"
-    for changes, columns in (
-        ({}, "found_by,cosine"),
-        ({"cosine": None}, "found_by"),
-        ({"found_by": "", "cosine": 0.0, "context": "c"}, "cosine,context"),
-    ):
-        pairs = [PAIRS[0]._replace(**changes), PAIRS[1]._replace(found_by="", cosine=None)]
-        write_sheet(pairs, SIMILARITY, sheet)
-        header, *_ = sheet.read_text().splitlines()
-        assert header == f"{needed},{columns},annotator,entity,intent"
-        sheet.write_text(sheet.read_text().replace(",,\n", ",2,1\n"))
-        assert set(read_annotations([sheet]).by_pair()) == set(pairs)
-        sheet.unlink()
-
-
 def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
     tmp_path: Path, msshift: Command, golden: Golden
 ) -> None:
