@@ -360,29 +360,26 @@ def _notes_on_labels(labels: Mapping[Pair, str], unsettled: int, unjudged: int) 
 
 
 def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -> list[str]:
-    threshold, sure = lowest
-    if threshold.value is None:
-        return [f"no threshold has a precision of {precision:g}"]
-    ends = "-" if threshold.interval is None else "[{:.4f}, {:.4f}]".format(*threshold.interval)
-    first = (
-        f"the lowest threshold with a precision of {precision:g}: {threshold.value:.4f} {ends}, "
-        f"which keeps {_said_of(curve.at(threshold.value))}"
-    )
-    if sure.value is None:
-        return [
-            first,
+    lines: list[str] = []
+    for row, which, none in zip(
+        lowest,
+        (
+            f"the lowest threshold with a precision of {precision:g}",
+            f"the lowest whose precision has an interval from {precision:g} up",
+        ),
+        (
+            f"no threshold has a precision of {precision:g}",
             f"no threshold has a precision whose interval begins at {precision:g} or above",
-        ]
-    return [
-        first,
-        f"the lowest whose precision has an interval from {precision:g} up: {sure.value:.4f}, "
-        f"which keeps {_said_of(curve.at(sure.value))}",
-    ]
-
-
-def _said_of(point: Figures) -> str:
-    pairs, _, precision, _ = point
-    return f"{pairs.value:.0f} pairs of precision {_SHARE.text(precision)}"
+        ),
+        strict=True,
+    ):
+        if row.value is None:
+            return [*lines, none]
+        ends = "" if row.interval is None else " [{:.4f}, {:.4f}]".format(*row.interval)
+        pairs, _, of_pairs, _ = curve.at(row.value)
+        kept = f"{pairs.value:.0f} pairs of precision {_SHARE.text(of_pairs)}"
+        lines.append(f"{which}: {row.value:.4f}{ends}, which keeps {kept}")
+    return lines
 
 
 def _layout(thresholds: Sequence[float], figures: Figures) -> list[Section]:

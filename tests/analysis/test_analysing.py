@@ -34,9 +34,16 @@ from msshift_bench.arrays import Floats
 from msshift_bench.cli import app
 from msshift_bench.data import open_dataset
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import Result, Scores, Settings, evaluate_run_sets, parse_measure
+from msshift_bench.evaluation import (
+    Result,
+    Scores,
+    Settings,
+    estimates_of,
+    evaluate_run_sets,
+    parse_measure,
+)
 from msshift_bench.similarity import Similarity, group_similarity, set_similarity
-from msshift_bench.stats import UNTESTED, Estimate, Figure, Figures, Inference, infer, rel_loss
+from msshift_bench.stats import UNTESTED, Figure, Figures, Inference, infer
 from tests.conftest import Build, Command
 from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
@@ -157,23 +164,16 @@ def test_the_loss_of_an_interval_is_that_of_its_queries(
     report: Result, similarities: list[Similarity]
 ) -> None:
     scores = report.scores[1]
-    unseen = {row.group: row for row in similarities if row.indicator == "unseen-words"}
-    low = {}
-    for group, values in unseen.items():
-        places = [values.query_ids.index(query) for query in scores.ids_of(group)]
-        low[group] = np.asarray(values.values)[places]
-    edge = np.quantile(np.concatenate(list(low.values())), 0.5)
-    sides = [
-        scores.sides("RR@10", group, queries[low[group] < edge])
-        for group, queries in scores.groups.items()
-    ]
-    inside, out = (np.concatenate(side, axis=1) for side in zip(*filter(None, sides), strict=True))
-    expected = rel_loss(Estimate.mean(inside, "dense", ""), Estimate.mean(out, "dense", ""))
+    unseen = {row.group: dict(zip(row.query_ids, row.values, strict=True))
+              for row in similarities if row.indicator == "unseen-words"}  # fmt: skip
+    edge = np.quantile([value for of_group in unseen.values() for value in of_group.values()], 0.5)
+    low = {query for of in unseen.values() for query, value in of.items() if value < edge}
+    part = scores.restricted_to(low)
+    expected = estimates_of(part, RR10, part.groups, "pooled")["all queries"]["rel_loss"]
     figures = analyse_report(report, similarities, bins=2).figures
     loss = figures.where(figure="rel_loss", group=ALL_GROUPS, system=scores.system)[0]
     assert loss.value == pytest.approx(expected.value)
-    uncertainty = expected.uncertainty()
-    assert loss.interval == pytest.approx(uncertainty.interval(expected.value, 0.95))
+    assert loss.interval == pytest.approx(expected.uncertainty().interval(expected.value, 0.95))
 
 
 @pytest.mark.slow

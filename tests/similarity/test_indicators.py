@@ -165,17 +165,9 @@ def test_the_mean_vector_gives_what_the_double_loop_does() -> None:
             assert abs(value - math.fsum(products) / len(products)) < 1e-12
 
 
-def test_the_nearest_queries_are_those_of_brute_force() -> None:
-    values, places = INDICATORS["nearest-query"].function(TRAIN, TEST, FOUND)
-    rows = {text: FOUND.vectors[FOUND.row_of[text]] for text in TEXTS}
-    for text, value, place in zip(TEST.texts, values, places, strict=True):
-        cosines = {other: cosine(rows[text], rows[other]) for other in set(TRAIN.texts)}
-        best = max(cosines.values())
-        nearly = {other for other, found in cosines.items() if found > best - 1e-12}
-        assert abs(value - best) < 1e-12
-        assert TRAIN.texts[place] in nearly
-        if len(nearly) == 1 or best == 0:
-            assert TRAIN.texts[place] == min(nearly)
+def test_of_equally_near_queries_the_first_text_counts() -> None:
+    # What is near is compared with brute force where leaks are sought.
+    _, places = INDICATORS["nearest-query"].function(TRAIN, TEST, FOUND)
     found = dict(zip(TEST.texts, (TRAIN.texts[place] for place in places), strict=True))
     assert found["text 011"] == "text 011"  # not 020, which has the same vector
     assert found["text 012"] == "text 012"  # not 050, which is one bit away
