@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -54,8 +54,7 @@ _FILLS = {
 def data_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     """Draw the map of the topics, then the groups of the shifts."""
     yield _topic_map(inputs.dataset)
-    groups = [group for shift, _ in inputs.shifts for group in _read_groups(inputs.dataset, shift)]
-    yield _composition(groups)
+    yield _composition(inputs)
 
 
 def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
@@ -140,73 +139,52 @@ def _flatten(vectors: Vectors) -> Vectors:
     return points
 
 
-class _Group(NamedTuple):
-    """The queries of a group.
-
-    Attributes:
-        shift: the shift.
-        name: the group.
-        about: what it holds, in a few words.
-        splits: split -> number of queries.
-    """
-
-    shift: Shift
-    name: str
-    about: str
-    splits: Mapping[str, int]
-
-
-def _read_groups(dataset: Dataset, shift: Shift) -> Iterator[_Group]:
+def _sizes(dataset: Dataset, shift: Shift) -> Iterator[Figure]:
+    """Yield how many queries of each group of a shift are for what."""
     table = dataset.table(shift.name, "queries")
     counts = Counter(zip(table["group"].to_pylist(), table["split"].to_pylist(), strict=True))
-    about, tests = dataset.manifest.describe_groups(shift.name), dataset.test_sets(shift)
+    tests = dataset.test_sets(shift)
     for group in shift.groups:
         test = {row.query_id for row in tests[shift.test_set_of(group)]}
-        splits = {split: counts[group, split] for split in _FILLS} | {"test": len(test)}
-        yield _Group(shift, group, about[group], splits)
+        for split in _FILLS:
+            count = len(test) if split == "test" else counts[group, split]
+            yield Figure("queries", shift=shift.name, group=group, slice=split, value=count)
 
 
-def _composition(groups: Sequence[_Group]) -> Picture:
+def _composition(inputs: Inputs) -> Picture:
     """Draw how the queries of every group are divided."""
-    by_shift: dict[str, list[_Group]] = {}
-    for group in groups:
-        by_shift.setdefault(group.shift.title, []).append(group)
-    drawing, ax = blank_axes(0.75 + 0.24 * len(groups) + 0.1 * len(by_shift))
+    shifts = [shift for shift, _ in inputs.shifts]
+    rows = Figures([row for shift in shifts for row in _sizes(inputs.dataset, shift)])
+    groups = [names for names, _ in rows.each("shift", "group")]
+    drawing, ax = blank_axes(0.75 + 0.24 * len(groups) + 0.1 * len(shifts))
     left = np.zeros(len(groups))
     for split, (colour, hatch) in _FILLS.items():
-        counts = [group.splits[split] for group in groups]
+        counts = [row.number for row in rows.where(slice=split)]
         bars: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": PALE_INK, "lw": 0.6}
         ax.barh(range(len(groups)), counts, 0.66, left, label=split, **bars)
         left += counts
-    rule_between(ax, [group.shift.title for group in groups])
-    name_rows(ax, [group.name for group in groups])
+    rule_between(ax, [shift for shift, _ in groups])
+    name_rows(ax, [group for _, group in groups])
     ax.set(xlim=(0, None), xlabel="queries")
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.legend(ncols=4, **ABOVE)
-    abouts = "; ".join(
-        f"{title}: " + ", ".join(f"{group.name} ({group.about})" for group in of_shift)
-        for title, of_shift in by_shift.items()
-    )
-    totals = ", ".join(
-        f"{title.lower()} {sum(sum(group.splits.values()) for group in of_shift):,}"
-        for title, of_shift in by_shift.items()
-    )
+    abouts, totals = [], []
+    for shift in shifts:
+        about = inputs.dataset.manifest.describe_groups(shift.name)
+        in_words = ", ".join(f"{group} ({about[group]})" for group in shift.groups)
+        abouts.append(f"{shift.title}: {in_words}")
+        total = sum(row.number for row in rows.where(shift=shift.name))
+        totals.append(f"{shift.title.lower()} {total:,.0f}")
     sizes = ", ".join(
-        f"{group.name} {group.splits['train']:,} to train on and {group.splits['test']:,} to test "
-        "with"
-        for group in groups
+        f"{train.group} {train.number:,.0f} to train on and {test.number:,.0f} to test with"
+        for train, test in zip(rows.where(slice="train"), rows.where(slice="test"), strict=True)
     )
-    rows = [
-        Figure("queries", shift=group.shift.name, group=group.name, slice=split, value=count)
-        for group in groups
-        for split, count in group.splits.items()
-    ]
     return Picture(
         "composition",
         "Composition of the groups",
         f"The queries of each group by what they are for; unused ones keep the training sets equal "
-        f"in size. {abouts}. Queries in all: {totals}.",
+        f"in size. {'; '.join(abouts)}. Queries in all: {', '.join(totals)}.",
         f"Stacked bars, one per group: {sizes}.",
-        Figures(rows),
+        rows,
         drawing,
     )

@@ -357,8 +357,8 @@ def _panels(result: Result) -> Iterator[_Panel]:
         count = len(losses.names("system"))
         if losses:
             height = (len(shift.tested) + 1) * (0.15 * count + 0.1) + 0.2 * math.ceil(count / 2)
-            draw = partial(_draw_losses, shift=shift, losses=losses, looks=looks)
-            yield f"{title}: Rel Loss in %", height + 0.75, draw
+            panel = partial(_draw_losses, shift=shift, losses=losses, looks=looks)
+            yield f"{title}: Rel Loss in %", height + 0.75, panel
         scores = [part for part in result.scores if part.shift_name == name]
         untrained = [part.system for part in scores if not part.trained_per_group]
         matrices = [("", untrained, "one model for all groups")] if untrained else []
@@ -367,7 +367,7 @@ def _panels(result: Result) -> Iterator[_Panel]:
             if part.trained_per_group:
                 matrices.append((part.system, [], f"{shorten(part.system, LETTERS)}{partly}"))
         for system, others, heading in matrices:
-            about = {"shift": shift, "measure": measure, "figures": figures}
+            about: dict[str, Any] = {"shift": shift, "measure": measure, "figures": figures}
             draw = partial(_draw_matrix, **about, system=system, untrained=others)
             height = _CELL * (len(others) or len(shift.groups)) + 0.75
             yield f"{title}: {heading}", height, draw

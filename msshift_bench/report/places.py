@@ -43,7 +43,7 @@ from msshift_bench.report.drawing import (
 )
 from msshift_bench.report.inputs import RANK_MEASURE, Inputs, NearestQuery, why_no_loss
 from msshift_bench.shifts import SHIFTS, Shift
-from msshift_bench.stats import Claim, Figure, Figures, infer
+from msshift_bench.stats import Figure, Figures, infer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -112,16 +112,21 @@ def _slice_losses(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Fi
     labels = {
         name: read_labels(name, inputs.dataset) for name in crossed if not SHIFTS[name].by_size
     }
-    claims: dict[str, list[Claim]] = {}
+    slices: dict[str, list[tuple[str, Scores]]] = {}
     for part in trained:
         for by, label, scores in _slices_of(part, labels, inputs.settings.missing):
-            counted, name = scores.counted(inputs.settings.missing), f"{by}: {label}"
-            for claim in loss_claims(scores, inputs.measure, counted, "pooled", name):
-                row = claim.figure
-                is_whole = row.group == ALL_QUERIES and (row.queries or 0) >= FEWEST_IN_SLICE
-                if row.figure == "rel_loss" and is_whole and claim.estimate is not None:
-                    claims.setdefault(by, []).append(claim._replace(family=()))
-    return infer(itertools.chain.from_iterable(claims.values()), inputs.settings)
+            slices.setdefault(by, []).append((f"{by}: {label}", scores))
+    claims = [
+        claim._replace(family=())
+        for name, scores in itertools.chain.from_iterable(slices.values())
+        for claim in loss_claims(
+            scores, inputs.measure, scores.counted(inputs.settings.missing), "pooled", name
+        )
+        if (claim.figure.figure, claim.figure.group) == ("rel_loss", ALL_QUERIES)
+        and (claim.figure.queries or 0) >= FEWEST_IN_SLICE
+        and claim.estimate is not None
+    ]
+    return infer(claims, inputs.settings)
 
 
 def _slices_of(

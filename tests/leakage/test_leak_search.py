@@ -34,47 +34,29 @@ from tests.support.golden import Golden
 from tests.support.tiny_encoder import make_tiny_encoder
 
 TEXTS = dict(queries(300))
-TOPICS = """\
-<top>
-<num> Number: 301
-<title> Lyme disease
-
-<desc> Description:
-How is lyme disease
-treated, if x < 3?
-<narr> Narrative:
-No text of this is compared.
-</top>
-"""
+TOPICS = (
+    "<top>\n<num> Number: 301\n<title> Lyme disease\n\n<desc> Description:\nHow is lyme disease\n"
+    "treated, if x < 3?\n<narr> Narrative:\nNo text of this is compared.\n</top>\n"
+)
 
 
 def test_what_is_planted_is_found_at_its_tier_and_nothing_exact_is_missed() -> None:
-    by_kind, by_tier = tables(600)
+    by_kind, by_tier = tables(600)  # docs/leakage.md holds the second one for more queries
     cells = {row[0].text: [cell.text for cell in row[1:]] for row in by_kind.rows}
     for kind, (tier, _) in KINDS.items():
         expected, planted, *counts = cells[kind]
-        assert int(planted) > 70
-        assert expected == (tier or "none")
+        assert (expected, int(planted) > 70) == (tier or "none", True)
         if tier in TIERS[:3]:
-            assert counts[TIERS.index(tier)] == planted
-            assert sum(map(int, counts)) == int(planted)
+            assert counts == [planted if place == TIERS.index(tier) else "0" for place in range(4)]
     assert cells["other fact"][2:] == cells["other number"][2:] == ["0", "0", "0", "0"]
     # The same words do not always ask the same: the tier cannot tell.
     assert cells["roles swapped"][4] == cells["roles swapped"][1]
     tiers = {row[0].text: [cell.text for cell in row[1:]] for row in by_tier.rows}
-    assert [tiers[tier][1] for tier in TIERS[:2]] == ["1.000", "1.000"]
     assert [tiers[tier][3] for tier in TIERS[:3]] == ["1.000", "1.000", "1.000"]
-    # Words alone see neither typos nor most paraphrases; docs/leakage.md says so.
-    assert float(tiers["near-duplicate"][3]) < 0.1
 
 
-VECTORS = st.integers(2, 12).flatmap(
-    lambda rows: st.lists(
-        st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=3, max_size=3),
-        min_size=rows,
-        max_size=rows,
-    )
-)
+POINTS = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), min_size=3, max_size=3)
+VECTORS = st.lists(POINTS, min_size=2, max_size=12)
 
 
 @settings(max_examples=25)

@@ -264,8 +264,8 @@ def test_what_odd_runs_give(build_once: Build, tmp_path: Path, golden: Golden) -
     tested = {f"t{query_id}": text for query_id, text in list(mini.queries.items())[::40]}
     judged = {query_id: list(mini.qrels[query_id[1:]])[-1] for query_id in tested}
     write_test_set(tmp_path / "tested", tested, judged)
-    sizes = {"restrain": {"test_sets": [tmp_path / "tested"], "sizes": [20, 60]}}
-    build_dataset(mini, ["restrain"], tmp_path / "sizes", options=sizes)
+    options = {"restrain": {"test_sets": [tmp_path / "tested"], "sizes": [20, 60]}}
+    build_dataset(mini, ["restrain"], tmp_path / "sizes", options=options)
     for size in (20, 60):
         write_runs(tmp_path / "of-sizes" / "dense", tmp_path / "sizes", f"restrain-{size}")
     for path in (tmp_path / "of-sizes").rglob("*.run.gz"):
@@ -273,15 +273,22 @@ def test_what_odd_runs_give(build_once: Build, tmp_path: Path, golden: Golden) -
     import_official([write_checkout(tmp_path / "checkout")], tmp_path / "one")
     write_runs(tmp_path / "of-one" / "dense", tmp_path / "one", "topics")
     lines = []
+    sizes, one = tmp_path / "sizes", tmp_path / "one"
+    of_paper = ("rel-loss", "matrix-wh-words-paper-single")
+    of_sizes = ("ties-restrain-20", "matrix-restrain-60-dense")
     for name, runs, dataset, drawn, options in (
-        ("a run is missing", ("paper", "mine"), data, ("rel-loss", "matrix-wh-words-paper-single"),
-         partly),
-        ("training sets of two sizes", ("of-sizes",), tmp_path / "sizes",
-         ("ties-restrain-20", "matrix-restrain-60-dense"), {}),
-        ("one query per group", ("of-one",), tmp_path / "one", ("rel-loss",), {}),
-    ):  # fmt: skip
-        folders, out = [tmp_path / folder for folder in runs], tmp_path / name
-        written = write_report(folders, out, dataset, **options)
+        (
+            "a run is missing",
+            "paper mine",
+            data,
+            ("rel-loss", "matrix-wh-words-paper-single"),
+            partly,
+        ),
+        ("training sets of two sizes", "of-sizes", sizes, of_sizes, {}),
+        ("one query per group", "of-one", one, ("rel-loss",), {}),
+    ):
+        folders = [tmp_path / folder for folder in runs.split()]
+        written = write_report(folders, tmp_path / name, dataset, **options)
         words = [text for picture in drawn for text in words_of(written, picture)]
         lines += [f"# {name}", *words, left_out(written)]
         # Without an interval, or a model that is there, no number stands in its place.
