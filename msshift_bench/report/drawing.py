@@ -15,7 +15,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.evaluation import ALL_QUERIES
-from msshift_bench.output import INK, LINE, PALE_INK, Look, shorten
+from msshift_bench.output import INK, LINE, PALE_INK, Look, csv_text, shorten
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import MEAN, Figure, Figures
 
@@ -93,6 +93,10 @@ class Picture:
     rows: Sequence[Sequence[Value]]
     drawing: Drawing
     columns: tuple[str, ...] = Figure._fields
+
+    def to_csv(self) -> str:
+        """Return the numbers behind the picture as CSV with a header line."""
+        return csv_text(self.columns, self.rows)
 
 
 class NotDrawn(NamedTuple):

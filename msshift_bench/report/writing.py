@@ -216,8 +216,7 @@ def _write_picture(picture: Picture, folder: Path) -> str:
     for picture_format in PICTURE_FORMATS:
         drawn = picture_bytes(drawing, picture_format, picture.title, density=_DOTS_PER_INCH)
         (folder / f"{picture.name}.{picture_format}").write_bytes(drawn)
-    numbers = csv_text(picture.columns, picture.rows)
-    (folder / f"{picture.name}.csv").write_text(numbers, encoding="utf-8")
+    (folder / f"{picture.name}.csv").write_text(picture.to_csv(), encoding="utf-8")
     return _inline_svg(drawing, picture.name)
 
 

@@ -277,13 +277,7 @@ def test_what_odd_runs_give(build_once: Build, tmp_path: Path, golden: Golden) -
     of_paper = ("rel-loss", "matrix-wh-words-paper-single")
     of_sizes = ("ties-restrain-20", "matrix-restrain-60-dense")
     for name, runs, dataset, drawn, options in (
-        (
-            "a run is missing",
-            "paper mine",
-            data,
-            ("rel-loss", "matrix-wh-words-paper-single"),
-            partly,
-        ),
+        ("a run is missing", "paper mine", data, of_paper, partly),
         ("training sets of two sizes", "of-sizes", sizes, of_sizes, {}),
         ("one query per group", "of-one", one, ("rel-loss",), {}),
     ):
