@@ -24,7 +24,7 @@ from msshift_bench.errors import (
     UsageError,
 )
 from msshift_bench.evaluation import Note, Result, Section
-from msshift_bench.output import QUERIES, Head, heads_of, number, pivot
+from msshift_bench.output import COUNT, QUERIES, Head, heads_of, number, pivot
 from msshift_bench.runs import Sidecar, find_run_sets, model_path
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift
 from msshift_bench.similarity.indicators import (
@@ -500,7 +500,7 @@ def _result(
     rows: list[Figure] = []
     for value in values:
         row = value.figure._replace(slice=settings.get("split", ""))
-        rows += [row, row._replace(figure="other_queries", queries=value.other_queries)]
+        rows += [row, row._replace(figure="other_queries", value=value.other_queries)]
         if value.query_ids:
             quantiles = np.quantile(value.values, list(_QUANTILES.values())).tolist()
             of_name = zip(_QUANTILES, quantiles, strict=True)
@@ -529,7 +529,7 @@ def _layout(indicator: Indicator, titles: Mapping[str, str], figures: Figures) -
         columns = [
             Head((indicator.name,), {"figure": "similarity"}, number(6)),
             Head(("queries",), {"figure": "similarity"}, QUERIES),
-            Head((others,), {"figure": "other_queries"}, QUERIES),
+            Head((others,), {"figure": "other_queries"}, COUNT),
         ]
         quantiles = [quantile for quantile in of_shift.names("figure") if quantile in _QUANTILES]
         columns += [Head((at,), {"figure": at}, number(6)) for at in quantiles]
