@@ -1,6 +1,6 @@
 """Output: tables and their text formats, figures as long tables, pictures, pages, JSON.
 
-It may use `_version`, `errors` and `stats`.
+It may use `_version`, `errors`, `plumbing` and `stats`.
 """
 
 from msshift_bench.output.pictures import (
