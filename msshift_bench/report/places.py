@@ -1,6 +1,6 @@
 """Where it is lost, on which slices and which queries most, and how sure that is.
 
-What other seeds, other queries and other orders of ties would change says how sure it is.
+What other seeds and other queries would change says how sure it is.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ import numpy as np
 from msshift_bench.evaluation import (
     ALL_QUERIES,
     FEWEST_IN_SLICE,
-    FOR_ALL,
     Scores,
     loss_claims,
     read_labels,
     slice_scores,
 )
-from msshift_bench.output import LINE, PALE_INK, Look, shorten, show_percent
+from msshift_bench.output import LINE, PALE_INK, Look, show_percent
 from msshift_bench.report.drawing import (
     ABOVE,
-    LETTERS,
     WHOLE,
     NotDrawn,
     Picture,
@@ -317,11 +315,9 @@ share with it."""
 
 
 def certainty_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
-    """Draw what seeds and queries add to the error of losses, then what ties could change."""
+    """Draw what seeds and queries add to the error of losses."""
     for shift, _ in inputs.shifts:
         yield _errors(inputs, shift)
-    for shift, scores in inputs.shifts:
-        yield _ties(inputs, shift, scores)
 
 
 def _errors(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
@@ -371,63 +367,3 @@ def _standard_errors(losses: Figures) -> Iterator[Figure]:
             shared = {name: getattr(loss, name) for name in _SHARED}
             yield Figure("sd_from_queries", value=from_queries, **shared)
             yield Figure("sd_from_seeds", value=from_seeds, **shared)
-
-
-def _ties(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | NotDrawn:
-    """Draw between which ends the scores would lie under other orders of tied passages."""
-    title, measure = f"{shift.title}: what ties could change", inputs.measure
-    figures = inputs.figures(shift, "model_score", "tie_worst", "tie_best")
-    zero_shot = Figures(
-        [row for row in figures if row.model in (FOR_ALL, shift.unseen_by(row.group))]
-    )
-    systems = zero_shot.where(figure="tie_best").names("system")
-    rows = zero_shot.where(system=tuple(systems))
-    if not rows:
-        return NotDrawn(
-            title,
-            "no tie touches a relevant passage in the rankings of Out or of an untrained system",
-            "nothing is missing",
-        )
-    scale = 100 if measure.percent else 1
-    drawing, ax = blank_axes(0.7 + len(shift.tested) * (0.15 * len(systems) + 0.1))
-    scored = rows.where(figure="model_score")
-    for look, means, y in in_rows(scored, inputs.looks, shift.tested):
-        of_system = rows.where(system=means[0].system)
-        ends = [
-            [(of_system.first(figure=end, group=row.group) or row).number for row in means]
-            for end in ("tie_worst", "tie_best")
-        ]
-        # Where lower is better, the worst is above the score.
-        changes = np.sort(ends, axis=0) - [row.number for row in means]
-        lines = {"xerr": scale * np.abs(changes), "elinewidth": 1.4, "capsize": 3}
-        label = shorten(means[0].system, LETTERS)
-        draw_points(ax, look, np.zeros(len(y)), y, ms=4, label=label, **lines)
-    name_rows(ax, list(shift.tested))
-    unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
-    ax.set_xlabel(f"change of Out, or of an untrained system ({unit})")
-    ax.legend(ncols=2, **ABOVE)
-    rankings = [
-        run.tied[queries]
-        for part in scores
-        if part.system in systems
-        for group, queries in part.counted(inputs.settings.missing).items()
-        for (model, _), run in part.runs.items()
-        if model in (FOR_ALL, shift.unseen_by(group))
-    ]
-    total, tied = sum(map(len, rankings)), sum(int(ranking.sum()) for ranking in rankings)
-    best, worst = max(
-        zip(rows.where(figure="tie_best"), rows.where(figure="tie_worst"), strict=True),
-        key=lambda pair: abs(pair[0].number - pair[1].number),
-    )
-    return Picture(
-        f"ties-{shift.name}",
-        title,
-        "Marks stand for the scores under the tie policy of this report; lines reach from what "
-        "every tie broken against the relevant passage would take from them to what every tie "
-        f"broken for it would add. A tie touches it in {tied:,} of {total:,} rankings of the "
-        "systems that have any.",
-        f"Marks with their bounds, a row per group. The widest are those of {best.system} on "
-        f"{best.group}: {measure.show(worst.value)} to {measure.show(best.value)}.",
-        rows,
-        drawing,
-    )
