@@ -50,20 +50,12 @@ from msshift_bench.errors import (
 from msshift_bench.output import csv_text
 from msshift_bench.plumbing import csv_rows, decimal_numbers, jsonl_records, write_atomically
 from msshift_bench.records import Passage
-from msshift_bench.search import (
-    Bm25,
-    Bm25Parameters,
-    PassageIds,
-    Ranking,
-    rankings_of,
-    search_vectors,
-)
+from msshift_bench.search import Bm25, Bm25Parameters
 from msshift_bench.similarity import (
-    QueryColumns,
+    NearestQueries,
     QuerySource,
     check_same_texts,
     read_query_set,
-    unit_rows,
 )
 
 __all__ = ["check_not_filled", "check_sheet", "read_annotations", "similar_pairs", "write_sheet"]
@@ -421,8 +413,13 @@ def similar_pairs(
     # One more than is wanted, as a test query may find itself.
     depth = per_test + 1
     index = Bm25(map(Passage, training.ids, training.texts), Bm25Parameters(depth=depth))
+    embeddings = embed_queries(text_of | dict(tested), encoder)
+    row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
+    train, test = (np.array([row_of[name] for name in part.ids]) for part in (training, tested))
+    near = NearestQueries(embeddings.vectors[test], most=depth)
+    near.meet(list(training), embeddings.vectors, train)
+    by_vectors = ([train_id for _, train_id, _ in nearest] for nearest in near.found)
     by_words = index.search(tested.texts)
-    by_vectors = _by_vectors(training, tested, encoder, depth)
     pairs = []
     for query, *rankings in zip(tested, by_words, by_vectors, strict=True):
         found_by: dict[str, list[str]] = {}
@@ -434,18 +431,3 @@ def similar_pairs(
             for train_id, names in found_by.items()
         ]
     return pairs
-
-
-def _by_vectors(
-    training: QueryColumns,
-    tested: QueryColumns,
-    encoder: EncoderSpec,
-    depth: int,
-) -> Iterable[Ranking]:
-    texts = dict(training) | dict(tested)
-    embeddings = embed_queries(texts, encoder)
-    units = unit_rows(embeddings.vectors).astype(np.float32)
-    row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
-    train, test = (units[[row_of[name] for name in part.ids]] for part in (training, tested))
-    ids = PassageIds(training.ids)
-    return rankings_of(search_vectors([train], test, ids, depth=depth), ids)

@@ -151,7 +151,8 @@ class _Query(NamedTuple):
         out: its mean score under those that did not.
         ranks: (held-out group, seed) -> the rank of its first relevant passage; `None` if the run
             does not hold one.
-        unseen: the held-out group of the model that did not see its group.
+        seen: those of the models that saw its group.
+        unseen: those of the models that did not.
         nearest: its nearest training query, and their cosine, where they are known.
     """
 
@@ -161,20 +162,15 @@ class _Query(NamedTuple):
     inside: float
     out: float
     ranks: Mapping[tuple[str, int | None], float | None]
-    unseen: str
+    seen: Sequence[float | None]
+    unseen: Sequence[float | None]
     nearest: NearestQuery | tuple[None, None]
-
-    def ranks_of(self, *, held_out: bool) -> list[float | None]:
-        """Return the ranks under the models that did not see the group, or those that did."""
-        return [
-            rank for (model, _), rank in self.ranks.items() if (model == self.unseen) == held_out
-        ]
 
     def rank_change(self) -> float:
         """Return the change of the rank, as a logarithm; positive if the rank got worse."""
         inside, out = (
-            np.median([math.log(rank or 10_000) for rank in self.ranks_of(held_out=held_out)])
-            for held_out in (False, True)
+            np.median([math.log(rank or 10_000) for rank in ranks])
+            for ranks in (self.seen, self.unseen)
         )
         return float(out - inside)
 
@@ -188,11 +184,8 @@ class _Query(NamedTuple):
     def in_words(self) -> str:
         """Return the text and the ranks."""
         out, inside = (
-            ", ".join(
-                "not found" if rank is None else f"{rank:g}"
-                for rank in self.ranks_of(held_out=held_out)
-            )
-            for held_out in (True, False)
+            ", ".join("not found" if rank is None else f"{rank:g}" for rank in ranks)
+            for ranks in (self.unseen, self.seen)
         )
         nearest = "" if self.nearest[0] is None else f", nearest training query: {self.nearest[0]}"
         return (
@@ -221,14 +214,17 @@ def _queries_by_change(inputs: Inputs, shift: Shift, scores: Scores) -> list[_Qu
                 model: float(run.scores[RANK_MEASURE][position])
                 for model, run in scores.runs.items()
             }
+            ranks = {model: round(1 / r, 1) if r else None for model, r in reciprocals.items()}
+            out_of = {model for model in ranks if model[0] == shift.unseen_by(group)}
             query = _Query(
                 query_id,
                 texts[query_id],
                 group,
                 inside[place],
                 out[place],
-                {model: round(1 / r, 1) if r else None for model, r in reciprocals.items()},
-                shift.unseen_by(group),
+                ranks,
+                [rank for model, rank in ranks.items() if model not in out_of],
+                [ranks[model] for model in ranks if model in out_of],
                 nearest.get(query_id, (None, None)),
             )
             queries.append(query)
@@ -290,10 +286,7 @@ def _draw_ranks(look: Look, shown: Sequence[tuple[str, _Query]]) -> Drawing:
     draw_points(ax, look, [], [], label="model that never saw its group")
     ax.plot([], [], label="models that did", **seen)
     for y, (_, row) in enumerate(shown):
-        inside, out = (
-            [rank or beyond for rank in row.ranks_of(held_out=held_out)]
-            for held_out in (False, True)
-        )
+        inside, out = ([rank or beyond for rank in ranks] for ranks in (row.seen, row.unseen))
         ax.plot([min(inside + out), max(inside + out)], [y, y], color=LINE, lw=1, zorder=1)
         ax.plot(inside, [y] * len(inside), **seen)
         draw_points(ax, look, out, [y] * len(out), ms=5)
