@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Note, Result, Section
-from msshift_bench.output import COUNT, REL_LOSS, Head, Table, heads_of, number, pivot
+from msshift_bench.output import COUNT, REL_LOSS, Head, Table, number, pivot, tabulate
 from msshift_bench.stats import Agreement, Figure, Figures, annotator_agreement
 
 __all__ = [
@@ -291,16 +291,16 @@ def similarity_labels(annotations: Annotations) -> Result:
     )
 
 
+_OF_QUERIES = {"slice": "of test queries"}
+
+
 def _layout(figures: Figures) -> list[Section]:
     """Return how many test queries have each point, as Tables 1 and 2, and the agreement."""
-    tables = []
-    columns = [
-        Head(("queries",), {"figure": "test_queries"}, COUNT),
-        Head(("share",), {"figure": "share"}, REL_LOSS),
+    columns = {"test_queries": ("queries", COUNT), "share": ("share", REL_LOSS)}
+    tables = [
+        tabulate(figures.where(group=question.name), question.name, _OF_QUERIES, columns)
+        for question in SIMILARITY
     ]
-    for (question,), counts in figures.where(figure=("test_queries", "share")).each("group"):
-        rows = heads_of(counts, "slice")
-        tables.append(pivot(counts, question, ("of test queries",), rows, columns))
     titles = {f"kappa_of_{question.name}": question.name for question in SIMILARITY}
     return [Section([*tables, *agreement_tables(figures, titles)])]
 

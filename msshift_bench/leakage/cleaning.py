@@ -25,7 +25,7 @@ from msshift_bench.leakage.found import (
     read_found,
     tiers_up_to,
 )
-from msshift_bench.output import COUNT, Head, heads_of, pivot
+from msshift_bench.output import COUNT, tabulate
 from msshift_bench.plumbing import (
     check_contents,
     check_folder,
@@ -43,10 +43,10 @@ __all__ = ["clean_training"]
 _MANIFEST, _REMOVED = "manifest.json", "removed.tsv"
 _NAMES = ("queries.tsv", "qrels.tsv", "triples.tsv", _REMOVED, _MANIFEST)
 _COLUMNS = {
-    "lines": "lines",
-    "leaking_lines": "of leaking queries",
-    "other_lines": "of other queries",
-    "kept_lines": "kept",
+    "lines": ("lines", COUNT),
+    "leaking_lines": ("of leaking queries", COUNT),
+    "other_lines": ("of other queries", COUNT),
+    "kept_lines": ("kept", COUNT),
 }
 """The figures of a file -> the columns of its table."""
 
@@ -136,42 +136,22 @@ def clean_training(
         removed = Counter(leaking.values())
         rows = [row for figures, _ in copies for row in figures]
         rows += [Figure("left_out", slice=its, value=removed[its]) for its in tiers_up_to(tier)]
-        files = [digests for _, digests in copies]
-        digests = {"found_sha256": sha256_of(Path(found) / FOUND_NAME), "files": files}
-        cleaned = Result(
-            "cleaned-training",
-            Figures(rows),
-            {"tier": tier},
-            DataInfo(),
-            (),
-            _layout,
-            facts=digests,
-        )
+        facts = {
+            "found_sha256": sha256_of(Path(found) / FOUND_NAME),
+            "files": [digests for _, digests in copies],
+        }
+        kind, settings = "cleaned-training", {"tier": tier}
+        cleaned = Result(kind, Figures(rows), settings, DataInfo(), (), _layout, facts=facts)
         write_json(new / _MANIFEST, cleaned.to_json())
     return cleaned
 
 
 def _layout(figures: Figures) -> list[Section]:
     """Return what became of each file, and the queries that were left out, by tier."""
-    left_out = figures.where(figure="left_out")
-    files = Figures([row for row in figures if row.figure != "left_out"])
-    columns = [Head((title,), {"figure": figure}, COUNT) for figure, title in _COLUMNS.items()]
     title = "Training queries that were left out, each at its strictest tier"
-    column = Head(("training queries",), {}, COUNT)
-    return [
-        Section(
-            [
-                pivot(
-                    files,
-                    "Training files without what leaks",
-                    ("file",),
-                    heads_of(files, "slice"),
-                    columns,
-                ),
-                pivot(left_out, title, ("tier",), heads_of(left_out, "slice"), [column]),
-            ]
-        )
-    ]
+    left_out = {"left_out": ("training queries", COUNT)}
+    files = tabulate(figures, "Training files without what leaks", {"slice": "file"}, _COLUMNS)
+    return [Section([files, tabulate(figures, title, {"slice": "tier"}, left_out)])]
 
 
 def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:

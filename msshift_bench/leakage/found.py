@@ -22,7 +22,7 @@ from msshift_bench.errors import (
     quoted,
 )
 from msshift_bench.evaluation import LeftOut, Note, Result, Section
-from msshift_bench.output import COUNT, REL_LOSS, Head, heads_of, pivot, report_head, with_head
+from msshift_bench.output import COUNT, REL_LOSS, report_head, tabulate, with_head
 from msshift_bench.plumbing import (
     TooLargeError,
     check_contents,
@@ -162,19 +162,15 @@ class FoundLeakage:
             counts.append((Figure("", group="union"), self.count(*TIERS[:-1])))
         rows = []
         for row, count in counts:
-            rows += [
-                row._replace(figure=name, value=value) for name, value in count._asdict().items()
-            ]
-            share = count.topics / len(self.test_ids)
-            rows.append(row._replace(figure="share_of_topics", value=share))
+            shares = {**count._asdict(), "share_of_topics": count.topics / len(self.test_ids)}
+            rows += [row._replace(figure=name, value=value) for name, value in shares.items()]
         encoder = self.facts["encoder"]
         name = encoder["encoder"] if isinstance(encoder, Mapping) else encoder
-        lines = [
+        lines = (
             f"near-duplicate: a cosine of at least {self.facts['threshold']} under {name}, the "
             f"{self.facts['nearest']} nearest of each text",
             "a pair counts at the strictest of the tiers that compare texts",
-        ]
-        totals = {"test_topics": len(self.test_ids), "training_queries": self.queries}
+        )
         of = f"{len(self.test_ids):,} test topics and {self.queries:,} training queries"
         return Result(
             "leakage",
@@ -183,7 +179,7 @@ class FoundLeakage:
             DataInfo(),
             [Note(line) for line in lines],
             partial(_layout, of),
-            facts=totals,
+            facts={"test_topics": len(self.test_ids), "training_queries": self.queries},
         )
 
     def write(self, folder: str | Path) -> None:
@@ -213,25 +209,18 @@ class FoundLeakage:
 
 def _layout(of: str, figures: Figures) -> list[Section]:
     """Return the counts by tier, and by the topics' texts where a topic may have several."""
-    by_tier = figures.where(group="")
-    columns = [
-        Head(("pairs",), {"figure": "pairs"}, COUNT),
-        Head(("training queries",), {"figure": "queries"}, COUNT),
-        Head(("test topics",), {"figure": "topics"}, COUNT),
-        Head(("of all topics",), {"figure": "share_of_topics"}, REL_LOSS),
-    ]
-    rows = heads_of(by_tier, "slice")
-    tables = [pivot(by_tier, f"What may leak, of {of}", ("tier",), rows, columns)]
-    by_text = figures.where(slice="")
-    columns = [
-        Head(("T",), {"figure": "topics"}, COUNT),
-        Head(("Q",), {"figure": "queries"}, COUNT),
-    ]
-    if by_text:
-        title = "By the topics' texts (T: topics, Q: training queries)"
-        rows = heads_of(by_text, "group")
-        tables.append(pivot(by_text, title, ("candidates",), rows, columns))
-    return [Section(tables)]
+    columns = {
+        "pairs": ("pairs", COUNT),
+        "queries": ("training queries", COUNT),
+        "topics": ("test topics", COUNT),
+        "share_of_topics": ("of all topics", REL_LOSS),
+    }
+    title = f"What may leak, of {of}"
+    tables = [tabulate(figures.where(group=""), title, {"slice": "tier"}, columns)]
+    title = "By the topics' texts (T: topics, Q: training queries)"
+    columns = {"topics": ("T", COUNT), "queries": ("Q", COUNT)}
+    tables.append(tabulate(figures.where(slice=""), title, {"group": "candidates"}, columns))
+    return [Section([table for table in tables if table.rows])]
 
 
 def check_found_folder(folder: Path) -> None:

@@ -32,7 +32,7 @@ from msshift_bench.data import DataInfo
 from msshift_bench.errors import CollectionError, FindingLog, UsageError
 from msshift_bench.evaluation import Note, Result, Section
 from msshift_bench.leakage.found import PASSAGE_TIER, TIERS, read_candidates
-from msshift_bench.output import COUNT, REL_LOSS, Head, heads_of, number, pivot
+from msshift_bench.output import COUNT, REL_LOSS, Head, number, pivot, tabulate
 from msshift_bench.plumbing import numbered_lines
 from msshift_bench.stats import Figure, Figures, Interval, clustered_share
 
@@ -396,12 +396,8 @@ def _layout(thresholds: Sequence[float], figures: Figures) -> list[Section]:
         ),
     ]
     tables = [pivot(figures, "judged pairs", ["test queries", "candidates"], rows, columns)]
-    rows = heads_of(figures.where(figure="pairs_of_type"), "slice")
-    columns = [
-        Head(("pairs",), {"figure": "pairs_of_type"}, COUNT),
-        Head(("share",), {"figure": "share_of_type"}, REL_LOSS),
-    ]
-    tables.append(pivot(figures, "types of reformulation", ["type"], rows, columns))
+    of_types = {"pairs_of_type": ("pairs", COUNT), "share_of_type": ("share", REL_LOSS)}
+    tables.append(tabulate(figures, "types of reformulation", {"slice": "type"}, of_types))
     tables += agreement_tables(figures, _KAPPA_TITLES)
     rows = [Head((f"{cosine:.2f}",), {"slice": _at_least(cosine)}) for cosine in thresholds]
     columns = [

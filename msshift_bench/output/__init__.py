@@ -53,6 +53,7 @@ from msshift_bench.output.tables import (
     show_p,
     show_percent,
     show_percent_interval,
+    tabulate,
 )
 
 __all__ = [
@@ -96,6 +97,7 @@ __all__ = [
     "say_p",
     "show_p",
     "show_percent",
+    "tabulate",
     "to_markdown",
     "to_rich",
     "to_text",

@@ -31,6 +31,7 @@ __all__ = [
     "show_p",
     "show_percent",
     "show_percent_interval",
+    "tabulate",
 ]
 
 
@@ -251,6 +252,25 @@ def pivot(
     return Table(
         title, header, tuple(lines), frozenset(sections), len(corner), label, note_of(printed)
     )
+
+
+def tabulate(
+    figures: Figures,
+    title: str,
+    rows: Mapping[str, str],
+    columns: Mapping[str, tuple[str, Format]],
+) -> Table:
+    """Return a table of a row per combination of names, and a column per kind of figure.
+
+    Args:
+        figures: the figures; others than those of the columns have no row.
+        title: one line.
+        rows: the columns of figures that name a row -> the headers above the names.
+        columns: what figures are -> the header above them, and how they are printed.
+    """
+    shown = figures.where(figure=tuple(columns))
+    heads = [Head((name,), {"figure": figure}, form) for figure, (name, form) in columns.items()]
+    return pivot(shown, title, tuple(rows.values()), heads_of(shown, *rows), heads)
 
 
 def note_of(figures: Iterable[Figure]) -> str:

@@ -10,7 +10,7 @@ on; the script that made its table counted from two.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import Note, Result, Section
-from msshift_bench.output import Format, Head, heads_of, number, pivot
+from msshift_bench.output import COUNT, Format, tabulate
 from msshift_bench.records import Qrel
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 from msshift_bench.stats import Figure, Figures
@@ -27,11 +27,6 @@ __all__ = ["count_overlap", "shares_passages"]
 
 _FEWEST_SHARED = {"sharing_1_or_more": 1, "sharing_2_or_more": 2}
 """Figure -> shared passages from which a test query counts: the paper's text, and its script."""
-
-_OVERLAPS = {name: f"{fewest} or more shared" for name, fewest in _FEWEST_SHARED.items()}
-_SIZES = {"queries": "queries", "pairs": "pairs", "passages": "passages"}
-_COMMON = {"common_queries": "queries", "common_passages": "passages"}
-"""The figures of each table -> its columns."""
 
 
 def count_overlap(
@@ -78,39 +73,38 @@ def count_overlap(
     return Result("overlap", Figures(rows), settings, DataInfo(), [Note(note)], _layout)
 
 
-def _layout(figures: Figures) -> list[Section]:
-    """Return a row per training set, test set and relevance, and the sizes of training sets."""
-    tables = []
-    for title, corner, columns, names, shown_as in (
-        (
-            "Test queries that share relevant passages with a training query",
-            ("training", "test", "relevance"),
-            ("system", "test", "slice"),
-            _OVERLAPS,
-            _OF_QUERIES,
-        ),
-        ("Training sets", ("training",), ("system",), _SIZES, number(0)),
-        (
-            "What two training sets have in common",
-            ("training", "training"),
-            ("system", "against"),
-            _COMMON,
-            number(0),
-        ),
-    ):
-        shown = figures.where(figure=tuple(names))
-        heads = [Head((name,), {"figure": figure}, shown_as) for figure, name in names.items()]
-        if shown:
-            tables.append(pivot(shown, title, corner, heads_of(shown, *columns), heads))
-    return [Section(tables)]
-
-
 def _of_queries(figure: Figure) -> str:
     share = 100 * figure.number / (figure.queries or 1)
     return f"{figure.number:.0f} of {figure.queries} ({share:.0f}%)"
 
 
 _OF_QUERIES = Format(_of_queries)
+
+
+_TABLES: Sequence[tuple[str, Mapping[str, str], Mapping[str, tuple[str, Format]]]] = (
+    (
+        "Test queries that share relevant passages with a training query",
+        {"system": "training", "test": "test", "slice": "relevance"},
+        {name: (f"{n} or more shared", _OF_QUERIES) for name, n in _FEWEST_SHARED.items()},
+    ),
+    (
+        "Training sets",
+        {"system": "training"},
+        {name: (name, COUNT) for name in ("queries", "pairs", "passages")},
+    ),
+    (
+        "What two training sets have in common",
+        {"system": "training", "against": "training"},
+        {f"common_{name}": (name, COUNT) for name in ("queries", "passages")},
+    ),
+)
+"""The title of each table, what names its rows, and its columns."""
+
+
+def _layout(figures: Figures) -> list[Section]:
+    """Return a row per training set, test set and relevance, and the sizes of training sets."""
+    tables = [tabulate(figures, *table) for table in _TABLES]
+    return [Section([table for table in tables if table.rows])]
 
 
 def _relevant(qrels: Iterable[Qrel], least: int) -> dict[str, set[str]]:

@@ -426,14 +426,24 @@ def _models_of_shift(
             findings.append(sidecar.unsound())
         # In another data set, a group is of other queries.
         elif sidecar.data not in ("", digest):
-            message = f"the model was trained on the data set {sidecar.data[:12]}, and this one "
-            message += f"is {digest[:12]}"
-            fix = "give the data set that it was trained on (--data), or train it again"
-            findings.append(Finding("other-data", message, str(sidecar.path), fix=fix))
+            findings.append(
+                Finding(
+                    "other-data",
+                    f"the model was trained on the data set {sidecar.data[:12]}, and this one is "
+                    f"{digest[:12]}",
+                    str(sidecar.path),
+                    fix="give the data set that it was trained on (--data), or train it again",
+                )
+            )
         elif sidecar.held_out not in ("", group):
-            message = f"the model was trained without {sidecar.held_out}, and not without {group}"
-            fix = "put run, sidecar and model back where they were written"
-            findings.append(Finding("sidecar-differs", message, str(sidecar.path), fix=fix))
+            findings.append(
+                Finding(
+                    "sidecar-differs",
+                    f"the model was trained without {sidecar.held_out}, and not without {group}",
+                    str(sidecar.path),
+                    fix="put run, sidecar and model back where they were written",
+                )
+            )
     if findings:
         raise RunError("models and data do not belong together:", findings)
     return folders
@@ -531,8 +541,9 @@ def _layout(indicator: Indicator, titles: Mapping[str, str], figures: Figures) -
             Head(("queries",), {"figure": "similarity"}, QUERIES),
             Head((others,), {"figure": "other_queries"}, COUNT),
         ]
-        quantiles = [quantile for quantile in of_shift.names("figure") if quantile in _QUANTILES]
-        columns += [Head((at,), {"figure": at}, number(6)) for at in quantiles]
+        columns += [
+            Head((at,), {"figure": at}, number(6)) for at in _QUANTILES if indicator.per_query
+        ]
         tables.append(pivot(of_shift, titles[shift], (name,), heads_of(of_shift, name), columns))
     return [Section(tables)]
 
