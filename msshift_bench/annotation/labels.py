@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation import Note, Result, Section
-from msshift_bench.output import COUNT, REL_LOSS, Head, Table, number, pivot, tabulate
+from msshift_bench.output import COUNT, REL_LOSS, Table, number, tabulate
 from msshift_bench.stats import Agreement, Figure, Figures, annotator_agreement
 
 __all__ = [
@@ -339,12 +339,8 @@ def agreement_tables(figures: Figures, titles: Mapping[str, str]) -> list[Table]
         figures: the figures.
         titles: the name of a kappa -> the title of its column.
     """
-    of_annotators = figures.where(figure=("judged_by_all", *titles))
-    rows = [
-        Head((" and ".join(filter(None, names)),), {"system": names[0], "against": names[1]})
-        for names, _ in of_annotators.each("system", "against")
-    ]
-    columns = [Head(("pairs",), {"figure": "judged_by_all"}, COUNT)]
-    columns += [Head((title,), {"figure": name}, number(3, 2)) for name, title in titles.items()]
-    title = "agreement: Cohen's kappa [95% interval]"
-    return [pivot(of_annotators, title, ("annotators",), rows, columns)] if rows else []
+    columns = {name: (title, number(3, 2)) for name, title in titles.items()}
+    columns = {"judged_by_all": ("pairs", COUNT), **columns}
+    names = {"system": "annotator", "against": "and"}
+    table = tabulate(figures, "agreement: Cohen's kappa [95% interval]", names, columns)
+    return [table] if table.rows else []

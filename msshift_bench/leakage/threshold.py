@@ -237,12 +237,13 @@ def review_leakage(
         precision: what the pairs that the threshold keeps must have, above 0, at most 1.
 
     Returns:
-        Of each subset and of ``all`` (column `slice`), how many pairs leak or do not, of how many
-        test queries; how many are of each type; the `agreements` of annotators on types, on labels
-        where several that are given together are a label of their own, and on whether a pair leaks;
-        and what `ThresholdCurve.at` says of round thresholds, and `ThresholdCurve.lowest`. Its
-        facts are the label of every pair, and which pairs are disputed, unsettled (as many say that
-        it leaks as that it does not: it counts nowhere) or not judged.
+        Of each subset and of ``all`` (column `slice`), how many pairs leak or do not (`group`), of
+        how many test queries; how many are of each type; the `agreements` of annotators on types,
+        on labels where several that are given together are a label of their own, and on whether a
+        pair leaks; and what `ThresholdCurve.at` says of round thresholds, and
+        `ThresholdCurve.lowest`. Its facts are the label of every pair, and which pairs are
+        disputed, unsettled (as many say that it leaks as that it does not: it counts nowhere) or
+        not judged.
 
     Raises:
         UsageError: if nothing is judged, or for precision.
@@ -251,10 +252,10 @@ def review_leakage(
 
     Examples:
         >>> result = review_leakage(read_annotations(["ada.csv", "ben.csv"]))
-        >>> for row in result.figures.where(figure=("leaking_pairs", "other_pairs")):
-        ...     print(row.figure, row.slice, row.value)
-        leaking_pairs all 2
-        other_pairs all 0
+        >>> for row in result.figures.where(figure="judged_pairs"):
+        ...     print(row.group, row.slice, row.value)
+        leaking all 2
+        not all 0
     """
     _check_precision(precision)
     if not annotations.verdicts:
@@ -306,14 +307,15 @@ def _counts(labels: Mapping[Pair, str], subsets: Mapping[str, frozenset[str]]) -
     """Yield how many pairs leak, in the layout of Table 2, and how many are of each type."""
     everything = frozenset(pair.test_id for pair in labels)
     for name, members in {**subsets, "all": everything}.items():
-        for kind, leaks in (("leaking", True), ("other", False)):
+        for kind, leaks in (("leaking", True), ("not", False)):
             test_ids = [
                 pair.test_id
                 for pair, label in labels.items()
                 if pair.test_id in members and (label != DIFFERENT) == leaks
             ]
-            yield Figure(f"{kind}_pairs", slice=name, value=len(test_ids))
-            yield Figure(f"{kind}_test_queries", slice=name, value=len(set(test_ids)))
+            row = Figure("judged_pairs", group=kind, slice=name, value=len(test_ids))
+            yield row
+            yield row._replace(figure="judged_test_queries", value=len(set(test_ids)))
     counts = Counter(labels.values())
     for label in (*REFORMULATIONS, UNTYPED):
         if counts[label] or label in REFORMULATIONS:
@@ -384,18 +386,12 @@ def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -
 
 def _layout(thresholds: Sequence[float], figures: Figures) -> list[Section]:
     """Return the counts in the layout of Table 2, the types, the agreement, and the thresholds."""
-    rows = [
-        Head((subset, name), {"slice": subset, "figure": (f"{kind}_pairs", f"{kind}_test_queries")})
-        for subset in figures.where(figure="leaking_pairs").names("slice")
-        for kind, name in (("leaking", "leaking"), ("other", "not"))
-    ]
-    columns = [
-        Head(("pairs",), {"figure": ("leaking_pairs", "other_pairs")}, COUNT),
-        Head(
-            ("of test queries",), {"figure": ("leaking_test_queries", "other_test_queries")}, COUNT
-        ),
-    ]
-    tables = [pivot(figures, "judged pairs", ["test queries", "candidates"], rows, columns)]
+    candidates = {
+        "judged_pairs": ("pairs", COUNT),
+        "judged_test_queries": ("of test queries", COUNT),
+    }
+    names = {"slice": "test queries", "group": "candidates"}
+    tables = [tabulate(figures, "judged pairs", names, candidates)]
     of_types = {"pairs_of_type": ("pairs", COUNT), "share_of_type": ("share", REL_LOSS)}
     tables.append(tabulate(figures, "types of reformulation", {"slice": "type"}, of_types))
     tables += agreement_tables(figures, _KAPPA_TITLES)
