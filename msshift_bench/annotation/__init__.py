@@ -19,7 +19,7 @@ from msshift_bench.annotation.labels import (
     Pair,
     Question,
     Verdict,
-    agreement_tables,
+    agreement_table,
     agreements,
     similarity_labels,
 )
@@ -43,7 +43,7 @@ __all__ = [
     "Pair",
     "Question",
     "Verdict",
-    "agreement_tables",
+    "agreement_table",
     "agreements",
     "check_not_filled",
     "check_sheet",

@@ -34,7 +34,7 @@ __all__ = [
     "Pair",
     "Question",
     "Verdict",
-    "agreement_tables",
+    "agreement_table",
     "agreements",
     "similarity_labels",
 ]
@@ -302,7 +302,8 @@ def _layout(figures: Figures) -> list[Section]:
         for question in SIMILARITY
     ]
     titles = {f"kappa_of_{question.name}": question.name for question in SIMILARITY}
-    return [Section([*tables, *agreement_tables(figures, titles)])]
+    tables.append(agreement_table(figures, titles))
+    return [Section([table for table in tables if table.rows])]
 
 
 def agreements(
@@ -332,8 +333,8 @@ def agreements(
             yield kappa.with_value(agreement.kappa, agreement.interval)
 
 
-def agreement_tables(figures: Figures, titles: Mapping[str, str]) -> list[Table]:
-    """Return the table of `agreements`, if there are any.
+def agreement_table(figures: Figures, titles: Mapping[str, str]) -> Table:
+    """Return the table of `agreements`.
 
     Args:
         figures: the figures.
@@ -342,5 +343,4 @@ def agreement_tables(figures: Figures, titles: Mapping[str, str]) -> list[Table]
     columns = {name: (title, number(3, 2)) for name, title in titles.items()}
     columns = {"judged_by_all": ("pairs", COUNT), **columns}
     names = {"system": "annotator", "against": "and"}
-    table = tabulate(figures, "agreement: Cohen's kappa [95% interval]", names, columns)
-    return [table] if table.rows else []
+    return tabulate(figures, "agreement: Cohen's kappa [95% interval]", names, columns)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from msshift_bench.annotation import (
     Annotations,
     Pair,
     Verdict,
-    agreement_tables,
+    agreement_table,
     agreements,
     read_annotations,
 )
@@ -32,7 +31,7 @@ from msshift_bench.data import DataInfo
 from msshift_bench.errors import CollectionError, FindingLog, UsageError
 from msshift_bench.evaluation import Note, Result, Section
 from msshift_bench.leakage.found import PASSAGE_TIER, TIERS, read_candidates
-from msshift_bench.output import COUNT, REL_LOSS, Head, number, pivot, tabulate
+from msshift_bench.output import COUNT, REL_LOSS, number, tabulate
 from msshift_bench.plumbing import numbered_lines
 from msshift_bench.stats import Figure, Figures, Interval, clustered_share
 
@@ -140,7 +139,7 @@ class ThresholdCurve:
         """
         reach_it = (self._cosines >= threshold).astype(np.float64)
         hits, items = self._per_query(self._leaks * reach_it), self._per_query(reach_it)
-        row = Figure("kept_pairs", slice=_at_least(threshold))
+        row = Figure("kept_pairs", slice=f"cosine at least {threshold:.4g}")
         return Figures(
             [
                 row._replace(value=float(items.sum())),
@@ -209,10 +208,6 @@ class ThresholdCurve:
         return np.bincount(self._rows, values, self._queries).astype(np.float64)
 
 
-def _at_least(threshold: float) -> str:
-    return f"cosine at least {threshold:.4g}"
-
-
 def _check_precision(precision: float) -> None:
     if not 0 < precision <= 1:
         raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
@@ -267,12 +262,11 @@ def review_leakage(
     rows = list(_counts(counted, members))
     rows += agreements(annotations, _KAPPAS)
     lines = _notes_on_labels(counted, len(unsettled), len(annotations.unjudged))
-    thresholds: list[float] = []
     if any(pair.cosine is not None for pair in counted):
         curve = ThresholdCurve(counted)
-        thresholds = curve.round_thresholds()
         lowest = curve.lowest(precision)
-        rows += [row for threshold in thresholds for row in curve.at(threshold)] + [*lowest]
+        rows += [row for threshold in curve.round_thresholds() for row in curve.at(threshold)]
+        rows += lowest
         lines += _notes_on_lowest(curve, lowest, precision)
     disputed = [verdicts[0].pair for verdicts in annotations.disputed()]
     return Result(
@@ -281,7 +275,7 @@ def review_leakage(
         {"precision": precision},
         DataInfo(),
         [Note(line) for line in lines],
-        partial(_layout, thresholds),
+        _layout,
         facts={
             "labels": [
                 {"test_id": pair.test_id, "train_id": pair.train_id, "label": label}
@@ -384,28 +378,27 @@ def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -
     return lines
 
 
-def _layout(thresholds: Sequence[float], figures: Figures) -> list[Section]:
+def _layout(figures: Figures) -> list[Section]:
     """Return the counts in the layout of Table 2, the types, the agreement, and the thresholds."""
+    names = {"slice": "test queries", "group": "candidates"}
     candidates = {
         "judged_pairs": ("pairs", COUNT),
         "judged_test_queries": ("of test queries", COUNT),
     }
-    names = {"slice": "test queries", "group": "candidates"}
-    tables = [tabulate(figures, "judged pairs", names, candidates)]
     of_types = {"pairs_of_type": ("pairs", COUNT), "share_of_type": ("share", REL_LOSS)}
-    tables.append(tabulate(figures, "types of reformulation", {"slice": "type"}, of_types))
-    tables += agreement_tables(figures, _KAPPA_TITLES)
-    rows = [Head((f"{cosine:.2f}",), {"slice": _at_least(cosine)}) for cosine in thresholds]
-    columns = [
-        Head(("pairs",), {"figure": "kept_pairs"}, COUNT),
-        Head(("leaking",), {"figure": "kept_leaking"}, COUNT),
-        Head(("precision",), {"figure": "precision"}, _SHARE),
-        Head(("recall",), {"figure": "recall"}, _SHARE),
+    shares = {
+        "kept_pairs": ("pairs", COUNT),
+        "kept_leaking": ("leaking", COUNT),
+        "precision": ("precision", _SHARE),
+        "recall": ("recall", _SHARE),
+    }
+    tables = [
+        tabulate(figures, "judged pairs", names, candidates),
+        tabulate(figures, "types of reformulation", {"slice": "type"}, of_types),
+        agreement_table(figures, _KAPPA_TITLES),
+        tabulate(figures, "precision and recall by threshold", {"slice": "kept"}, shares),
     ]
-    if rows:
-        title = "precision and recall by threshold"
-        tables.append(pivot(figures, title, ["cosine at least"], rows, columns))
-    return [Section(tables)]
+    return [Section([table for table in tables if table.rows])]
 
 
 _SHARE = number(3, 3)
