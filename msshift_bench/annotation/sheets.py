@@ -237,7 +237,9 @@ def _collect(
         ids, place = (pair.test_id, pair.train_id), f"{source}:{line}" if line else source
         ids_shown = " and ".join(map(quoted, ids))
         first, first_place = pairs.setdefault(ids, (pair, place))
-        if not _same(first, pair):
+        # Tables hold fewer digits of a cosine than the file of candidates.
+        is_same = math.isclose(first.cosine or 0, pair.cosine or 0, abs_tol=1e-6)
+        if not is_same or (first.test_text, first.train_text) != (pair.test_text, pair.train_text):
             message = f"the pair {ids_shown} has other texts or another cosine than {first_place}"
             add("other-texts", message, fix="give sheets of one search for candidates")
         if not chosen:
@@ -290,13 +292,6 @@ def _check_complete(annotations: Annotations, findings: FindingLog) -> None:
         if lacking or further:
             message = f"{name} lacks {lacking} pairs of {first}, and judges {further} others"
             findings.add("other-pairs", message, name, fix="give copies of one sheet")
-
-
-def _same(first: Pair, second: Pair) -> bool:
-    # Tables hold fewer digits of a cosine than the file of candidates.
-    return (first.test_text, first.train_text) == (second.test_text, second.train_text) and (
-        math.isclose(first.cosine or 0, second.cosine or 0, abs_tol=1e-6)
-    )
 
 
 def _label(chosen: Sequence[str], both: str) -> str:
@@ -408,7 +403,7 @@ def similar_pairs(
         DataError: if a query that is in both sets has two texts.
     """
     training, tested = read_query_set(train), read_query_set(test)
-    check_same_texts(training, tested)
+    check_same_texts(training, {query_id: [text] for query_id, text in tested})
     text_of = dict(zip(training.ids, training.texts, strict=True))
     # One more than is wanted, as a test query may find itself.
     depth = per_test + 1

@@ -51,7 +51,13 @@ from msshift_bench.plumbing import (
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
 from msshift_bench.search import normalise, sorted_words
-from msshift_bench.similarity import NearestQueries, QueryColumns, QuerySource, read_query_set
+from msshift_bench.similarity import (
+    NearestQueries,
+    QueryColumns,
+    QuerySource,
+    check_same_texts,
+    read_query_set,
+)
 
 __all__ = ["THRESHOLDS", "WordSpace", "find_leakage", "read_topics"]
 
@@ -141,7 +147,12 @@ def find_leakage(
         for test_id, group in groupby(topics, lambda topic: topic.test_id)
     }
     if not separate_ids:
-        _check_same_texts(training, texts_of)
+        check_same_texts(
+            training,
+            texts_of,
+            "if the two number their queries each in its own way, say so (--separate-ids; in "
+            "Python, separate_ids), or else give queries of one collection",
+        )
     shared = {} if qrels is None else _shared_passages(*qrels, texts_of, training)
     test_texts = sorted({topic.text for topic in topics})
     vectors, embed, encoder_facts = _embed_tests(test_texts, encoder, pooling, training.texts)
@@ -197,21 +208,6 @@ def _tier_of_words(text: str, train_text: str) -> str:
     if text == train_text:
         return TIERS[0]
     return TIERS[1] if normalise(text) == normalise(train_text) else TIERS[2]
-
-
-def _check_same_texts(training: QueryColumns, texts_of: Mapping[str, Collection[str]]) -> None:
-    """Check that a query that is in both sets has one of the texts that it has in the other."""
-    differing = [
-        query for query in training if query.text not in texts_of.get(query.query_id, (query.text,))
-    ]
-    if differing:
-        query_id, text = differing[0]
-        raise DataError(
-            f"{len(differing)} query ids have another text among the training queries than among "
-            f"the test queries: {query_id!r} is {text!r} and {min(texts_of[query_id])!r}; if the "
-            "two number their queries each in its own way, say so (--separate-ids; in Python, "
-            "separate_ids), or else give queries of one collection"
-        )
 
 
 def _embed_tests(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
 
@@ -15,7 +15,7 @@ from msshift_bench.dataset_builders.clusters import top_terms
 from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.output import PALE_INK, SHADES, looks_of
-from msshift_bench.records import OTHERS, Row
+from msshift_bench.records import OTHERS
 from msshift_bench.report.drawing import (
     ABOVE,
     MIDDLE,
@@ -78,7 +78,13 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     points = _flatten(embedded.vectors[[place_of[query_id] for query_id in shown]])
     of_point = np.array([of_topics[query_id].group for query_id in shown])
     topics = [group for group in get_shift("topics").groups if group in of_point]
-    terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms") or _terms_of(rows)
+    terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms")
+    if not terms:
+        # The words that set a topic apart from all queries, those of no topic included.
+        texts_of: dict[str, list[str]] = {}
+        for row in rows:
+            texts_of.setdefault(row.group, []).append(row.text)
+        terms = top_terms(texts_of)
     words = {topic: ", ".join(terms.get(topic, ())[:_TERMS]) for topic in topics}
     drawing, ax = blank_axes(4.1 + 0.28 * len(topics))
     for topic, look in looks_of(topics).items():
@@ -107,14 +113,6 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
         drawing,
         ("query_id", "group", "x", "y"),
     )
-
-
-def _terms_of(rows: Sequence[Row]) -> Mapping[str, Sequence[str]]:
-    """Return topic -> the words that set it apart from all queries, those of no topic included."""
-    texts: dict[str, list[str]] = {}
-    for row in rows:
-        texts.setdefault(row.group, []).append(row.text)
-    return top_terms(texts)
 
 
 def _flatten(vectors: Vectors) -> Vectors:

@@ -104,7 +104,7 @@ def _slices(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Picture 
 
 
 def _slice_losses(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Figures:
-    """Return the losses on slices, all groups of a slice pooled; see `_slices_of`."""
+    """Return the losses on slices, all groups of a slice pooled."""
     shifts = inputs.dataset.manifest.shifts
     crossed = [name for name in shifts if name != shift.name and name in SHIFTS]
     labels = {
@@ -112,8 +112,15 @@ def _slice_losses(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Fi
     }
     slices: dict[str, list[tuple[str, Scores]]] = {}
     for part in trained:
-        for by, label, scores in _slices_of(part, labels, inputs.settings.missing):
-            slices.setdefault(by, []).append((f"{by}: {label}", scores))
+        of_groups = {group: part.restricted_to(part.ids_of(group)) for group in part.groups}
+        parts: dict[str, Mapping[str, Scores]] = {"all queries": {"all": part}}
+        parts[f"held-out group ({shift.name})"] = of_groups
+        for name, of_queries in labels.items():
+            of_labels = slice_scores(part, of_queries, inputs.settings.missing)
+            parts[SHIFTS[name].title.lower()] = of_labels
+        for by, scores_of in parts.items():
+            named = [(f"{by}: {label}", scores) for label, scores in scores_of.items()]
+            slices.setdefault(by, []).extend(named)
     claims = [
         claim._replace(family=())
         for name, scores in itertools.chain.from_iterable(slices.values())
@@ -125,19 +132,6 @@ def _slice_losses(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Fi
         and claim.estimate is not None
     ]
     return infer(claims, inputs.settings)
-
-
-def _slices_of(
-    scores: Scores, labels: Mapping[str, Mapping[str, str]], missing: str
-) -> Iterator[tuple[str, str, Scores]]:
-    """Yield what queries are sliced by, the label of a slice, and the scores of its queries."""
-    yield "all queries", "all", scores
-    for group in scores.groups:
-        by = f"held-out group ({scores.shift_name})"
-        yield by, group, scores.restricted_to(scores.ids_of(group))
-    for name, of_queries in labels.items():
-        for label, part in slice_scores(scores, of_queries, missing).items():
-            yield SHIFTS[name].title.lower(), label, part
 
 
 class _Query(NamedTuple):

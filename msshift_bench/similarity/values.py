@@ -289,7 +289,7 @@ def compare_sets(
             "(--train and --test), or call count_overlap"
         )
     training, tested = read_query_set(train), read_query_set(test)
-    check_same_texts(training, tested)
+    check_same_texts(training, {query_id: [text] for query_id, text in tested})
     if isinstance(options.get("models"), Mapping):
         raise UsageError("two sets of queries are compared under one model: give its folder")
     needed = _needed(chosen, (*training.texts, *tested.texts), options)
@@ -512,9 +512,8 @@ def _result(
         row = value.figure._replace(slice=settings.get("split", ""))
         rows += [row, row._replace(figure="other_queries", value=value.other_queries)]
         if value.query_ids:
-            quantiles = np.quantile(value.values, list(_QUANTILES.values())).tolist()
-            of_name = zip(_QUANTILES, quantiles, strict=True)
-            rows += [row._replace(figure=name, value=quantile) for name, quantile in of_name]
+            quantiles = {name: np.quantile(value.values, at) for name, at in _QUANTILES.items()}
+            rows += [row._replace(figure=name, value=float(at)) for name, at in quantiles.items()]
     lines = [f"higher is {indicator.higher}; source: {indicator.source}"]
     facts = {value.group or value.test: value.facts for value in values if value.facts}
     if facts:

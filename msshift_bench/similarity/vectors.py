@@ -99,8 +99,8 @@ def embed_texts(texts: Iterable[str], spec: EncoderSpec) -> TextVectors:
             f"the encoder {spec.name!r} gives each of {len(distinct)} texts a vector of zeros; "
             "'terms' needs more queries, which share words; name another encoder"
         )
-    rows = {text: row for row, text in enumerate(distinct)}
-    return TextVectors(rows, vectors, embeddings.encoder_facts)
+    row_of = {text: row for row, text in enumerate(distinct)}
+    return TextVectors(row_of, vectors, embeddings.encoder_facts)
 
 
 def unit_rows(vectors: Vectors) -> Floats:
