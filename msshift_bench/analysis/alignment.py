@@ -63,10 +63,6 @@ _AT_ONCE = 1_000
 """Samples that are correlated at once: a pair of models takes 8 bytes in each."""
 _CLOSE = 1e-9
 
-_WIDTH, _HEIGHT = 6.25, 2.6
-"""Inches of a page, and of the row of one test set."""
-_LETTERS = 16
-
 
 def align_scores(scores: Mapping[str, Mapping[str, float]], source: str) -> Result:
     """Correlate the models' interpolation and extrapolation with their scores elsewhere.
@@ -267,7 +263,7 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
     scores = figures.where(figure="score")
     outside = [test for test in scores.names("test") if test]
     with picture_style():
-        picture = Picture(figsize=(_WIDTH, _HEIGHT * len(outside)), layout="constrained")
+        picture = Picture(figsize=(6.25, 2.6 * len(outside)), layout="constrained")
         grid = picture.subplots(len(outside), 2, sharey="row", squeeze=False)
         for pair, test in zip(grid, outside, strict=True):
             pair[0].set_ylabel(shorten(test, 40))
@@ -278,7 +274,7 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
                 axes.plot(x, y, "o", color=colour, markersize=4)
                 for model, *point in zip(scores.names("system"), x, y, strict=True):
                     axes.annotate(
-                        shorten(model, _LETTERS),
+                        shorten(model, 16),
                         point,
                         (3, 3),
                         textcoords="offset points",

@@ -278,27 +278,27 @@ def similarity_labels(annotations: Annotations) -> Result:
     kappas = {f"kappa_of_{question.name}": question.label_of for question in SIMILARITY}
     rows += agreements(annotations, kappas)
     names = annotations.annotators
-    note = Note(f"{len(names)} annotators, {len(annotations.by_pair()):,} pairs of queries")
-    settings = {"annotators": list(names)}
     return Result(
         "similarity-labels",
         Figures(rows),
-        settings,
+        {"annotators": list(names)},
         DataInfo(),
-        [note],
+        [Note(f"{len(names)} annotators, {len(annotations.by_pair()):,} pairs of queries")],
         _layout,
         facts={"points": points},
     )
-
-
-_OF_QUERIES = {"slice": "of test queries"}
 
 
 def _layout(figures: Figures) -> list[Section]:
     """Return how many test queries have each point, as Tables 1 and 2, and the agreement."""
     columns = {"test_queries": ("queries", COUNT), "share": ("share", REL_LOSS)}
     tables = [
-        tabulate(figures.where(group=question.name), question.name, _OF_QUERIES, columns)
+        tabulate(
+            figures.where(group=question.name),
+            question.name,
+            {"slice": "of test queries"},
+            columns,
+        )
         for question in SIMILARITY
     ]
     titles = {f"kappa_of_{question.name}": question.name for question in SIMILARITY}

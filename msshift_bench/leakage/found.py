@@ -215,11 +215,16 @@ def _layout(of: str, figures: Figures) -> list[Section]:
         "topics": ("test topics", COUNT),
         "share_of_topics": ("of all topics", REL_LOSS),
     }
-    title = f"What may leak, of {of}"
-    tables = [tabulate(figures.where(group=""), title, {"slice": "tier"}, columns)]
-    title = "By the topics' texts (T: topics, Q: training queries)"
-    columns = {"topics": ("T", COUNT), "queries": ("Q", COUNT)}
-    tables.append(tabulate(figures.where(slice=""), title, {"group": "candidates"}, columns))
+    by_tier, by_text = figures.where(group=""), figures.where(slice="")
+    tables = [
+        tabulate(by_tier, f"What may leak, of {of}", {"slice": "tier"}, columns),
+        tabulate(
+            by_text,
+            "By the topics' texts (T: topics, Q: training queries)",
+            {"group": "candidates"},
+            {"topics": ("T", COUNT), "queries": ("Q", COUNT)},
+        ),
+    ]
     return [Section([table for table in tables if table.rows])]
 
 

@@ -56,7 +56,9 @@ from msshift_bench.similarity import (
     QueryColumns,
     QuerySource,
     check_same_texts,
+    queries_by_passage,
     read_query_set,
+    relevant_passages,
 )
 
 __all__ = ["THRESHOLDS", "WordSpace", "find_leakage", "read_topics"]
@@ -230,28 +232,26 @@ def _shared_passages(
     train_qrels: _Qrels, test_qrels: _Qrels, test_ids: Collection[str], training: QueryColumns
 ) -> dict[str, list[str]]:
     """Return train_id -> the test topics with which it shares a relevant passage."""
-    relevant = {"test": list(_relevant(test_qrels)), "training": list(_relevant(train_qrels))}
+    relevant = {"test": _relevant(test_qrels), "training": _relevant(train_qrels)}
     known = {"test": test_ids, "training": set(training.ids)}
-    for kind, pairs in relevant.items():
-        judged = {query_id for query_id, _ in pairs}
-        if judged and judged.isdisjoint(known[kind]):
+    for kind, judged in relevant.items():
+        if judged and judged.keys().isdisjoint(known[kind]):
             raise DataError(_OTHER_QRELS.format(kind, len(judged), len(known[kind])))
-    topics_of: dict[str, set[str]] = {}
-    for test_id, doc_id in relevant["test"]:
-        if test_id in test_ids:
-            topics_of.setdefault(doc_id, set()).add(test_id)
-    shared: dict[str, set[str]] = {}
-    for train_id, doc_id in relevant["training"]:
-        shared.setdefault(train_id, set()).update(topics_of.get(doc_id, ()))
-    return {train_id: sorted(sharing) for train_id, sharing in shared.items()}
+    of_tests = {name: docs for name, docs in relevant["test"].items() if name in test_ids}
+    topics_of = queries_by_passage(of_tests)
+    return {
+        train_id: sorted({topic for doc_id in docs for topic in topics_of.get(doc_id, ())})
+        for train_id, docs in relevant["training"].items()
+    }
 
 
-def _relevant(qrels: _Qrels) -> Iterable[tuple[str, str]]:
-    """Return the queries with their relevant passages."""
+def _relevant(qrels: _Qrels) -> dict[str, set[str]]:
+    """Return query_id -> its relevant passages."""
     if isinstance(qrels, str | Path):
-        return ((row.query_id, row.doc_id) for row in read_qrels(qrels) if row.relevance >= 1)
-    judged = Judgements.from_qrels(qrels).judged  # which checks them
-    return ((query, doc) for query, docs in judged.items() for doc in docs if docs[doc] >= 1)
+        return relevant_passages(read_qrels(qrels), 1)
+    rows = list(qrels)
+    Judgements.from_qrels(rows)  # which checks them
+    return relevant_passages(rows, 1)
 
 
 def _strictest(

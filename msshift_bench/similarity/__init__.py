@@ -15,7 +15,11 @@ from msshift_bench.similarity.indicators import (
     IndicatorOptions,
     find_indicator,
 )
-from msshift_bench.similarity.overlap import count_overlap
+from msshift_bench.similarity.overlap import (
+    count_overlap,
+    queries_by_passage,
+    relevant_passages,
+)
 from msshift_bench.similarity.query_sets import (
     GROUP_SPLITS,
     QueryColumns,
@@ -58,8 +62,10 @@ __all__ = [
     "find_indicator",
     "group_similarity",
     "product_error",
+    "queries_by_passage",
     "query_similarity",
     "read_query_set",
+    "relevant_passages",
     "set_similarity",
     "similarity_per_query",
     "unit_rows",

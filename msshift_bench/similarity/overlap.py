@@ -23,7 +23,7 @@ from msshift_bench.records import Qrel
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 from msshift_bench.stats import Figure, Figures
 
-__all__ = ["count_overlap", "shares_passages"]
+__all__ = ["count_overlap", "queries_by_passage", "relevant_passages", "shares_passages"]
 
 _FEWEST_SHARED = {"sharing_1_or_more": 1, "sharing_2_or_more": 2}
 """Figure -> shared passages from which a test query counts: the paper's text, and its script."""
@@ -49,8 +49,8 @@ def count_overlap(
         DataError: if a training set or a test set has no relevant passage.
     """
     judged = {name: list(qrels) for name, qrels in tests.items()}
-    relevant = {name: _relevant(qrels, 1) for name, qrels in train.items()}
-    trained = {name: _by_passage(passages) for name, passages in relevant.items()}
+    relevant = {name: relevant_passages(qrels, 1) for name, qrels in train.items()}
+    trained = {name: queries_by_passage(passages) for name, passages in relevant.items()}
     rows: list[Figure] = []
     for name, trained_by in trained.items():
         if not trained_by:
@@ -107,7 +107,7 @@ def _layout(figures: Figures) -> list[Section]:
     return [Section([table for table in tables if table.rows])]
 
 
-def _relevant(qrels: Iterable[Qrel], least: int) -> dict[str, set[str]]:
+def relevant_passages(qrels: Iterable[Qrel], least: int) -> dict[str, set[str]]:
     """Return query_id -> its passages of a relevance of at least `least`."""
     passages: dict[str, set[str]] = {}
     for qrel in qrels:
@@ -116,7 +116,7 @@ def _relevant(qrels: Iterable[Qrel], least: int) -> dict[str, set[str]]:
     return passages
 
 
-def _by_passage(relevant: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
+def queries_by_passage(relevant: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
     """Return passage -> the queries that it is relevant to."""
     queries: dict[str, set[str]] = {}
     for query_id, passages in relevant.items():
@@ -142,7 +142,9 @@ def _count_in(
         raise DataError(f"the test set {test_set} has no relevant passage")
     row = Figure("", test=test_set, system=train, queries=len({qrel.query_id for qrel in qrels}))
     for least in grades:
-        shared = [_shared(*judged, trained_by) for judged in _relevant(qrels, least).items()]
+        shared = [
+            _shared(*judged, trained_by) for judged in relevant_passages(qrels, least).items()
+        ]
         for figure, fewest in _FEWEST_SHARED.items():
             count = sum(passages >= fewest for passages in shared)
             yield row._replace(figure=figure, slice=f">= {least}", value=count)
@@ -158,6 +160,6 @@ def shares_passages(
         test: the test queries.
         labels: query_id -> its relevant passages, for the queries of both.
     """
-    trained_by = _by_passage({query_id: labels[query_id] for query_id in train.ids})
+    trained_by = queries_by_passage({query_id: labels[query_id] for query_id in train.ids})
     shared = [_shared(query_id, labels[query_id], trained_by) for query_id in test.ids]
     return QueryValues(np.array(shared, dtype=np.float64).clip(0, 1))
