@@ -98,21 +98,18 @@ def align_scores(scores: Mapping[str, Mapping[str, float]], source: str) -> Resu
         row = Figure("score", system=model)
         rows += [row._replace(group=name, value=of_model[name]) for name in _REGIMES]
         rows += [row._replace(test=name, value=of_model[name]) for name in outside]
-    inter, extra = (_column(Figures(rows), group=name) for name in _REGIMES)
+    columns = {
+        name: np.array([of_model[name] for of_model in scores.values()], np.float64)
+        for name in (*_REGIMES, *outside)
+    }
     claims = [Claim(row) for row in rows]
     for name in outside:
-        column = _column(Figures(rows), test=name)
+        compared = [columns[of] for of in (*_REGIMES, name)]
         for kind in RANK_CORRELATIONS:
             correlation = Figure(kind, test=name, slice=f"{len(scores)} models")
-            claims += _compare_correlations(correlation, inter, extra, column)
+            claims += _compare_correlations(correlation, *compared)
     figures, layout = infer(claims, Inference()), partial(_layout, source)
     return Result("alignment", figures, {"source": source}, DataInfo(), _notes(figures), layout)
-
-
-def _column(figures: Figures, **names: str) -> Floats:
-    """Return the models' scores of one kind, ``[models]``."""
-    scores = figures.where(figure="score", **names)
-    return np.array([row.value for row in scores], np.float64)
 
 
 def _notes(figures: Figures) -> list[Note]:
@@ -268,7 +265,8 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
         for pair, test in zip(grid, outside, strict=True):
             pair[0].set_ylabel(shorten(test, 40))
             for axes, regime, colour in zip(pair, _REGIMES, COLOURS, strict=False):
-                x, y = _column(scores, group=regime), _column(scores, test=test)
+                x = [row.number for row in scores.where(group=regime)]
+                y = [row.number for row in scores.where(test=test)]
                 axes.grid(color=LINE, linewidth=0.4)
                 axes.set_axisbelow(True)
                 axes.plot(x, y, "o", color=colour, markersize=4)
