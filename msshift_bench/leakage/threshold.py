@@ -373,8 +373,8 @@ def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -
             return [*lines, none]
         ends = "" if row.interval is None else " [{:.4f}, {:.4f}]".format(*row.interval)
         pairs, _, of_pairs, _ = curve.at(row.value)
-        kept = f"{pairs.value:.0f} pairs of precision {_SHARE.text(of_pairs)}"
-        lines.append(f"{which}: {row.value:.4f}{ends}, which keeps {kept}")
+        in_words = f"{pairs.value:.0f} pairs of precision {_SHARE.text(of_pairs)}"
+        lines.append(f"{which}: {row.value:.4f}{ends}, which keeps {in_words}")
     return lines
 
 

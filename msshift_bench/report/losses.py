@@ -259,8 +259,8 @@ def _draw_matrix(
     darkest = np.nanmax(np.append(lost, _DARKEST))
     shades = np.round(np.clip(lost / darkest, 0, 1) * (len(SHADES) - 1))
     across, down = (np.arange(count + 1) - 0.5 for count in (len(groups), len(models)))
-    shown_as, most = ListedColormap(SHADES), len(SHADES) - 0.5
-    ax.pcolormesh(across, down, shades, cmap=shown_as, vmin=-0.5, vmax=most)
+    shown_as, highest = ListedColormap(SHADES), len(SHADES) - 0.5
+    ax.pcolormesh(across, down, shades, cmap=shown_as, vmin=-0.5, vmax=highest)
     ax.set_xticks(range(len(groups)), groups)
     ax.set_yticks(range(len(models)), [title for *_, title in models])
     ax.set(xlim=(-0.5, len(groups) - 0.5), ylim=(len(models) - 0.5, -0.5))

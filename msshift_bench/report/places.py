@@ -119,8 +119,8 @@ def _slice_losses(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Fi
             of_labels = slice_scores(part, of_queries, inputs.settings.missing)
             parts[SHIFTS[name].title.lower()] = of_labels
         for by, scores_of in parts.items():
-            named = [(f"{by}: {label}", scores) for label, scores in scores_of.items()]
-            slices.setdefault(by, []).extend(named)
+            titled = [(f"{by}: {label}", scores) for label, scores in scores_of.items()]
+            slices.setdefault(by, []).extend(titled)
     claims = [
         claim._replace(family=())
         for name, scores in itertools.chain.from_iterable(slices.values())

@@ -349,10 +349,10 @@ def _compare(
     indicator: Indicator, train: QueryColumns, test: QueryColumns, needed: Any
 ) -> Similarity:
     """Return the value of test queries, and that of each if the indicator is defined per query."""
-    found = indicator.function(train, test, needed)
+    computed = indicator.function(train, test, needed)
     if not indicator.per_query:
-        return Similarity(indicator.name, float(found), len(test), len(train))
-    values, places = found
+        return Similarity(indicator.name, float(computed), len(test), len(train))
+    values, places = computed
     nearest = [] if places is None else places.tolist()
     columns = (tuple(column[place] for place in nearest) for column in (train.ids, train.texts))
     return Similarity(
@@ -534,11 +534,11 @@ def _layout(indicator: Indicator, titles: Mapping[str, str], figures: Figures) -
     """Return a table per shift, with a row per group; or the one of two files."""
     tables = []
     for (shift,), of_shift in figures.each("shift"):
-        name, others = ("group", "other queries") if shift else ("test", "training queries")
+        name, rest = ("group", "other queries") if shift else ("test", "training queries")
         columns = [
             Head((indicator.name,), {"figure": "similarity"}, number(6)),
             Head(("queries",), {"figure": "similarity"}, QUERIES),
-            Head((others,), {"figure": "other_queries"}, COUNT),
+            Head((rest,), {"figure": "other_queries"}, COUNT),
         ]
         columns += [
             Head((at,), {"figure": at}, number(6)) for at in _QUANTILES if indicator.per_query

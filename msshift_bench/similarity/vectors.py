@@ -131,7 +131,7 @@ def _mean_products(
     Vectors are added one by one in the order of `texts`, each as often as it occurs, so neither
     the order of queries nor the size of blocks changes a bit.
     """
-    vectors, asked = texts.vectors, texts.rows(test)
+    vectors, tested = texts.vectors, texts.rows(test)
     counts = np.bincount(texts.rows(train), minlength=len(vectors))
     distinct = np.flatnonzero(counts)
     total = np.zeros((1, vectors.shape[1]))
@@ -140,7 +140,7 @@ def _mean_products(
         block = scaled(vectors[rows]) * counts[rows, np.newaxis]
         total = np.concatenate([total, block]).sum(axis=0, keepdims=True)
     mean = total[0] / len(train)
-    blocks = (vectors[asked[part]] for part in slices(len(asked), _BLOCK))
+    blocks = (vectors[tested[part]] for part in slices(len(tested), _BLOCK))
     return QueryValues(np.concatenate([(scaled(block) * mean).sum(axis=1) for block in blocks]))
 
 
@@ -151,11 +151,11 @@ def nearest_query(train: QueryColumns, test: QueryColumns, texts: TextVectors) -
     """
     tests, places = np.unique(texts.rows(test), return_inverse=True)
     search = NearestQueries(texts.vectors[tests], most=1)
-    named, rows = list(zip(train.texts, train.ids, strict=True)), texts.rows(train)
-    for block in slices(len(named), _READ):
-        search.meet(named[block], texts.vectors, rows[block])
-        report_progress("compare", block.stop, len(named))
-    place_of = {name: place for place, name in enumerate(named)}
+    names, rows = list(zip(train.texts, train.ids, strict=True)), texts.rows(train)
+    for block in slices(len(names), _READ):
+        search.meet(names[block], texts.vectors, rows[block])
+        report_progress("compare", block.stop, len(names))
+    place_of = {name: place for place, name in enumerate(names)}
     nearest = [(-distance, place_of[text, name]) for ((distance, text, name),) in search.found]
     cosines, of_train = zip(*nearest, strict=True)
     return QueryValues(np.array(cosines)[places], np.array(of_train)[places])
@@ -212,12 +212,12 @@ class NearestQueries:
         for tests in slices(len(self._tests), _TESTS):
             exact = unit_rows(self._tests[tests])
             for part in slices(len(train), _TRAINING):
-                others = unit_rows(vectors[rows[by_name[part]]])
-                pairs = self._near_pairs(exact, others, self._least[tests])
+                block = unit_rows(vectors[rows[by_name[part]]])
+                pairs = self._near_pairs(exact, block, self._least[tests])
                 for query, of_query in groupby(zip(*pairs, strict=True), itemgetter(0)):
                     near = (
-                        (-float(cosine), *train[by_name[part.start + other]])
-                        for _, other, cosine in of_query
+                        (-float(cosine), *train[by_name[part.start + row]])
+                        for _, row, cosine in of_query
                     )
                     place = tests.start + query
                     self.found[place] = sorted([*self.found[place], *near])[: self._most]
