@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.runner import Case, Clock, Sizes
+
+if TYPE_CHECKING:
+    from msshift_bench.similarity import NearestQueries
 
 BLOCK, READ = 4096, 131_072
 CENTRES = 2000
@@ -61,11 +65,20 @@ def draw_texts(generator: np.random.Generator, count: int) -> list[str]:
 
 def nearest(folder: Path, sizes: Sizes, clock: Clock) -> None:
     """Find the exact nearest training query of each test query."""
-    from msshift_bench.similarity.vectors import nearest_rows
+    from msshift_bench.similarity import NearestQueries
 
     with clock():
-        vectors = open_vectors(folder)
-        nearest_rows(vectors, np.arange(sizes.training), np.arange(sizes.training, len(vectors)))
+        meet_all(NearestQueries(open_vectors(folder)[sizes.training :], most=1), folder, sizes)
+
+
+def meet_all(search: NearestQueries, folder: Path, sizes: Sizes) -> None:
+    """Compare with all training queries."""
+    from msshift_bench.plumbing import slices
+
+    vectors = open_vectors(folder)
+    for part in slices(sizes.training, READ):
+        names = [(str(row), "") for row in range(part.start, part.stop)]
+        search.meet(names, vectors[part], np.arange(len(names)))
 
 
 def matrix_product(folder: Path, sizes: Sizes, clock: Clock) -> None:
@@ -108,16 +121,12 @@ def jaccard(_: Path, sizes: Sizes, clock: Clock) -> None:
 
 def near_duplicates(folder: Path, sizes: Sizes, clock: Clock) -> dict[str, str]:
     """Find the 100 nearest training queries of each test query that reach a cosine of 0.91."""
-    from msshift_bench.leakage import NearDuplicates
-    from msshift_bench.plumbing import slices
-    from msshift_bench.records import Query
+    from msshift_bench.similarity import NearestQueries
 
     with clock():
-        vectors = open_vectors(folder)
-        search = NearDuplicates(np.array(vectors[sizes.training :]), least=0.91, most=100)
-        for part in slices(sizes.training, READ):
-            block = [Query(str(row), "") for row in range(part.start, part.stop)]
-            search.meet(block, vectors[part], np.arange(len(block)))
+        tests = np.array(open_vectors(folder)[sizes.training :])
+        search = NearestQueries(tests, most=100, least=0.91)
+        meet_all(search, folder, sizes)
     return {"pairs": f"{sum(map(len, search.found)):,}"}
 
 

@@ -24,13 +24,13 @@ raises, with an example, and docs/python.md shows all at work.
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
 - Similarity: `group_similarity`, `set_similarity` and `query_similarity` say how near test queries
-  lie to training queries, by the `INDICATORS`; they return `GroupSimilarity` and `QuerySimilarity`
-- Links: `analyse_run_sets` and `analyse_report` link losses to similarity, in an `Analysis`;
-  `link_losses` links any losses, given as `LossPoint`; `predict_losses` makes a `Prediction`
+  lie to training queries, by the `INDICATORS`; they return `Similarity`
+- Links: `analyse_run_sets` and `analyse_report` link losses to similarity, `link_losses` any
+  losses that are given as figures; `predict_losses` applies a link to new queries
 - Leakage: `find_leakage` finds training queries that are test queries, or nearly: `FoundLeakage`;
   `read_annotations` reads what people say of them, as `Annotations`, and `review_leakage` merges
-  that; `clean_training` takes them out: `CleanedTraining`; `read_left_out` reads
-  which test queries leaked, for figures without them
+  that; `clean_training` takes them out; `read_left_out` reads which test queries leaked, for
+  figures without them
 - Building: `open_collection`, `build_dataset`, `import_official`, `add_triples`, `hydrate_dataset`;
   `make_variants` and `import_variants` give variants of queries
 - Publishing: `push_dataset`, `install_dataset`
@@ -101,7 +101,6 @@ if TYPE_CHECKING:
         score_runs as score_runs,
     )
     from msshift_bench.leakage import (
-        CleanedTraining as CleanedTraining,
         FoundLeakage as FoundLeakage,
         clean_training as clean_training,
         find_leakage as find_leakage,
@@ -119,9 +118,8 @@ if TYPE_CHECKING:
     from msshift_bench.shifts import SHIFTS as SHIFTS
     from msshift_bench.similarity import (
         INDICATORS as INDICATORS,
-        GroupSimilarity as GroupSimilarity,
         IndicatorOptions as IndicatorOptions,
-        QuerySimilarity as QuerySimilarity,
+        Similarity as Similarity,
         group_similarity as group_similarity,
         query_similarity as query_similarity,
         set_similarity as set_similarity,
@@ -140,7 +138,6 @@ _HOME_OF = {
     "Annotations": "annotation",
     "build_dataset": "dataset_builders.build",
     "clean_training": "leakage",
-    "CleanedTraining": "leakage",
     "compare_run_sets": "evaluation",
     "Dataset": "data",
     "detectable_rel_loss": "stats",
@@ -155,7 +152,6 @@ _HOME_OF = {
     "find_run_sets": "runs",
     "FoundLeakage": "leakage",
     "group_similarity": "similarity",
-    "GroupSimilarity": "similarity",
     "hydrate_dataset": "dataset_builders.write",
     "import_official": "dataset_builders.build",
     "import_variants": "dataset_builders.typos",
@@ -176,7 +172,7 @@ _HOME_OF = {
     "predict_losses": "analysis",
     "push_dataset": "data",
     "query_similarity": "similarity",
-    "QuerySimilarity": "similarity",
+    "Similarity": "similarity",
     "read_annotations": "annotation",
     "read_left_out": "leakage",
     "read_qrels": "runs",

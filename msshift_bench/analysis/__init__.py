@@ -4,8 +4,8 @@
 `analyse_report` does so for a report, `link_losses` for any losses and similarities. Each returns a
 `Result`; `find_links` returns the points that its links rest on, and `predict_losses` applies one
 of them to new queries. `align_scores` asks whether extrapolation says how models do elsewhere.
-`load_published` returns the papers' own tables as numbers, which `analyse_published` and
-`align_published` take. It may use `evaluation`, `similarity`, `stats`, `data`, `output`,
+`load_published` returns the papers' own tables as numbers, which `analyse_published` takes.
+It may use `evaluation`, `similarity`, `stats`, `data`, `output`,
 `plumbing`, `shifts`, `arrays` and `errors`.
 """
 
@@ -24,7 +24,6 @@ from msshift_bench.analysis.group_links import (
     say_link,
 )
 from msshift_bench.analysis.paper_tables import (
-    align_published,
     analyse_published,
     load_published,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "BOX",
     "Link",
     "MEAN_OF_SYSTEMS",
-    "align_published",
     "align_scores",
     "analyse_published",
     "analyse_report",

@@ -14,7 +14,7 @@ models.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -33,13 +33,13 @@ from msshift_bench.output import (
     Head,
     check_plot,
     number,
-    picture_bytes,
     picture_style,
     pivot,
     say_p,
     shorten,
+    write_picture,
 )
-from msshift_bench.plumbing import csv_rows, decimal_number, write_atomically
+from msshift_bench.plumbing import csv_rows, decimal_number
 from msshift_bench.stats import (
     RANK_CORRELATIONS,
     SIGNIFICANT,
@@ -63,18 +63,8 @@ _AT_ONCE = 1_000
 """Samples that are correlated at once: a pair of models takes 8 bytes in each."""
 _CLOSE = 1e-9
 
-_WIDTH, _HEIGHT = 6.25, 2.6
-"""Inches of a page, and of the row of one test set."""
-_LETTERS = 16
 
-
-def align_scores(
-    scores: Mapping[str, Mapping[str, float]],
-    source: str,
-    *,
-    printed: Iterable[Figure] = (),
-    remarks: Iterable[str] = (),
-) -> Result:
+def align_scores(scores: Mapping[str, Mapping[str, float]], source: str) -> Result:
     """Correlate the models' interpolation and extrapolation with their scores elsewhere.
 
     Args:
@@ -82,9 +72,6 @@ def align_scores(
             training queries; ``extrapolation``, that on test queries unlike them; and by name those
             on test sets elsewhere, at least one. All are on any scale.
         source: what they are, in words.
-        printed: correlations that a paper prints, to show beside them: ``printed_spearman`` and
-            ``printed_kendall``, named as below.
-        remarks: what else is to be said of the scores.
 
     Returns:
         Every ``score``. For each test set elsewhere ``spearman`` and ``kendall`` of the ``group``
@@ -111,54 +98,27 @@ def align_scores(
         row = Figure("score", system=model)
         rows += [row._replace(group=name, value=of_model[name]) for name in _REGIMES]
         rows += [row._replace(test=name, value=of_model[name]) for name in outside]
-    inter, extra = (_column(Figures(rows), group=name) for name in _REGIMES)
+    columns = {
+        name: np.array([of_model[name] for of_model in scores.values()], np.float64)
+        for name in (*_REGIMES, *outside)
+    }
     claims = [Claim(row) for row in rows]
     for name in outside:
-        column = _column(Figures(rows), test=name)
+        compared = [columns[of] for of in (*_REGIMES, name)]
         for kind in RANK_CORRELATIONS:
             correlation = Figure(kind, test=name, slice=f"{len(scores)} models")
-            claims += _compare_correlations(correlation, inter, extra, column)
-    figures = Figures([*infer(claims, Inference()), *printed])
-    notes = [*_notes(figures), *(Note(remark, "data") for remark in remarks)]
-    return Result(
-        "alignment",
-        figures,
-        {"source": source},
-        DataInfo(),
-        notes,
-        partial(_sections, source=source),
-    )
+            claims += _compare_correlations(correlation, *compared)
+    figures, layout = infer(claims, Inference()), partial(_layout, source)
+    return Result("alignment", figures, {"source": source}, DataInfo(), _notes(figures), layout)
 
 
-def _column(figures: Figures, **names: str) -> Floats:
-    """Return the models' scores of one kind, ``[models]``."""
-    scores = figures.where(figure="score", **names)
-    return np.array([row.value for row in scores], np.float64)
-
-
-def _notes(figures: Figures) -> Iterator[Note]:
-    about = {"figure": "spearman"}
-    for row in figures.where(figure="spearman", against="interpolation"):
-        yield Note(_verdict(row), "data", about)
-    yield Note(
+def _notes(figures: Figures) -> list[Note]:
+    differences = figures.where(figure="spearman", against="interpolation")
+    how = (
         "[95% intervals] by bootstrap of the models, of which a perfect order has none; p: "
-        "permutation within the models",
-        about=about,
+        "permutation within the models"
     )
-    printed = figures.where(figure="printed_spearman", against="interpolation")
-    if printed:
-        about = {"figure": "printed_spearman"}
-        yield Note(
-            "extrapolation has the higher Spearman correlation on "
-            f"{sum(row.number > 0 for row in printed)} of {len(printed)} test sets, which rank the "
-            "same models and so are no independent witnesses",
-            "data",
-            about,
-        )
-        yield Note(
-            "without the models' scores, no interval and no test of the difference is possible",
-            about=about,
-        )
+    return [*(Note(_verdict(row), "data") for row in differences), Note(how)]
 
 
 def _verdict(difference: Figure) -> str:
@@ -293,24 +253,25 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
         UnknownNameError: if its name ends otherwise.
         MissingExtraError: if matplotlib is not installed.
     """
-    picture_format = check_plot(path)
+    check_plot(path)
     from matplotlib.figure import Figure as Picture
 
     scores = figures.where(figure="score")
     outside = [test for test in scores.names("test") if test]
     with picture_style():
-        picture = Picture(figsize=(_WIDTH, _HEIGHT * len(outside)), layout="constrained")
+        picture = Picture(figsize=(6.25, 2.6 * len(outside)), layout="constrained")
         grid = picture.subplots(len(outside), 2, sharey="row", squeeze=False)
         for pair, test in zip(grid, outside, strict=True):
             pair[0].set_ylabel(shorten(test, 40))
             for axes, regime, colour in zip(pair, _REGIMES, COLOURS, strict=False):
-                x, y = _column(scores, group=regime), _column(scores, test=test)
+                x = [row.number for row in scores.where(group=regime)]
+                y = [row.number for row in scores.where(test=test)]
                 axes.grid(color=LINE, linewidth=0.4)
                 axes.set_axisbelow(True)
                 axes.plot(x, y, "o", color=colour, markersize=4)
                 for model, *point in zip(scores.names("system"), x, y, strict=True):
                     axes.annotate(
-                        shorten(model, _LETTERS),
+                        shorten(model, 16),
                         point,
                         (3, 3),
                         textcoords="offset points",
@@ -320,35 +281,26 @@ def plot_alignment(figures: Figures, path: str | Path) -> Path:
                 axes.set_xlabel(regime)
                 value = figures.where(figure="spearman", test=test, group=regime)[0].value
                 axes.set_title("" if value is None else f"Spearman {value:.2f}", loc="left")
-        drawn = picture_bytes(picture, picture_format, "Alignment with scores elsewhere")
-    with write_atomically(Path(path)) as file:
-        file.write(drawn)
+        write_picture(picture, path, "Alignment with scores elsewhere")
     return Path(path)
 
 
-def _sections(figures: Figures, source: str) -> Iterator[Section]:
-    """Yield the table of an alignment's correlations, then that of those that a paper prints.
-
-    Args:
-        figures: those of `align_scores`.
-        source: what was aligned, in words.
-    """
-    measured = f"{source}: correlation with scores elsewhere, over"
-    p_value = Head(("p",), {"against": "interpolation"}, P_VALUE)
-    for prefix, title, columns in (
-        ("", measured, [*_CORRELATED, p_value]),
-        ("printed_", "Correlations as printed, each over", _CORRELATED),
-    ):
-        spearman = figures.where(figure=f"{prefix}spearman")
-        if spearman:
-            title = f"{title} {spearman[0].slice}"
-            rows = [
-                Head((name, kind.capitalize()), {"test": test, "figure": f"{prefix}{kind}"})
-                for test in spearman.names("test")
-                for name, kind in zip((test, ""), RANK_CORRELATIONS, strict=True)
-            ]
-            table = pivot(figures, title, ("outside", ""), rows, columns)
-            yield Section([table], {"figure": f"{prefix}spearman"})
+def _layout(source: str, figures: Figures) -> list[Section]:
+    """Return the table of an alignment's correlations, given what was aligned, in words."""
+    correlations = figures.where(figure=RANK_CORRELATIONS)
+    rows = [
+        Head((name, kind.capitalize()), {"test": test, "figure": kind})
+        for test in correlations.names("test")
+        for name, kind in zip((test, ""), RANK_CORRELATIONS, strict=True)
+    ]
+    columns = [
+        Head(("interpolation",), {"group": "interpolation"}, _CORRELATION),
+        Head(("extrapolation",), {"group": "extrapolation", "against": ""}, _CORRELATION),
+        Head(("difference",), {"against": "interpolation"}, _CORRELATION),
+        Head(("p",), {"against": "interpolation"}, P_VALUE),
+    ]
+    title = f"{source}: correlation with scores elsewhere, over {correlations[0].slice}"
+    return [Section([pivot(figures, title, ("outside", ""), rows, columns)])]
 
 
 def _correlation(figure: Figure) -> str:
@@ -358,8 +310,3 @@ def _correlation(figure: Figure) -> str:
 
 
 _CORRELATION = Format(_correlation)
-_CORRELATED = [
-    Head(("interpolation",), {"group": "interpolation"}, _CORRELATION),
-    Head(("extrapolation",), {"group": "extrapolation", "against": ""}, _CORRELATION),
-    Head(("difference",), {"against": "interpolation"}, _CORRELATION),
-]

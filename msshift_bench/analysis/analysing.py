@@ -36,10 +36,9 @@ from msshift_bench.shifts import DATASET_NAME, get_shift
 from msshift_bench.similarity import (
     GROUP_SPLITS,
     INDICATORS,
-    GroupSimilarity,
     IndicatorOptions,
-    QuerySimilarity,
     QuerySource,
+    Similarity,
     find_indicator,
     group_similarity,
     read_query_set,
@@ -212,7 +211,7 @@ def link_losses(
 
 def analyse_report(
     report: Result,
-    similarities: Sequence[GroupSimilarity],
+    similarities: Sequence[Similarity],
     *,
     split: str = "test",
     bins: int = 6,
@@ -271,17 +270,7 @@ def analyse_report(
         for measure in measures
         for row in _losses(report.figures, scores, measure)
     ]
-    points += [
-        Figure(
-            "similarity",
-            shift=similarity.shift,
-            against=similarity.indicator,
-            group=similarity.group,
-            slice=split,
-            value=similarity.value,
-        )
-        for similarity in similarities
-    ]
+    points += [value.figure._replace(slice=split, queries=None) for value in similarities]
     source = f"run sets of {', '.join(dict.fromkeys(scores.system for scores in systems))}"
     claims = list(_query_claims(trained, similarities, measures, bins))
     links = link_losses(points, source, further=claims)
@@ -332,7 +321,7 @@ def _losses(figures: Figures, scores: Scores, measure: Measure) -> list[Figure]:
 
 def _query_claims(
     trained: Mapping[str, Sequence[Scores]],
-    similarities: Sequence[GroupSimilarity],
+    similarities: Sequence[Similarity],
     measures: Sequence[Measure],
     bins: int,
 ) -> Iterator[Claim]:
@@ -340,8 +329,8 @@ def _query_claims(
     values: dict[tuple[str, str], dict[str, Floats]] = {}
     for similarity in similarities:
         scores, group = trained[similarity.shift][0], similarity.group
-        if similarity.per_query is not None and group in scores.groups:
-            in_order = _in_order(similarity.per_query, group, scores.ids_of(group))
+        if similarity.query_ids and group in scores.groups:
+            in_order = _in_order(similarity, scores.ids_of(group))
             values.setdefault((similarity.shift, similarity.indicator), {})[group] = in_order
     for (shift, indicator), of_groups in values.items():
         of_indicator = Figure("", shift=shift, against=indicator)
@@ -351,7 +340,7 @@ def _query_claims(
             yield from query_claims(indicator, trained[shift], measure, of_groups, bins=bins)
 
 
-def _in_order(similarity: QuerySimilarity, group: str, query_ids: Sequence[str]) -> Floats:
+def _in_order(similarity: Similarity, query_ids: Sequence[str]) -> Floats:
     """Return the values of these queries."""
     known = dict(zip(similarity.query_ids, similarity.values, strict=True))
     values = np.array([known.get(query_id, math.nan) for query_id in query_ids], np.float64)
@@ -360,7 +349,8 @@ def _in_order(similarity: QuerySimilarity, group: str, query_ids: Sequence[str])
         shown = ", ".join(lacking[:3]) + ", ..." * (len(lacking) > 3)
         raise DataError(
             f"{similarity.indicator} has no value for {len(lacking):,} of the {len(query_ids):,} "
-            f"test queries of {group} ({shown}); compute it for the test queries of this data set"
+            f"test queries of {similarity.group} ({shown}); compute it for the test queries of "
+            "this data set"
         )
     return values
 

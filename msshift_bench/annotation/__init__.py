@@ -3,8 +3,8 @@
 They are asked how alike the two are (`SIMILARITY`), or whether one leaks the other (`LEAKAGE`).
 `similar_pairs` recalls candidates for the first; what leaks is for `leakage` to find. `write_sheet`
 writes a sheet to fill in, `read_annotations` reads what annotators say, checked against each other,
-as `Annotations`; `similarity_labels` counts the first. The room may use `encoders`,
-`errors`, `output`, `plumbing`, `records`, `search`, `similarity` and `stats`.
+as `Annotations`; `similarity_labels` counts the first. The room may use `data`, `encoders`,
+`errors`, `evaluation`, `output`, `plumbing`, `records`, `search`, `similarity` and `stats`.
 """
 
 from msshift_bench.annotation.labels import (
@@ -18,8 +18,9 @@ from msshift_bench.annotation.labels import (
     Annotations,
     Pair,
     Question,
-    SimilarityLabels,
     Verdict,
+    agreement_table,
+    agreements,
     similarity_labels,
 )
 from msshift_bench.annotation.sheets import (
@@ -41,8 +42,9 @@ __all__ = [
     "Annotations",
     "Pair",
     "Question",
-    "SimilarityLabels",
     "Verdict",
+    "agreement_table",
+    "agreements",
     "check_not_filled",
     "check_sheet",
     "read_annotations",

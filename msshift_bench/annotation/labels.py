@@ -9,14 +9,17 @@ and Extrapolation Performance of Neural Retrieval Models (CIKM 2022), section 3.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import median_low
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from msshift_bench.output import Table, plain, report_head
-from msshift_bench.stats import Agreement, annotator_agreement
+from msshift_bench.data import DataInfo
+from msshift_bench.evaluation import Note, Result, Section
+from msshift_bench.output import COUNT, REL_LOSS, Table, number, tabulate
+from msshift_bench.stats import Agreement, Figure, Figures, annotator_agreement
 
 __all__ = [
     "AGREED",
@@ -30,8 +33,9 @@ __all__ = [
     "Annotations",
     "Pair",
     "Question",
-    "SimilarityLabels",
     "Verdict",
+    "agreement_table",
+    "agreements",
     "similarity_labels",
 ]
 
@@ -247,77 +251,96 @@ class Annotations:
         return annotator_agreement(labels, [pair.test_id for pair in shared])
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SimilarityLabels:
-    """What annotators say of test queries and their candidates.
-
-    Attributes:
-        annotators: how many there are.
-        pairs: how many pairs of a test query and a candidate they judged.
-        queries: question -> test query -> its point: the highest of its candidates.
-        agreement: question -> the annotators' agreement on pairs; empty for one annotator.
-    """
-
-    annotators: int
-    pairs: int
-    queries: Mapping[str, Mapping[str, int]]
-    agreement: Mapping[str, Agreement]
-
-    def __repr__(self) -> str:
-        return f"<SimilarityLabels: {self.annotators} annotators, {self.pairs:,} pairs>"
-
-    def tables(self) -> list[Table]:
-        """Return how many test queries have each point, as Tables 1 and 2, and the agreement."""
-        tables = []
-        for question in SIMILARITY:
-            points = self.queries[question.name]
-            counts = Counter(points.values())
-            rows = [
-                (title, counts[int(point)], f"{100 * counts[int(point)] / len(points):.0f}%")
-                for point, title in reversed(list(question.answers.items()))
-            ]
-            header = ("of test queries", "queries", "share")
-            tables.append(Table.plain(question.name, header, rows))
-        if self.agreement:
-            columns = ("judged", "Cohen's kappa", "95% interval", "pairs of annotators")
-            agreed = [(name, *_cells(agreement)) for name, agreement in self.agreement.items()]
-            tables.append(Table.plain("agreement", columns, agreed))
-        return tables
-
-    def notes(self) -> list[str]:
-        """Return the line below the tables."""
-        return [f"{self.annotators} annotators, {self.pairs:,} pairs of queries"]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return labels and agreement as plain JSON values."""
-        return {**report_head(), **plain(self)}
-
-
-def _cells(agreement: Agreement) -> tuple[str, str, str]:
-    ends = "-" if agreement.interval is None else "[{:.2f}, {:.2f}]".format(*agreement.interval)
-    return _shown(agreement.kappa), ends, ", ".join(map(_shown, agreement.pairs))
-
-
-def _shown(kappa: float | None) -> str:
-    return "-" if kappa is None else f"{kappa:.2f}"
-
-
-def similarity_labels(annotations: Annotations) -> SimilarityLabels:
+def similarity_labels(annotations: Annotations) -> Result:
     """Return how like a training query every test query is, and how far annotators agree.
 
     Args:
         annotations: of sheets that ask for `SIMILARITY`.
+
+    Returns:
+        For each question (column `group`) and answer (`slice`), how many ``test_queries`` have it,
+        and their ``share``: of a test query, the highest point of its candidates counts; and the
+        `agreements` on entity and intent. The facts are the points of every test query.
     """
-    queries: dict[str, dict[str, int]] = {}
-    agreement = {}
+    rows: list[Figure] = []
+    points: dict[str, dict[str, int]] = {}
     for question in annotations.questions:
-        points = queries.setdefault(question.name, {})
+        of_queries = points.setdefault(question.name, {})
         labels = annotations.labels(question)
         for pair in sorted(labels, key=lambda pair: pair.test_id):
-            points[pair.test_id] = max(points.get(pair.test_id, 0), int(labels[pair] or 0))
-        agreed = annotations.agreement(annotations.annotators, question.label_of)
-        if agreed is not None:
-            agreement[question.name] = agreed
-    return SimilarityLabels(
-        len(annotations.annotators), len(annotations.by_pair()), queries, agreement
+            point = int(labels[pair] or 0)
+            of_queries[pair.test_id] = max(of_queries.get(pair.test_id, 0), point)
+        counts = Counter(of_queries.values())
+        for answer, title in reversed([*question.answers.items()]):
+            count = counts[int(answer)]
+            row = Figure("test_queries", group=question.name, slice=title, value=count)
+            rows += [row, row._replace(figure="share", value=count / len(of_queries))]
+    kappas = {f"kappa_of_{question.name}": question.label_of for question in SIMILARITY}
+    rows += agreements(annotations, kappas)
+    names = annotations.annotators
+    return Result(
+        "similarity-labels",
+        Figures(rows),
+        {"annotators": list(names)},
+        DataInfo(),
+        [Note(f"{len(names)} annotators, {len(annotations.by_pair()):,} pairs of queries")],
+        _layout,
+        facts={"points": points},
     )
+
+
+def _layout(figures: Figures) -> list[Section]:
+    """Return how many test queries have each point, as Tables 1 and 2, and the agreement."""
+    columns = {"test_queries": ("queries", COUNT), "share": ("share", REL_LOSS)}
+    tables = [
+        tabulate(
+            figures.where(group=question.name),
+            question.name,
+            {"slice": "of test queries"},
+            columns,
+        )
+        for question in SIMILARITY
+    ]
+    titles = {f"kappa_of_{question.name}": question.name for question in SIMILARITY}
+    tables.append(agreement_table(figures, titles))
+    return [Section([table for table in tables if table.rows])]
+
+
+def agreements(
+    annotations: Annotations, kappas: Mapping[str, Callable[[Verdict], Hashable]]
+) -> Iterator[Figure]:
+    """Yield how far annotators agree: every two of them, and all of several on average.
+
+    Args:
+        annotations: what they say.
+        kappas: the name of a kappa -> what of a verdict it compares.
+
+    Yields:
+        How many pairs were ``judged_by_all`` of these annotators, if any, and each kappa, with an
+        interval over other test queries; two are `system` and `against`, more are "all".
+    """
+    names = sorted(annotations.annotators)
+    for some in [*combinations(names, 2), *([tuple(names)] if len(names) > 2 else [])]:
+        system, against = some if len(some) == 2 else ("all", "")
+        row = Figure("judged_by_all", system=system, against=against)
+        for figure, label_of in kappas.items():
+            agreement = annotations.agreement(some, label_of)
+            if agreement is None:
+                break
+            if figure == next(iter(kappas)):
+                yield row._replace(value=agreement.items)
+            kappa = row._replace(figure=figure)
+            yield kappa.with_value(agreement.kappa, agreement.interval)
+
+
+def agreement_table(figures: Figures, titles: Mapping[str, str]) -> Table:
+    """Return the table of `agreements`.
+
+    Args:
+        figures: the figures.
+        titles: the name of a kappa -> the title of its column.
+    """
+    columns = {name: (title, number(3, 2)) for name, title in titles.items()}
+    columns = {"judged_by_all": ("pairs", COUNT), **columns}
+    names = {"system": "annotator", "against": "and"}
+    return tabulate(figures, "agreement: Cohen's kappa [95% interval]", names, columns)

@@ -1,7 +1,7 @@
 """Sheets: pairs of queries that people judge, as a table (CSV) or as tasks of Label Studio (JSON).
 
-A table has the columns of a `Pair` that hold something, ``annotator`` and one per question. A task
-holds all of a pair in its ``data``, and what annotators chose in its ``annotations``; the
+A table has the columns of a `Pair`, ``annotator`` and one per question. A task holds all of a pair
+in its ``data``, and what annotators chose in its ``annotations``; the
 ``from_name`` of a choice is the question.
 
 The 827 annotated pairs of Fröbe et al. (SPIRE 2022) are read as they were published: a JSON object
@@ -50,27 +50,19 @@ from msshift_bench.errors import (
 from msshift_bench.output import csv_text
 from msshift_bench.plumbing import csv_rows, decimal_number, jsonl_records, write_atomically
 from msshift_bench.records import Passage
-from msshift_bench.search import (
-    Bm25,
-    Bm25Parameters,
-    PassageIds,
-    Ranking,
-    rankings_of,
-    search_vectors,
-)
+from msshift_bench.search import Bm25, Bm25Parameters
 from msshift_bench.similarity import (
-    QueryColumns,
+    NearestQueries,
     QuerySource,
     check_same_texts,
     read_query_set,
-    unit_rows,
 )
 
 __all__ = ["check_not_filled", "check_sheet", "read_annotations", "similar_pairs", "write_sheet"]
 
 _ENDINGS = (".csv", ".json")
 _NEEDED = Pair._fields[:4]
-"""The columns that every table has; it has those of a pair's other fields that are filled."""
+"""The columns that a table must have."""
 
 _MOST_COSINE = 1 + 1e-4
 """Cosines of 32-bit vectors go beyond 1 by some rounding."""
@@ -122,14 +114,9 @@ def write_sheet(
         tasks = [{"data": {**pair._asdict(), "annotator": annotator}} for pair in rows]
         text = json.dumps(tasks, ensure_ascii=False, indent=1)
     else:
-        columns = [
-            name
-            for name in Pair._fields
-            if name in _NEEDED or any(getattr(pair, name) not in ("", None) for pair in pairs)
-        ]
-        header = (*columns, "annotator", *_names(questions))
         end = (annotator, *[""] * len(questions))
-        text = csv_text(header, [(*(getattr(p, name) for name in columns), *end) for p in rows])
+        header = (*Pair._fields, "annotator", *_names(questions))
+        text = csv_text(header, [(*pair, *end) for pair in rows])
     with write_atomically(path) as file:
         file.write(text.encode())
 
@@ -250,7 +237,9 @@ def _collect(
         ids, place = (pair.test_id, pair.train_id), f"{source}:{line}" if line else source
         ids_shown = " and ".join(map(quoted, ids))
         first, first_place = pairs.setdefault(ids, (pair, place))
-        if not _same(first, pair):
+        # Tables hold fewer digits of a cosine than the file of candidates.
+        is_same = math.isclose(first.cosine or 0, pair.cosine or 0, abs_tol=1e-6)
+        if not is_same or (first.test_text, first.train_text) != (pair.test_text, pair.train_text):
             message = f"the pair {ids_shown} has other texts or another cosine than {first_place}"
             add("other-texts", message, fix="give sheets of one search for candidates")
         if not chosen:
@@ -303,13 +292,6 @@ def _check_complete(annotations: Annotations, findings: FindingLog) -> None:
         if lacking or further:
             message = f"{name} lacks {lacking} pairs of {first}, and judges {further} others"
             findings.add("other-pairs", message, name, fix="give copies of one sheet")
-
-
-def _same(first: Pair, second: Pair) -> bool:
-    # Tables hold fewer digits of a cosine than the file of candidates.
-    return (first.test_text, first.train_text) == (second.test_text, second.train_text) and (
-        math.isclose(first.cosine or 0, second.cosine or 0, abs_tol=1e-6)
-    )
 
 
 def _label(chosen: Sequence[str], both: str) -> str:
@@ -421,13 +403,18 @@ def similar_pairs(
         DataError: if a query that is in both sets has two texts.
     """
     training, tested = read_query_set(train), read_query_set(test)
-    check_same_texts(training, tested)
+    check_same_texts(training, {query_id: [text] for query_id, text in tested})
     text_of = dict(zip(training.ids, training.texts, strict=True))
     # One more than is wanted, as a test query may find itself.
     depth = per_test + 1
     index = Bm25(map(Passage, training.ids, training.texts), Bm25Parameters(depth=depth))
+    embeddings = embed_queries(text_of | dict(tested), encoder)
+    row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
+    train, test = (np.array([row_of[name] for name in part.ids]) for part in (training, tested))
+    near = NearestQueries(embeddings.vectors[test], most=depth)
+    near.meet(list(training), embeddings.vectors, train)
+    by_vectors = ([train_id for _, train_id, _ in nearest] for nearest in near.found)
     by_words = index.search(tested.texts)
-    by_vectors = _by_vectors(training, tested, encoder, depth)
     pairs = []
     for query, *rankings in zip(tested, by_words, by_vectors, strict=True):
         found_by: dict[str, list[str]] = {}
@@ -439,18 +426,3 @@ def similar_pairs(
             for train_id, names in found_by.items()
         ]
     return pairs
-
-
-def _by_vectors(
-    training: QueryColumns,
-    tested: QueryColumns,
-    encoder: EncoderSpec,
-    depth: int,
-) -> Iterable[Ranking]:
-    texts = dict(training) | dict(tested)
-    embeddings = embed_queries(texts, encoder)
-    units = unit_rows(embeddings.vectors).astype(np.float32)
-    row_of = {query_id: row for row, query_id in enumerate(embeddings.query_ids)}
-    train, test = (units[[row_of[name] for name in part.ids]] for part in (training, tested))
-    ids = PassageIds(training.ids)
-    return rankings_of(search_vectors([train], test, ids, depth=depth), ids)

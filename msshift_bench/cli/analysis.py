@@ -10,23 +10,17 @@ import typer
 import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import is_typed, refuse, refuse_others
-from msshift_bench.cli.output import check_outputs, note, show_result
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.cli.output import check_outputs, note
+from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import (
     in_line,
     progress_bars,
-    write_atomically,
-    write_json,
     write_parquet,
 )
 
 if TYPE_CHECKING:
     from msshift_bench.records import Qrel
-    from msshift_bench.similarity import Comparison
 
-_ENDINGS = (".parquet", ".json")
-
-_PUBLISHED = ("losses", "alignment")
 _ALWAYS = ("runs", "published", "format", "output")
 _CHOICES = ("shift", "indicator", "measures", "train", "test", "extrapolate")
 """The options that published losses take, beyond those that go with everything."""
@@ -87,15 +81,14 @@ def similarity(
             rich_help_panel="What the indicator computes with",
         ),
     ] = None,
-    output: Annotated[
+    per_query: Annotated[
         Path | None,
         typer.Option(
-            help="Also write to this file: `.parquet`, every query's value, or `.json`, what "
-            "--format json prints.",
+            help="Also write every query's value, with its rank, to this Parquet file.",
             rich_help_panel="Output",
         ),
     ] = None,
-    table_format: Annotated[options.TableFormat, "Output"] = "text",
+    printing: options.Printing,
 ) -> None:
     """Say how near test queries lie to training queries, before any run is judged.
 
@@ -106,7 +99,7 @@ def similarity(
 
     Example: `msshift similarity --shift length`
 
-    Example: `msshift similarity --indicator nearest-query --output nearest.parquet`
+    Example: `msshift similarity --indicator nearest-query --per-query nearest.parquet`
 
     Example: `msshift similarity --train train.tsv --test test.tsv --format json`
 
@@ -114,11 +107,11 @@ def similarity(
     dl19=qrels.dl19.txt`
     """
     from msshift_bench.similarity import (
-        LabelOverlap,
         compare_files,
         compare_groups,
         count_overlap,
         find_indicator,
+        similarity_per_query,
     )
 
     chosen = find_indicator(indicator)
@@ -129,36 +122,33 @@ def similarity(
             "--shift and --split are for the groups of a data set; leave them out, or leave out "
             "--train and --test"
         )
-    ending = "" if output is None else output.suffix.lower()
-    if output is not None and ending not in _ENDINGS:
-        raise UnknownNameError("ending of an output", output.suffix, _ENDINGS)
     by_judgements = chosen.needs == "labels" and train is not None
-    if ending == ".parquet" and (by_judgements or not chosen.per_query):
-        raise UsageError(f"{chosen.name} has no values per query that {output} could hold")
+    if per_query is not None and (by_judgements or not chosen.per_query):
+        raise UsageError(f"{chosen.name} has no values per query that {per_query} could hold")
     paths = [*(train or ()), *(test or ())]
     files = [text.partition("=")[2] if by_judgements else text for text in paths]
-    check_outputs(output, data=None if files else where.data, inputs=[*files, models])
+    data = None if files else where.data
+    check_outputs(printing.output, per_query, data=data, inputs=[*files, models])
     others = {"models": models, "seed": seed}
     settings: dict[str, Any] = {**encoding.chosen(), **options.chosen(others)}
-    result: Comparison | LabelOverlap
+    if by_judgements:
+        overlap = count_overlap(_judged("--train", train), _judged("--test", test))
+        printing.show(overlap)
+        return
     with progress_bars():
-        if by_judgements:
-            result = count_overlap(_judged("--train", train), _judged("--test", test))
-        elif train is None or test is None:
+        if train is None or test is None:
             shifts = where.shift or ()
-            result = compare_groups(where.data, shifts, chosen.name, splits=split, **settings)
+            values, result = compare_groups(
+                where.data, shifts, chosen.name, splits=split, **settings
+            )
         elif len(paths) > 2:
             raise UsageError("give one file of training queries and one of test queries")
         else:
-            result = compare_files(train[0], test[0], chosen.name, **settings)
-    # The file comes first: whoever reads the tables may stop before their end.
-    if output is not None:
-        if isinstance(result, LabelOverlap) or ending == ".json":
-            write_json(output, result.to_json())
-        else:
-            write_parquet(output, result.per_query())
-        note(f"wrote {output}")
-    show_result(result, table_format)
+            values, result = compare_files(train[0], test[0], chosen.name, **settings)
+    if per_query is not None:
+        write_parquet(per_query, similarity_per_query(values, result))
+        note(f"wrote {per_query}")
+    printing.show(result)
 
 
 def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:
@@ -179,14 +169,13 @@ def analyse(
             "interpolation, extrapolation, and one for each test set elsewhere."
         ),
     ] = None,
-    published: Annotated[
-        str | None,
-        typer.Option(
-            help="Analyse figures that papers print instead: losses (MS-Shift, 2023), or alignment "
-            "(Zhan et al., 2022)."
-        ),
-    ] = None,
     *,
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--published", help="Analyse the losses that MS-Shift (2023) prints instead of runs."
+        ),
+    ] = False,
     allow: options.Allow = None,
     printing: options.Printing,
     where: options.Questions,
@@ -270,25 +259,21 @@ def analyse(
     For models' scores: whether extrapolation says better than interpolation how models do
     elsewhere, by rank correlations over models. `docs/analysis.md` explains both.
 
-    Example: `msshift analyse --published losses`
+    Example: `msshift analyse --published`
 
     Example: `msshift analyse runs/ --shift wh-words --output analysis.json`
 
     Example: `msshift analyse scores.csv --plot points.svg`
     """
-    if (published is None) == (not runs):
-        raise UsageError(
-            "give folders of run sets, a file of models' scores, or --published losses or alignment"
-        )
-    if published is not None and published not in _PUBLISHED:
-        raise UnknownNameError("published figures", published, _PUBLISHED)
+    if published == bool(runs):
+        raise UsageError("give folders of run sets, a file of models' scores, or --published")
     if (train is None) != (test is None):
         raise UsageError("--train and --test name the files of training and new queries; give both")
     if extrapolate and train is None:
         raise UsageError(
             "--extrapolate is for predictions; add --train and --test, or leave it out"
         )
-    if published == "alignment" or any(Path(run).is_file() for run in runs or ()):
+    if any(Path(run).is_file() for run in runs or ()):
         refuse_others(context, (*_ALWAYS, "plot"), "an alignment of models' scores")
         check_outputs(printing.output, plot, inputs=runs or ())
         printing.show(_align(runs or [], plot))
@@ -299,8 +284,8 @@ def analyse(
 
     by_encoder = options.chosen({"encoder": encoder})
     shifts, indicators = where.shift or (), indicator or ()
-    if published is not None:
-        refuse_others(context, (*_ALWAYS, *_CHOICES), "--published losses")
+    if published:
+        refuse_others(context, (*_ALWAYS, *_CHOICES), "--published")
         check_outputs(printing.output, inputs=[train, test])
         names = measures.replace(",", " ").split() if is_typed(context, "measures") else ()
         analysis = analyse_published(shifts, indicators, names)
@@ -328,21 +313,17 @@ def analyse(
 
 
 def _align(files: list[str], plot: Path | None) -> msshift_bench.Result:
-    """Return the alignment of a file's scores, or of those that a paper prints; draw it."""
-    from msshift_bench import analysis
+    """Return the alignment of a file's scores; draw it."""
+    from msshift_bench.analysis import align_scores, plot_alignment, read_model_scores
     from msshift_bench.output import check_plot
 
     if plot is not None:
         check_plot(plot)
     if len(files) > 1:
         raise UsageError(f"a file of models' scores is analysed alone; got {', '.join(files)}")
-    alignment = (
-        analysis.align_scores(analysis.read_model_scores(files[0]), files[0])
-        if files
-        else analysis.align_published()
-    )
+    alignment = align_scores(read_model_scores(files[0]), files[0])
     if plot is not None:
-        note(f"wrote {analysis.plot_alignment(alignment.figures, plot)}")
+        note(f"wrote {plot_alignment(alignment.figures, plot)}")
     return alignment
 
 
@@ -450,6 +431,7 @@ def agree(
             "`.jsonl` of the SPIRE 2022 annotations."
         ),
     ],
+    *,
     subset: Annotated[
         list[str] | None,
         typer.Option(
@@ -474,13 +456,7 @@ def agree(
             "says. Its verdicts settle them; give it with the other sheets."
         ),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also draw precision and recall by threshold to this file: .svg, .png or .pdf."
-        ),
-    ] = None,
-    table_format: options.TableFormat = "text",
+    printing: options.Printing,
 ) -> None:
     """Count what annotators say of pairs of queries, and how far they agree (Cohen's kappa).
 
@@ -491,12 +467,12 @@ def agree(
 
     Example: `msshift agree sheet-a.csv sheet-b.csv sheet-c.csv`
 
-    Example: `msshift agree review-ann.csv review-bob.csv --plot thresholds.svg`
+    Example: `msshift agree review-ann.csv review-bob.csv --disputed disputed.csv`
     """
     from msshift_bench.annotation import LEAKAGE, check_sheet, similarity_labels
 
     # All refusals come before the first file is written.
-    check_outputs(disputed, plot, inputs=sheets)
+    check_outputs(printing.output, disputed, inputs=sheets)
     if disputed is not None:
         check_sheet(disputed)
     files = options.pairs("--subset", subset, "NAME=FILE, e.g. dev=dev.ids.txt")
@@ -505,28 +481,14 @@ def agree(
         raise UsageError("--subset names all, which is every judged test query; name it otherwise")
     annotations = msshift_bench.read_annotations(sheets, both=both)
     if annotations.questions == LEAKAGE:
-        review = msshift_bench.review_leakage(annotations, subsets=subsets, precision=precision)
-        if plot is not None:
-            _draw(annotations, precision, plot)
-        if disputed is not None:
-            _write_disputed(annotations, disputed)
-        options.Printing(format=table_format).show(review)
-        return
-    taken = ("sheets", "disputed", "table_format")
-    refuse_others(context, taken, "sheets that ask for entity and intent")
+        result = msshift_bench.review_leakage(annotations, subsets=subsets, precision=precision)
+    else:
+        taken = ("sheets", "disputed", "format", "output")
+        refuse_others(context, taken, "sheets that ask for entity and intent")
+        result = similarity_labels(annotations)
     if disputed is not None:
         _write_disputed(annotations, disputed)
-    show_result(similarity_labels(annotations), table_format)
-
-
-def _draw(annotations: msshift_bench.Annotations, precision: float, plot: Path) -> None:
-    from msshift_bench.leakage import ThresholdCurve, draw_thresholds
-    from msshift_bench.output import check_plot
-
-    picture = draw_thresholds(ThresholdCurve.of(annotations), precision, check_plot(plot))
-    with write_atomically(plot) as file:
-        file.write(picture)
-    note(f"wrote {plot}")
+    printing.show(result)
 
 
 def _write_disputed(annotations: msshift_bench.Annotations, disputed: Path) -> None:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import msshift_bench
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse, refuse_others
-from msshift_bench.cli.output import (
-    check_outputs,
-    note,
-    plain_table,
-    print_tables,
-    show,
-    show_result,
-)
+from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
+
+if TYPE_CHECKING:
+    from msshift_bench.evaluation import Section
 
 _UP_TO = "same-text, same-normalised, same-words, near-duplicate or same-passage."
 
 
 def find(
     context: typer.Context,
+    *,
     train: Annotated[
         Path | None,
         typer.Option(
@@ -107,7 +104,7 @@ def find(
             rich_help_panel="Output",
         ),
     ] = None,
-    table_format: Annotated[options.TableFormat, "Output"] = "text",
+    printing: options.Printing,
 ) -> None:
     """Find the training queries that may leak a test set, by tiers of evidence.
 
@@ -129,8 +126,9 @@ def find(
 
     search: dict[str, Any] = {"encoder": encoder, "pooling": pooling, "threshold": threshold}
     if train is None and test is None:
-        refuse_others(context, (*search, "data", "table_format"), "the splits of a data set")
-        _find_in_splits(data, table_format, search)
+        refuse_others(context, (*search, "data", "format", "output"), "the splits of a data set")
+        check_outputs(printing.output, data=data)
+        _find_in_splits(data, printing, search)
         return
     if train is None or test is None:
         raise UsageError("give both --train and --test, or none for the splits of --data")
@@ -142,6 +140,8 @@ def find(
     if "same-passage" in failing and qrels is None:
         raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
     check_found_folder(out)
+    inputs = [train, test, train_qrels, test_qrels]
+    check_outputs(printing.output, inputs=inputs)
     with progress_bars():
         found = msshift_bench.find_leakage(
             train,
@@ -153,7 +153,7 @@ def find(
         )
     found.write(out)
     note(f"wrote {out}")
-    show_result(found, table_format)
+    printing.show(found.result())
     leaked = found.count(*failing)
     if failing and leaked.pairs:
         raise DataError(
@@ -162,10 +162,9 @@ def find(
         )
 
 
-def _find_in_splits(data: str, chosen: str, search: dict[str, Any]) -> None:
+def _find_in_splits(data: str, printing: options.Printing, search: dict[str, Any]) -> None:
     """Count what the splits of a data set leak, and print it."""
     from msshift_bench.data import locate
-    from msshift_bench.leakage import TIERS
 
     check_folder(locate(data))
     with progress_bars():
@@ -176,18 +175,41 @@ def _find_in_splits(data: str, chosen: str, search: dict[str, Any]) -> None:
         if "near_duplicates" in facts
     }
     rows = [
-        (f"{shift}-{group}", *counts.values())
+        msshift_bench.Figure("topics", shift=shift, group=group, slice=tier, value=count)
         for shift, facts in counted.items()
         for group, counts in facts["test_queries"].items()
+        for tier, count in counts.items()
+    ]
+    figures, about = msshift_bench.Figures(rows), msshift_bench.open_dataset(data).info
+    facts = {"splits": counted}
+    printing.show(
+        msshift_bench.Result(
+            "split-leakage", figures, search, about, (), _split_layout, facts=facts
+        )
+    )
+
+
+def _split_layout(figures: msshift_bench.Figures) -> list[Section]:
+    """Return a row per experiment, and a column per tier."""
+    from msshift_bench.evaluation import Section
+    from msshift_bench.output import COUNT, Head, pivot
+
+    columns = [
+        Head(("any of these" if tier == "any" else tier,), {"slice": tier}, COUNT)
+        for tier in figures.names("slice")
+    ]
+    rows = [
+        Head((f"{shift}-{group}",), {"shift": shift, "group": group})
+        for (shift, group), _ in figures.each("shift", "group")
     ]
     title = "Test queries that the training queries of their experiment leak"
-    header = ("experiment", *list(TIERS)[:-1], "any of these")
-    show(counted, chosen, plain_table(title, header, rows))
+    return [Section([pivot(figures, title, ("experiment",), rows, columns)])]
 
 
 def clean(
     found: Annotated[Path, typer.Option(help="The folder that `msshift leakage find` wrote.")],
     train: Annotated[Path, typer.Option(help="The training queries that it was written for.")],
+    *,
     qrels: Annotated[
         Path | None, typer.Option(help="The training qrels, to be cleaned with them.")
     ] = None,
@@ -205,6 +227,7 @@ def clean(
     out: Annotated[Path, typer.Option(help="The folder to write; whole, or nothing.")] = Path(
         "clean"
     ),
+    printing: options.Printing,
 ) -> None:
     """Write a training set without the queries that leak.
 
@@ -215,12 +238,13 @@ def clean(
 
     Example: `msshift leakage clean --found found --train train.tsv`
     """
+    check_outputs(printing.output, inputs=[found, train, qrels, triples])
     with progress_bars():
         cleaned = msshift_bench.clean_training(
             found, train, out, qrels=qrels, triples=triples, tier=tier
         )
     note(f"wrote {out}")
-    print_tables(cleaned.tables(), (), "text")
+    printing.show(cleaned)
 
 
 def experiment(

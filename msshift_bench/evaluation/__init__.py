@@ -26,7 +26,7 @@ from msshift_bench.evaluation.evaluating import (
     system_claims,
 )
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.notes import data_notes, policy_notes
+from msshift_bench.evaluation.notes import data_notes, policy_notes, tie_notes
 from msshift_bench.evaluation.per_query import read_per_query, scores_table
 from msshift_bench.evaluation.results import Note, Result, Section
 from msshift_bench.evaluation.scores import (
@@ -88,5 +88,6 @@ __all__ = [
     "score_runs",
     "scores_table",
     "show_delta",
+    "tie_notes",
     "slice_scores",
 ]

@@ -8,7 +8,7 @@ The room may use `annotation`, `arrays`, `data`, `encoders`, `errors`, `evaluati
 `plumbing`, `records`, `runs`, `search`, `shifts`, `similarity` and `stats`.
 """
 
-from msshift_bench.leakage.cleaning import CleanedTraining, clean_training
+from msshift_bench.leakage.cleaning import clean_training
 from msshift_bench.leakage.experiment import (
     KINDS_OF_LEAKAGE,
     LearntPair,
@@ -27,11 +27,9 @@ from msshift_bench.leakage.found import (
     read_left_out,
     tiers_up_to,
 )
-from msshift_bench.leakage.queries import read_topics
-from msshift_bench.leakage.search import THRESHOLDS, NearDuplicates, WordSpace, find_leakage
+from msshift_bench.leakage.search import THRESHOLDS, WordSpace, find_leakage, read_topics
 from msshift_bench.leakage.threshold import (
     ThresholdCurve,
-    draw_thresholds,
     pairs_to_judge,
     review_leakage,
 )
@@ -42,17 +40,14 @@ __all__ = [
     "NEAR_TIER",
     "THRESHOLDS",
     "TIERS",
-    "CleanedTraining",
     "FoundLeakage",
     "LeakedPair",
     "LearntPair",
-    "NearDuplicates",
     "RerankedTopic",
     "ThresholdCurve",
     "WordSpace",
     "check_found_folder",
     "clean_training",
-    "draw_thresholds",
     "find_leakage",
     "leakage_experiment",
     "make_training_sets",

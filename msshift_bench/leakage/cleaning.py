@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from msshift_bench.arrays import Ints
-from msshift_bench.data import sha256_of
+from msshift_bench.data import DataInfo, sha256_of
 from msshift_bench.errors import (
     CollectionError,
     DataError,
@@ -20,6 +15,7 @@ from msshift_bench.errors import (
     NotFoundError,
     UsageError,
 )
+from msshift_bench.evaluation import Result, Section
 from msshift_bench.leakage.found import (
     CANDIDATES_NAME,
     FOUND_NAME,
@@ -29,9 +25,8 @@ from msshift_bench.leakage.found import (
     read_found,
     tiers_up_to,
 )
-from msshift_bench.output import Table, plain, report_head
+from msshift_bench.output import COUNT, tabulate
 from msshift_bench.plumbing import (
-    batches,
     check_contents,
     check_folder,
     counted,
@@ -41,89 +36,22 @@ from msshift_bench.plumbing import (
     write_atomically,
     write_json,
 )
+from msshift_bench.stats import Figure, Figures
 
-__all__ = ["CleanedFile", "CleanedTraining", "clean_training"]
+__all__ = ["clean_training"]
 
 _MANIFEST, _REMOVED = "manifest.json", "removed.tsv"
 _NAMES = ("queries.tsv", "qrels.tsv", "triples.tsv", _REMOVED, _MANIFEST)
-_BATCH = 65_536
+_COLUMNS = {
+    "lines": ("lines", COUNT),
+    "leaking_lines": ("of leaking queries", COUNT),
+    "other_lines": ("of other queries", COUNT),
+    "kept_lines": ("kept", COUNT),
+}
+"""The figures of a file -> the columns of its table."""
 
 _Rows = Callable[[Path, FindingLog], Iterator[tuple[str, str]]]
 """Reads a file: yields what names a line's query, its id or its text, and the line to write."""
-
-
-class CleanedFile(NamedTuple):
-    """What became of one file.
-
-    Attributes:
-        name: the name of the file that was written.
-        source: the name of the file that was read.
-        source_sha256: its digest.
-        lines: its lines.
-        leaking: lines of queries that leak, left out.
-        unknown: lines of queries that are not among the training queries, left out, too.
-        sha256: the digest of what was written.
-    """
-
-    name: str
-    source: str
-    source_sha256: str
-    lines: int
-    leaking: int
-    unknown: int
-    sha256: str
-
-    @property
-    def kept(self) -> int:
-        """How many lines were written."""
-        return self.lines - self.leaking - self.unknown
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class CleanedTraining:
-    """A training set without what leaks.
-
-    Attributes:
-        found_sha256: the digest of the ``found.json`` that said what leaks.
-        removed: tier -> the training queries that were left out, each at its strictest tier.
-        files: what became of each file.
-
-    Examples:
-        >>> find_leakage("train.tsv", {"8": "Who is pope?"}).write("leaked")
-        >>> cleaned = clean_training("leaked", "train.tsv", "clean")
-        >>> cleaned
-        <CleanedTraining: 1 queries left out>
-        >>> [(file.name, file.lines, file.kept) for file in cleaned.files]
-        [('queries.tsv', 2, 1)]
-    """
-
-    found_sha256: str
-    removed: Mapping[str, int]
-    files: tuple[CleanedFile, ...]
-
-    def __repr__(self) -> str:
-        return f"<CleanedTraining: {sum(self.removed.values()):,} queries left out>"
-
-    def tables(self) -> list[Table]:
-        """Return what became of each file, and the queries that were left out, by tier."""
-        rows = [
-            (file.name, *(f"{n:,}" for n in (file.lines, file.leaking, file.unknown, file.kept)))
-            for file in self.files
-        ]
-        header = ("file", "lines", "of leaking queries", "of other queries", "kept")
-        return [
-            Table.plain("Training files without what leaks", header, rows),
-            Table.plain(
-                "Training queries that were left out, each at its strictest tier",
-                ("tier", "training queries"),
-                [(tier, f"{count:,}") for tier, count in self.removed.items()],
-            ),
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the manifest as plain JSON values."""
-        files = [{**plain(file), "kept": file.kept} for file in self.files]
-        return {**report_head(), **plain(self), "files": files}
 
 
 def clean_training(
@@ -134,7 +62,7 @@ def clean_training(
     qrels: str | Path | None = None,
     triples: str | Path | None = None,
     tier: str = NEAR_TIER,
-) -> CleanedTraining:
+) -> Result:
     """Write a training set without the queries that leak, whole or not at all.
 
     Args:
@@ -147,7 +75,10 @@ def clean_training(
         tier: queries leak that were found at this tier or a stricter one.
 
     Returns:
-        What became of each file.
+        Of each file (column `slice`) its ``lines``, those of queries that leak (``leaking_lines``),
+        those of queries that are not among the training queries (``other_lines``), left out, too,
+        and those that were written (``kept_lines``); and the training queries that were
+        ``left_out``, each at its strictest tier (`slice`). Its facts are the digests of the files.
 
     Raises:
         NotFoundError: if a file is not there, or `found` is no folder of `find_leakage`.
@@ -159,13 +90,14 @@ def clean_training(
 
     Examples:
         >>> find_leakage("train.tsv", {"8": "Who is pope?"}).write("found")
-        >>> clean_training("found", "train.tsv", "cleaned").removed
-        {'same-text': 0, 'same-normalised': 1, 'same-words': 0, 'near-duplicate': 0}
+        >>> cleaned = clean_training("found", "train.tsv", "cleaned")
+        >>> [(row.slice, row.value) for row in cleaned.figures.where(figure="kept_lines")]
+        [('queries.tsv', 1)]
         >>> Path("cleaned/queries.tsv").read_text().split()
         ['2', 'cheap', 'flights', 'to', 'rome']
     """
     out, train = Path(out), Path(train)
-    leaking, facts = _read_found(Path(found), tier)
+    leaking, of_train = _read_found(Path(found), tier)
     check_folder(out)
     # Any training set may hold a queries.tsv and a qrels.tsv; only a cleaned one has these two.
     for mark in (_REMOVED, _MANIFEST):
@@ -176,42 +108,50 @@ def clean_training(
     if not train.is_file():
         raise NotFoundError(f"there is no file {train}")
     digest = sha256_of(train)
-    if not isinstance(facts, Mapping) or facts.get("sha256") != digest:
+    if not isinstance(of_train, Mapping) or of_train.get("sha256") != digest:
         raise DataError(
             f"{found} was made for other training queries than {train}: 'msshift leakage find "
             f"--train {train}' says which of these leak"
         )
     with replace_folder(out) as new:
-        ids, texts, leaking_texts = array("q"), array("q"), set[str]()
+        texts: dict[str, str] = {}
 
         def query_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, str]]:
             for _, (query_id, text) in tsv_rows(path, ("query_id", "text"), findings):
-                ids.append(hash(query_id))
-                texts.append(hash(text))
-                if query_id in leaking:
-                    leaking_texts.add(text)
+                texts[query_id] = text
                 yield query_id, f"{query_id}\t{text}\n"
 
-        files = [_copy(query_rows, train, new / "queries.tsv", leaking, None)]
-        by_id = leaking, _sorted(ids)
+        copies = [_copy(query_rows, train, new / "queries.tsv", leaking, texts)]
         if qrels is not None:
-            files.append(_copy(_qrels_rows, Path(qrels), new / "qrels.tsv", *by_id))
+            copies.append(_copy(_qrels_rows, Path(qrels), new / "qrels.tsv", leaking, texts))
         if triples is not None:
-            path, target = Path(triples), new / "triples.tsv"
-            leaks_and_known: tuple[Container[str], Ints] = by_id
-            if not _holds_ids(path):
-                leaks_and_known = leaking_texts, _sorted(texts)
-            files.append(_copy(_triple_rows, path, target, *leaks_and_known))
+            leaks_and_known: tuple[Container[str], Container[str]] = leaking, texts
+            if not _holds_ids(Path(triples)):
+                leaking_texts = {text for query_id, text in texts.items() if query_id in leaking}
+                leaks_and_known = leaking_texts, set(texts.values())
+            target = new / "triples.tsv"
+            copies.append(_copy(_triple_rows, Path(triples), target, *leaks_and_known))
         with write_atomically(new / _REMOVED) as file:
             file.writelines(f"{query_id}\t{its}\n".encode() for query_id, its in leaking.items())
         removed = Counter(leaking.values())
-        cleaned = CleanedTraining(
-            sha256_of(Path(found) / FOUND_NAME),
-            {its: removed[its] for its in tiers_up_to(tier)},
-            tuple(files),
-        )
+        rows = [row for figures, _ in copies for row in figures]
+        rows += [Figure("left_out", slice=its, value=removed[its]) for its in tiers_up_to(tier)]
+        facts = {
+            "found_sha256": sha256_of(Path(found) / FOUND_NAME),
+            "files": [digests for _, digests in copies],
+        }
+        kind, settings = "cleaned-training", {"tier": tier}
+        cleaned = Result(kind, Figures(rows), settings, DataInfo(), (), _layout, facts=facts)
         write_json(new / _MANIFEST, cleaned.to_json())
     return cleaned
+
+
+def _layout(figures: Figures) -> list[Section]:
+    """Return what became of each file, and the queries that were left out, by tier."""
+    title = "Training queries that were left out, each at its strictest tier"
+    left_out = {"left_out": ("training queries", COUNT)}
+    files = tabulate(figures, "Training files without what leaks", {"slice": "file"}, _COLUMNS)
+    return [Section([files, tabulate(figures, title, {"slice": "tier"}, left_out)])]
 
 
 def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
@@ -229,7 +169,7 @@ def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
     ):
         if pair.tier in tiers:
             strictest.setdefault(pair.train_id, pair.tier)
-    return strictest, facts.get("train")
+    return strictest, facts["settings"]["train"]
 
 
 def _copy(
@@ -237,8 +177,8 @@ def _copy(
     source: Path,
     target: Path,
     leaking: Container[str],
-    known: Ints | None,
-) -> CleanedFile:
+    known: Container[str],
+) -> tuple[list[Figure], dict[str, str]]:
     """Copy the lines of queries that do not leak.
 
     Args:
@@ -246,45 +186,34 @@ def _copy(
         source: the file.
         target: the file to write.
         leaking: what names the queries that leak.
-        known: the sorted hashes of what names the training queries; `None` if all are known.
+        known: what names the training queries.
+
+    Returns:
+        How many lines there are of each kind, and the names and digests of both files.
     """
-    findings, lines, leaked, unknown = FindingLog(), 0, 0, 0
-    counted_rows = counted(rows(source, findings), f"clean {source.name}")
+    findings, counts = FindingLog(), dict.fromkeys(_COLUMNS, 0)
     with write_atomically(target) as file:
-        for batch in batches(counted_rows, _BATCH):
-            lines += len(batch)
-            is_known = np.ones(len(batch), np.bool_)
-            if known is not None:
-                hashes = np.array([hash(name) for name, _ in batch], dtype=np.int64)
-                places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-                is_known = known[places] == hashes
-            for (name, line), of_training in zip(batch, is_known.tolist(), strict=True):
-                if name in leaking:
-                    leaked += 1
-                elif of_training:
-                    file.write(line.encode())
-                else:
-                    unknown += 1
+        for name, line in counted(rows(source, findings), f"clean {source.name}"):
+            counts["lines"] += 1
+            if name in leaking:
+                counts["leaking_lines"] += 1
+            elif name in known:
+                counts["kept_lines"] += 1
+                file.write(line.encode())
+            else:
+                counts["other_lines"] += 1
     findings.stop_if_any(CollectionError, f"{source} cannot be cleaned:")
-    if lines == leaked + unknown:
+    if not counts["kept_lines"]:
         raise DataError(
-            f"nothing of {source} would be left: of {lines:,} lines, {leaked:,} are of training "
-            f"queries that leak, and {unknown:,} of queries that are not among the training "
+            f"nothing of {source} would be left: of {counts['lines']:,} lines, "
+            f"{counts['leaking_lines']:,} are of training queries that leak, and "
+            f"{counts['other_lines']:,} of queries that are not among the training "
             "queries; give more training queries, or clean up to a stricter tier (--tier)"
         )
-    return CleanedFile(
-        target.name,
-        source.name,
-        sha256_of(source),
-        lines,
-        leaked,
-        unknown,
-        sha256_of(target),
-    )
-
-
-def _sorted(hashes: array[int]) -> Ints:
-    return np.sort(np.frombuffer(hashes, dtype=np.int64))
+    figures = [Figure(kind, slice=target.name, value=count) for kind, count in counts.items()]
+    names = {"name": target.name, "source": source.name}
+    digests = {"source_sha256": sha256_of(source), "sha256": sha256_of(target)}
+    return figures, names | digests
 
 
 def _qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, str]]:

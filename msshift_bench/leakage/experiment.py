@@ -280,7 +280,8 @@ def _by_fold(
         sizes: the sizes.
         query_ids: the topics.
     """
-    folds = np.array([_fold(query_id) for query_id in query_ids])
+    digests = (hashlib.blake2b(name.encode(), digest_size=8, key=b"folds") for name in query_ids)
+    folds = np.array([int.from_bytes(digest.digest()) % _FOLDS for digest in digests])
     for place, measure in enumerate(EXPERIMENT_MEASURES):
         for system in systems:
             scores: dict[str, Estimate] = {}
@@ -310,11 +311,6 @@ def _row(figure: str, system: str, measure: str, model: str, topics: str, values
         seeds=values.shape[0],
         queries=values.shape[1],
     )
-
-
-def _fold(query_id: str) -> int:
-    digest = hashlib.blake2b(query_id.encode(), digest_size=8, key=b"folds").digest()
-    return int.from_bytes(digest) % _FOLDS
 
 
 def _choose(by_size: Floats, folds: Ints, *, lower: bool) -> tuple[dict[int, int], Floats]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msshift_bench.data import Dataset, TestSet, open_dataset, sha256_of
+from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset, sha256_of
 from msshift_bench.errors import (
     CollectionError,
     DataError,
@@ -20,8 +21,8 @@ from msshift_bench.errors import (
     UnknownNameError,
     quoted,
 )
-from msshift_bench.evaluation import LeftOut
-from msshift_bench.output import Table, plain, report_head, with_head
+from msshift_bench.evaluation import LeftOut, Note, Result, Section
+from msshift_bench.output import COUNT, REL_LOSS, report_head, tabulate, with_head
 from msshift_bench.plumbing import (
     TooLargeError,
     check_contents,
@@ -34,6 +35,7 @@ from msshift_bench.plumbing import (
     write_parquet,
 )
 from msshift_bench.shifts import DATASET_NAME, get_shift
+from msshift_bench.stats import Figure, Figures
 
 __all__ = [
     "CANDIDATES_NAME",
@@ -144,57 +146,41 @@ class FoundLeakage:
             (pair.test_id, pair.train_id) for pair in self.pairs if pair.tier in wanted
         )
 
-    def tables(self) -> list[Table]:
-        """Return the counts by tier, and by the topics' texts where a topic may have several."""
-        searched = TIERS if self.facts.get("train_qrels") else TIERS[:-1]
-        counts = {tier: self.count(tier) for tier in searched}
-        counts["any of these"] = self.count(*searched)
-        rows = [
-            (
-                name,
-                *(f"{number:,}" for number in (count.pairs, count.queries, count.topics)),
-                f"{100 * count.topics / len(self.test_ids):.1f}%",
-            )
-            for name, count in counts.items()
-        ]
-        what = f"{len(self.test_ids):,} test topics and {self.queries:,} training queries"
-        header = ("tier", "pairs", "training queries", "test topics", "of all topics")
-        tables = [Table.plain(f"What may leak, of {what}", header, rows)]
-        if len(self.fields) > 1:
-            by_field = [*self.fields.items(), ("union", self.count(*TIERS[:-1]))]
-            tables.append(
-                Table.plain(
-                    "By the topics' texts (T: topics, Q: training queries)",
-                    ("candidates", "T", "Q"),
-                    [
-                        (field, f"{count.topics:,}", f"{count.queries:,}")
-                        for field, count in by_field
-                    ],
-                )
-            )
-        return tables
+    def result(self) -> Result:
+        """Return how much leaks.
 
-    def notes(self) -> list[str]:
-        """Return what the figures rest on, for the lines below the tables."""
+        Returns:
+            Of each tier (column `slice`), and of any of them, the ``pairs``, the test ``topics``
+            and the training ``queries`` in them, and the ``share_of_topics``; where topics may
+            have several texts, the same by text (column `group`).
+        """
+        searched = TIERS if self.facts["train_qrels"] else TIERS[:-1]
+        counts = [(Figure("", slice=tier), self.count(tier)) for tier in searched]
+        counts.append((Figure("", slice="any of these"), self.count(*searched)))
+        if len(self.fields) > 1:
+            counts += [(Figure("", group=field), count) for field, count in self.fields.items()]
+            counts.append((Figure("", group="union"), self.count(*TIERS[:-1])))
+        rows = []
+        for row, count in counts:
+            shares = {**count._asdict(), "share_of_topics": count.topics / len(self.test_ids)}
+            rows += [row._replace(figure=name, value=value) for name, value in shares.items()]
         encoder = self.facts["encoder"]
         name = encoder["encoder"] if isinstance(encoder, Mapping) else encoder
-        return [
+        lines = (
             f"near-duplicate: a cosine of at least {self.facts['threshold']} under {name}, the "
             f"{self.facts['nearest']} nearest of each text",
             "a pair counts at the strictest of the tiers that compare texts",
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return parameters and counts, without the pairs, as plain JSON values."""
-        return {
-            **report_head(),
-            **plain(self.facts),
-            "test_topics": len(self.test_ids),
-            "training_queries": self.queries,
-            "tiers": {tier: plain(self.count(tier)) for tier in TIERS},
-            "any_tier": plain(self.count()),
-            "fields": {field: plain(count) for field, count in self.fields.items()},
-        }
+        )
+        of = f"{len(self.test_ids):,} test topics and {self.queries:,} training queries"
+        return Result(
+            "leakage",
+            Figures(rows),
+            self.facts,
+            DataInfo(),
+            [Note(line) for line in lines],
+            partial(_layout, of),
+            facts={"test_topics": len(self.test_ids), "training_queries": self.queries},
+        )
 
     def write(self, folder: str | Path) -> None:
         """Write ``candidates.parquet`` and ``found.json`` to a folder, both or none.
@@ -216,8 +202,30 @@ class FoundLeakage:
         with replace_folder(Path(folder)) as new:
             write_parquet(new / CANDIDATES_NAME, with_head(pa.table(columns), report_head()))
             digest = sha256_of(new / CANDIDATES_NAME)
-            facts = {**self.to_json(), "candidates_sha256": digest, "test_ids": self.test_ids}
+            facts = self.result().to_json()
+            facts |= {"candidates_sha256": digest, "test_ids": list(self.test_ids)}
             write_json(new / FOUND_NAME, with_checksum(facts))
+
+
+def _layout(of: str, figures: Figures) -> list[Section]:
+    """Return the counts by tier, and by the topics' texts where a topic may have several."""
+    columns = {
+        "pairs": ("pairs", COUNT),
+        "queries": ("training queries", COUNT),
+        "topics": ("test topics", COUNT),
+        "share_of_topics": ("of all topics", REL_LOSS),
+    }
+    by_tier, by_text = figures.where(group=""), figures.where(slice="")
+    tables = [
+        tabulate(by_tier, f"What may leak, of {of}", {"slice": "tier"}, columns),
+        tabulate(
+            by_text,
+            "By the topics' texts (T: topics, Q: training queries)",
+            {"group": "candidates"},
+            {"topics": ("T", COUNT), "queries": ("Q", COUNT)},
+        ),
+    ]
+    return [Section([table for table in tables if table.rows])]
 
 
 def check_found_folder(folder: Path) -> None:

@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from msshift_bench.arrays import Ints, Vectors
+from msshift_bench.arrays import Vectors
 from msshift_bench.data import sha256_of
 from msshift_bench.encoders import (
     DIMENSIONS,
@@ -30,7 +31,7 @@ from msshift_bench.encoders import (
     incidence,
     sign_vectors,
 )
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.leakage.found import (
     NEAR_TIER,
     PASSAGE_TIER,
@@ -39,23 +40,34 @@ from msshift_bench.leakage.found import (
     LeakedPair,
     TierCount,
 )
-from msshift_bench.leakage.queries import TopicText, TrainingStream, read_topics
-from msshift_bench.plumbing import slices
-from msshift_bench.records import Qrel, Query
+from msshift_bench.plumbing import (
+    UTF8_BOM,
+    DamagedInputError,
+    numbered_lines,
+    open_stream,
+    report_progress,
+    slices,
+)
+from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
 from msshift_bench.search import normalise, sorted_words
-from msshift_bench.similarity import CosineSearch, QuerySource, unit_rows
+from msshift_bench.similarity import (
+    NearestQueries,
+    QueryColumns,
+    QuerySource,
+    check_same_texts,
+    queries_by_passage,
+    read_query_set,
+    relevant_passages,
+)
 
-__all__ = ["THRESHOLDS", "NearDuplicates", "WordSpace", "find_leakage"]
+__all__ = ["THRESHOLDS", "WordSpace", "find_leakage", "read_topics"]
 
 THRESHOLDS: Mapping[str, float] = {TERMS: 0.9, "": 0.91}
 """Encoder -> the cosine from which on queries are near-duplicates; ``""`` for all others."""
 
 _BLOCK = 131_072
-"""Training queries in memory at once."""
-
-_TESTS, _TRAINING = 8192, 4096
-"""Test texts that pass over a block of training queries together; training queries per product."""
+"""Training queries that are embedded at once."""
 
 _SAMPLE = 200_000
 """Training texts that words are counted in; of more, those with the smallest hashes."""
@@ -87,8 +99,9 @@ def find_leakage(
 ) -> FoundLeakage:
     """Find the training queries that may leak a test set; docs/leakage.md explains the tiers.
 
-    Training queries are read in blocks, so that memory does not grow with them. Neither the size
-    of blocks, nor the number of threads, nor the order of lines changes what is found.
+    Training queries are embedded in blocks, so that memory holds their texts and a block of their
+    vectors. Neither the size of blocks, nor the number of threads, nor the order of lines changes
+    what is found.
 
     Args:
         train: the training queries: a file of query_id, tab, text, or what `set_similarity` takes.
@@ -127,43 +140,46 @@ def find_leakage(
         raise UsageError(f"threshold is {least}; a cosine above 0 and at most 1 is needed")
     if nearest < 1:
         raise UsageError(f"nearest is {nearest}; it must be 1 or more")
-    topics = read_topics(test)
+    train_qrels, test_qrels = qrels or (None, None)
+    sources = {"train": train, "test": test, "train_qrels": train_qrels, "test_qrels": test_qrels}
+    described = {name: _described(source) for name, source in sources.items()}
+    topics, training = read_topics(test), read_query_set(train)
     texts_of = {
         test_id: [topic.text for topic in group]
         for test_id, group in groupby(topics, lambda topic: topic.test_id)
     }
-    shared, judged = ({}, set()) if qrels is None else _shared_passages(*qrels, texts_of)
-    stream = TrainingStream(train)
-    training = stream.checked({} if separate_ids else texts_of)
+    if not separate_ids:
+        check_same_texts(
+            training,
+            texts_of,
+            "if the two number their queries each in its own way, say so (--separate-ids; in "
+            "Python, separate_ids), or else give queries of one collection",
+        )
+    shared = {} if qrels is None else _shared_passages(*qrels, texts_of, training)
     test_texts = sorted({topic.text for topic in topics})
-    vectors, embed, encoder_facts = _embed_tests(test_texts, encoder, pooling, training)
-    near = NearDuplicates(vectors, least=least, most=nearest)
+    vectors, embed, encoder_facts = _embed_tests(test_texts, encoder, pooling, training.texts)
+    near = NearestQueries(vectors, most=nearest, least=least)
+    for part in slices(len(training), _BLOCK):
+        block = list(zip(training.ids[part], training.texts[part], strict=True))
+        place_of = {text: place for place, text in enumerate(sorted(set(training.texts[part])))}
+        rows = np.array([place_of[text] for _, text in block], dtype=np.int64)
+        near.meet(block, embed(list(place_of)), rows)
+        report_progress("compare", part.stop, len(training))
     by_words: dict[str, list[str]] = {}
     for text in test_texts:
         by_words.setdefault(sorted_words(text), []).append(text)
     matches: dict[str, dict[str, _Match]] = {text: {} for text in test_texts}
-    sharing: dict[str, str] = {}
-    for block in stream.blocks(_BLOCK):
-        place_of = {text: place for place, text in enumerate(sorted({q.text for q in block}))}
-        rows = np.array([place_of[query.text] for query in block], dtype=np.int64)
-        near.meet(block, embed(list(place_of)), rows)
-        for train_id, train_text in block:
-            for text in by_words.get(sorted_words(train_text), ()):
-                matches[text][train_id] = (_tier_of_words(text, train_text), None, train_text)
-            if train_id in shared:
-                sharing[train_id] = train_text
-        if not judged.isdisjoint(query.query_id for query in block):
-            judged = set()
-    if judged:
-        raise DataError(_OTHER_QRELS.format("training", len(judged), stream.total))
+    for train_id, train_text in training:
+        for text in by_words.get(sorted_words(train_text), ()):
+            matches[text][train_id] = (_tier_of_words(text, train_text), None, train_text)
     for text, neighbours in zip(test_texts, near.found, strict=True):
         for distance, train_id, train_text in neighbours:
             matches[text].setdefault(train_id, (NEAR_TIER, min(1.0, -distance), train_text))
     pairs = _strictest(topics, matches)
     pairs += [
         LeakedPair(test_id, train_id, PASSAGE_TIER, None, texts_of[test_id][0], train_text)
-        for train_id, train_text in sharing.items()
-        for test_id in shared[train_id]
+        for train_id, train_text in dict(training).items()
+        for test_id in shared.get(train_id, ())
     ]
     fields = {
         field: TierCount.of(
@@ -174,14 +190,12 @@ def find_leakage(
         )
         for field in sorted({topic.field for topic in topics})
     }
-    train_qrels, test_qrels = qrels or (None, None)
-    sources = {"train": train, "test": test, "train_qrels": train_qrels, "test_qrels": test_qrels}
     return FoundLeakage(
         tuple(sorted(pairs, key=lambda pair: (*pair[:2], TIERS.index(pair.tier)))),
-        stream.total,
+        len(training),
         fields,
         {
-            **{name: _described(source) for name, source in sources.items()},
+            **described,
             "encoder": encoder_facts,
             "threshold": least,
             "nearest": nearest,
@@ -199,56 +213,45 @@ def _tier_of_words(text: str, train_text: str) -> str:
 
 
 def _embed_tests(
-    test_texts: Sequence[str], encoder: str, pooling: str, training: Iterable[str]
+    test_texts: Sequence[str], encoder: str, pooling: str, train_texts: Sequence[str]
 ) -> tuple[Vectors, Callable[[Sequence[str]], Vectors], Mapping[str, object]]:
-    """Return the vectors of the test texts, what embeds training texts like them, and its facts.
-
-    All `training` texts are read, and so checked; words are counted in them.
-    """
+    """Return the vectors of the test texts, what embeds training texts like them, and its facts."""
     if encoder == TERMS:
-        space = WordSpace(training)
+        space = WordSpace(train_texts)
         return space.vectors(test_texts), space.vectors, space.facts
     spec = EncoderSpec(encoder, pooling=pooling)
 
     def embeddings(texts: Sequence[str]) -> Embeddings:
         return embed_queries({text: text for text in texts}, spec)
 
-    # An encoder that cannot be used is refused before millions of queries are read.
     embedded = embeddings(test_texts)
-    for _ in training:
-        pass
     return embedded.vectors, lambda texts: embeddings(texts).vectors, embedded.encoder_facts
 
 
 def _shared_passages(
-    train_qrels: _Qrels, test_qrels: _Qrels, test_ids: Collection[str]
-) -> tuple[dict[str, list[str]], set[str]]:
-    """Return train_id -> the test topics with which it shares a relevant passage, and judged ids.
-
-    The judged ids are those of the training queries that have a relevant passage.
-    """
-    topics_of: dict[str, set[str]] = {}
-    judged: set[str] = set()
-    for test_id, doc_id in _relevant(test_qrels):
-        judged.add(test_id)
-        if test_id in test_ids:
-            topics_of.setdefault(doc_id, set()).add(test_id)
-    if judged and not topics_of:
-        raise DataError(_OTHER_QRELS.format("test", len(judged), len(test_ids)))
-    judged, shared = set(), dict[str, set[str]]()
-    for train_id, doc_id in _relevant(train_qrels):
-        judged.add(train_id)
-        if doc_id in topics_of:
-            shared.setdefault(train_id, set()).update(topics_of[doc_id])
-    return {train_id: sorted(sharing) for train_id, sharing in shared.items()}, judged
+    train_qrels: _Qrels, test_qrels: _Qrels, test_ids: Collection[str], training: QueryColumns
+) -> dict[str, list[str]]:
+    """Return train_id -> the test topics with which it shares a relevant passage."""
+    relevant = {"test": _relevant(test_qrels), "training": _relevant(train_qrels)}
+    known = {"test": test_ids, "training": set(training.ids)}
+    for kind, judged in relevant.items():
+        if judged and judged.keys().isdisjoint(known[kind]):
+            raise DataError(_OTHER_QRELS.format(kind, len(judged), len(known[kind])))
+    of_tests = {name: docs for name, docs in relevant["test"].items() if name in test_ids}
+    topics_of = queries_by_passage(of_tests)
+    return {
+        train_id: sorted({topic for doc_id in docs for topic in topics_of.get(doc_id, ())})
+        for train_id, docs in relevant["training"].items()
+    }
 
 
-def _relevant(qrels: _Qrels) -> Iterable[tuple[str, str]]:
-    """Return the queries with their relevant passages."""
+def _relevant(qrels: _Qrels) -> dict[str, set[str]]:
+    """Return query_id -> its relevant passages."""
     if isinstance(qrels, str | Path):
-        return ((row.query_id, row.doc_id) for row in read_qrels(qrels) if row.relevance >= 1)
-    judged = Judgements.from_qrels(qrels).judged  # which checks them
-    return ((query, doc) for query, docs in judged.items() for doc in docs if docs[doc] >= 1)
+        return relevant_passages(read_qrels(qrels), 1)
+    rows = list(qrels)
+    Judgements.from_qrels(rows)  # which checks them
+    return relevant_passages(rows, 1)
 
 
 def _strictest(
@@ -270,60 +273,14 @@ def _strictness(pair: LeakedPair) -> tuple[int, float, str]:
 
 def _described(source: object) -> object:
     """Return a source's name and digest; of what is in memory, nothing is known."""
-    if isinstance(source, str | Path):
-        return {"name": Path(source).name, "sha256": sha256_of(Path(source))}
-    return None if source is None else "in memory"
-
-
-class NearDuplicates:
-    """The nearest training queries of each test text, of those that reach a cosine.
-
-    Of equally near ones those count whose ids sort first, so that what is found depends neither on
-    the size of blocks nor on the order of training queries.
-
-    Args:
-        tests: the vectors of the test texts, shape (texts, dimensions).
-        least: the cosine from which on training queries count, above 0.
-        most: how many of them count for a text.
-
-    Attributes:
-        found: the neighbours of each text, nearest first: the cosine times -1, in 64 bits, the
-            training query's id and its text.
-    """
-
-    def __init__(self, tests: Vectors, *, least: float, most: int) -> None:
-        self.found: list[list[tuple[float, str, str]]] = [[] for _ in tests]
-        self._tests, self._most = tests, most
-        # The cosine that a further neighbour must have: the last one's, once there are enough.
-        self._least = np.full(len(tests), least, dtype=np.float64)
-
-    def meet(self, train: Sequence[Query], vectors: Vectors, rows: Ints) -> None:
-        """Compare with further training queries.
-
-        Args:
-            train: the queries.
-            vectors: the vectors of their texts, shape (texts, dimensions).
-            rows: the row of each query's text, shape (queries,).
-        """
-        by_id = sorted(range(len(train)), key=lambda place: train[place].query_id)
-        for tests in slices(len(self._tests), _TESTS):
-            search = CosineSearch(unit_rows(self._tests[tests]), self._most)
-            for part in slices(len(train), _TRAINING):
-                exact = unit_rows(vectors[rows[by_id[part]]])
-                pairs = search.meet(exact, self._least[tests])
-                for query, places in groupby(zip(*pairs, strict=True), itemgetter(0)):
-                    near = (
-                        (-float(cosine), *train[by_id[part.start + place]])
-                        for _, place, cosine in places
-                    )
-                    self._keep(tests.start + query, near)
-
-    def _keep(self, query: int, neighbours: Iterable[tuple[float, str, str]]) -> None:
-        """Keep the nearest of those of a test text."""
-        nearest = sorted([*self.found[query], *neighbours])[: self._most]
-        self.found[query] = nearest
-        if len(nearest) == self._most:
-            self._least[query] = -nearest[-1][0]
+    if not isinstance(source, str | Path):
+        return None if source is None else "in memory"
+    path = Path(source)
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is read twice; give a file, no pipe and no folder")
+    if not path.exists():
+        raise NotFoundError(f"there is no file {path}")
+    return {"name": path.name, "sha256": sha256_of(path)}
 
 
 class WordSpace:
@@ -383,3 +340,122 @@ def _sample(texts: Iterable[str]) -> list[str]:
             sample = set(heapq.nsmallest(_SAMPLE, sample))
             highest, _ = max(sample)
     return sorted(text for _, text in heapq.nsmallest(_SAMPLE, sample))
+
+
+_FIELDS = {"title": "title", "desc": "description"}
+"""Tags of TREC's topic files -> the texts that are compared; the narrative is none of them."""
+
+_LABEL = re.compile(r"^(Number|Topic|Description)\s*:\s*", re.IGNORECASE)
+_TAG = re.compile(
+    r"<(top|num|title|desc|narr)>(.*?)(?=</?(?:top|num|title|desc|narr)>|\Z)", re.DOTALL
+)
+_MOST_TOPIC_BYTES = 1 << 26
+_PEEK = 4096
+
+
+class TopicText(NamedTuple):
+    """One text of a test topic, which may have several: title, description, variants.
+
+    Attributes:
+        test_id: the topic.
+        text: the text.
+        field: what it is of the topic: ``title``, ``description``, or any other word; ``query``
+            where a topic has one text.
+    """
+
+    test_id: str
+    text: str
+    field: str = "query"
+
+
+def read_topics(source: QuerySource) -> tuple[TopicText, ...]:
+    """Read test queries or topics, sorted.
+
+    A file holds lines of query_id and text, separated by a tab, or of query_id, text and field,
+    where an id may have several lines; or it is a file of TREC topics, of which title and
+    description count.
+
+    Raises:
+        NotFoundError: if there is no such file.
+        CollectionError: if it is malformed, repeats a text, or holds a topic without text.
+        DataError: if there is no query.
+    """
+    if not isinstance(source, str | Path):
+        queries = read_query_set(source)
+        return tuple(sorted(map(TopicText, queries.ids, queries.texts)))
+    path, findings = Path(source), FindingLog()
+    topics = _trec_texts(path, findings) if _is_trec(path) else _columns(path, findings)
+    line_of: dict[TopicText, int] = {}
+    for line, topic in topics:
+        if not topic.test_id:
+            findings.add("empty-id", "the query_id is empty", str(path), line)
+        elif not topic.text.strip():
+            findings.add("empty-text", f"query {topic.test_id!r} has no text", str(path), line)
+        elif topic in line_of:
+            message = f"query {topic.test_id!r} has this text in line {line_of[topic]} already"
+            findings.add("repeated-text", message, str(path), line, "keep one of the lines")
+        else:
+            line_of[topic] = line
+    if not line_of and not len(findings):
+        findings.add("no-queries", "the file holds no query", str(path))
+    findings.stop_if_any(CollectionError, f"the test queries in {path} cannot be used:")
+    return tuple(sorted(line_of))
+
+
+def _columns(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicText]]:
+    """Yield the texts of tab-separated lines; the first line says how many columns there are."""
+    columns = 0
+    known: set[str] = set()
+    for number, line in numbered_lines(path, findings):
+        fields = line.split("\t")
+        columns = columns or len(fields)
+        if len(fields) != columns or columns not in (2, 3):
+            wanted = "2 (query_id, text) or 3 (query_id, text, field)"
+            if columns in (2, 3):
+                wanted = f"{columns}, as in the first line,"
+            message = f"{len(fields)} tab-separated fields where {wanted} were expected"
+            fix = "one text per line, fields separated by single tabs; or give TREC topics"
+            findings.add("field-count", message, str(path), number, fix)
+        elif columns == 2 and fields[0] in known:
+            message = f"query_id {fields[0]!r} again"
+            fix = "give each of a topic's texts a third column that names it, such as title"
+            findings.add("repeated-id", message, str(path), number, fix)
+        elif columns == 3 and len(fields[2].split()) != 1:
+            message = f"{fields[2]!r} does not say what the text is of the topic"
+            findings.add("bad-field", message, str(path), number, "name it by one word, as title")
+        else:
+            known.add(fields[0])
+            yield number, TopicText(*fields)
+
+
+def _is_trec(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        with open_stream(path) as stream:
+            return stream.read(_PEEK).removeprefix(UTF8_BOM).lstrip().startswith(b"<")
+    except DamagedInputError:  # whoever reads its lines says where
+        return False
+
+
+def _trec_texts(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicText]]:
+    """Yield the titles and descriptions of TREC's topics, whose tags need not be closed."""
+    try:
+        with open_stream(path) as stream:
+            stored = stream.read(_MOST_TOPIC_BYTES + 1)
+        if len(stored) > _MOST_TOPIC_BYTES:
+            message = f"topics are at most {_MOST_TOPIC_BYTES:,} bytes; give queries in columns"
+            findings.add("too-large", message, str(path))
+            return
+        text = stored.decode("utf-8")
+    except (UnicodeDecodeError, DamagedInputError) as error:
+        findings.add("not-utf8", f"the topics cannot be read: {error}", str(path))
+        return
+    test_id = ""
+    for tag in _TAG.finditer(text):
+        name, content = tag[1], _LABEL.sub("", " ".join(tag[2].split()))
+        if name in ("top", "num"):
+            test_id = content if name == "num" else ""
+        elif name in _FIELDS:
+            line = text.count("\n", 0, tag.start()) + 1
+            yield line, TopicText(test_id, content, _FIELDS[name])

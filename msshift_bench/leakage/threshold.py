@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import combinations
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
 
@@ -24,6 +22,8 @@ from msshift_bench.annotation import (
     Annotations,
     Pair,
     Verdict,
+    agreement_table,
+    agreements,
     read_annotations,
 )
 from msshift_bench.arrays import Floats, Ints
@@ -31,22 +31,11 @@ from msshift_bench.data import DataInfo
 from msshift_bench.errors import CollectionError, FindingLog, UsageError
 from msshift_bench.evaluation import Note, Result, Section
 from msshift_bench.leakage.found import PASSAGE_TIER, TIERS, read_candidates
-from msshift_bench.output import (
-    COLOURS,
-    LINE,
-    PALE_INK,
-    REL_LOSS,
-    Head,
-    heads_of,
-    number,
-    picture_bytes,
-    picture_style,
-    pivot,
-)
+from msshift_bench.output import COUNT, REL_LOSS, number, tabulate
 from msshift_bench.plumbing import numbered_lines
 from msshift_bench.stats import Figure, Figures, clustered_share
 
-__all__ = ["ThresholdCurve", "draw_thresholds", "pairs_to_judge", "review_leakage"]
+__all__ = ["ThresholdCurve", "pairs_to_judge", "review_leakage"]
 
 PUBLISHED_THRESHOLD = 0.91
 """What Fröbe et al. chose for a precision of 0.9."""
@@ -57,8 +46,6 @@ _CERTAIN_TIERS = TIERS[:2]
 _SAMPLES = 1000
 _MOST_ROWS = 21
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
-_BAND_POINTS = 60
-_ROUNDING = 1e-6
 
 
 def pairs_to_judge(
@@ -116,46 +103,28 @@ class ThresholdCurve:
     """The precision and recall of every threshold; intervals count other test queries.
 
     Args:
-        cosines: of the judged pairs, shape (pairs,).
-        leaks: whether each leaks.
-        test_ids: the test query of each, the cluster that it belongs to.
+        labels: the labels of judged pairs; those without a cosine do not count.
 
     Raises:
-        UsageError: if there is no pair.
+        UsageError: if there is no pair that counts.
     """
 
-    def __init__(
-        self, cosines: Sequence[float], leaks: Sequence[bool], test_ids: Sequence[str]
-    ) -> None:
-        if not cosines:
+    def __init__(self, labels: Mapping[Pair, str]) -> None:
+        known = sorted(
+            (-pair.cosine, pair.test_id, label != DIFFERENT)
+            for pair, label in labels.items()
+            if pair.cosine is not None
+        )
+        if not known:
             raise UsageError("no judged pair has a cosine, so there is no threshold to choose")
-        order = np.argsort(-np.array(cosines), kind="stable")
+        distances, test_ids, leaks = zip(*known, strict=True)
         places = {test_id: n for n, test_id in enumerate(sorted(set(test_ids)))}
-        self._cosines: Floats = np.array(cosines, dtype=np.float64)[order]
-        self._leaks: Floats = np.array(leaks, dtype=np.float64)[order]
-        self._rows: Ints = np.array([places[test_id] for test_id in test_ids])[order]
+        self._cosines: Floats = -np.array(distances, dtype=np.float64)
+        self._leaks: Floats = np.array(leaks, dtype=np.float64)
+        self._rows: Ints = np.array([places[test_id] for test_id in test_ids])
         self._queries = len(places)
         # Pairs of one cosine are kept together: a threshold ends behind the last of them.
-        self._ends: Ints = np.append(np.flatnonzero(np.diff(self._cosines)), len(order) - 1)
-
-    @classmethod
-    def of(cls, annotations: Annotations) -> ThresholdCurve:
-        """Return the curve of the pairs that have a label that counts, and a cosine.
-
-        Args:
-            annotations: of sheets that ask for `LEAKAGE`.
-
-        Raises:
-            UsageError: if there is no such pair.
-        """
-        labels = annotations.labels(LEAKS)
-        cosines = {
-            pair: pair.cosine
-            for pair, label in labels.items()
-            if label is not None and pair.cosine is not None
-        }
-        leaks = [labels[pair] != DIFFERENT for pair in cosines]
-        return cls(list(cosines.values()), leaks, [pair.test_id for pair in cosines])
+        self._ends: Ints = np.append(np.flatnonzero(np.diff(self._cosines)), len(known) - 1)
 
     def at(self, threshold: float) -> Figures:
         """Return what a threshold keeps: the pairs whose cosine is at least it.
@@ -170,7 +139,7 @@ class ThresholdCurve:
         """
         reach_it = (self._cosines >= threshold).astype(np.float64)
         hits, items = self._per_query(self._leaks * reach_it), self._per_query(reach_it)
-        row = Figure("kept_pairs", slice=_at_least(threshold))
+        row = Figure("kept_pairs", slice=f"cosine at least {threshold:.4g}")
         return Figures(
             [
                 row._replace(value=float(items.sum())),
@@ -186,14 +155,6 @@ class ThresholdCurve:
         step = next((s for s in _STEPS if (high - low) / s <= _MOST_ROWS - 1), _STEPS[-1])
         first, last = math.floor(low / step + 1e-9), math.floor(high / step + 1e-9)
         return [round(number * step, 2) for number in range(first, last + 1)]
-
-    def every_point(self) -> tuple[Floats, Floats, Floats]:
-        """Return every threshold that is a cosine, rising, with its precision and its recall."""
-        hits = np.cumsum(self._leaks)[self._ends][::-1]
-        pairs = (self._ends[::-1] + 1).astype(np.float64)
-        leaking = float(self._leaks.sum())
-        recall = hits / leaking if leaking else np.full(len(hits), np.nan)
-        return self._cosines[self._ends][::-1], hits / pairs, recall
 
     def lowest(self, precision: float = 0.9) -> Figures:
         """Return the lowest thresholds that keep pairs of a precision.
@@ -215,7 +176,7 @@ class ThresholdCurve:
         value = None if math.isinf(threshold) else threshold
         row = Figure("lowest_threshold", slice=f"precision of {precision:g}")
         sure = row._replace(figure="lowest_sure_threshold", value=self._sure(precision))
-        return Figures([_known(row, value, self._interval(precision)), sure])
+        return Figures([row.with_value(value, self._interval(precision)), sure])
 
     def _lowest(self, weights: Floats | Ints, precision: float) -> float:
         """Return the lowest threshold if every test query counts so often; inf if there is none."""
@@ -236,10 +197,10 @@ class ThresholdCurve:
 
     def _sure(self, precision: float) -> float | None:
         # Where the precision itself is too low, its interval begins lower still.
-        thresholds, precisions, _ = self.every_point()
-        for threshold in thresholds[precisions >= precision].tolist():
-            share = self.at(threshold).first(figure="precision")
-            if share is not None and share.low is not None and share.low >= precision:
+        precise = np.cumsum(self._leaks)[self._ends] >= precision * (self._ends + 1)
+        for threshold in self._cosines[self._ends[precise]][::-1].tolist():
+            share = self.at(threshold)[2]
+            if share.low is not None and share.low >= precision:
                 return float(threshold)
         return None
 
@@ -247,23 +208,14 @@ class ThresholdCurve:
         return np.bincount(self._rows, values, self._queries).astype(np.float64)
 
 
-def _at_least(threshold: float) -> str:
-    return f"cosine at least {threshold:.4g}"
-
-
 def _check_precision(precision: float) -> None:
     if not 0 < precision <= 1:
         raise UsageError(f"a precision of {precision:g}; give one above 0, at most 1")
 
 
-def _known(row: Figure, value: float | None, interval: tuple[float, float] | None) -> Figure:
-    low, high = interval or (None, None)
-    return row._replace(value=value, low=low, high=high)
-
-
 def _share(row: Figure, hits: Floats, items: Floats) -> Figure:
     share = clustered_share(hits, items)
-    return row if share is None else _known(row, *share)
+    return row if share is None else row.with_value(*share)
 
 
 def review_leakage(
@@ -280,13 +232,13 @@ def review_leakage(
         precision: what the pairs that the threshold keeps must have, above 0, at most 1.
 
     Returns:
-        Of each subset and of ``all`` (column `slice`), how many pairs leak or do not, of how many
-        test queries; how many are of each type; Cohen's kappa of every two annotators (`system` and
-        `against`) who judged pairs in common: of types, of labels where several that are given
-        together are a label of their own, and of whether a pair leaks; and what
-        `ThresholdCurve.at` says of round thresholds, and `ThresholdCurve.lowest`. Its facts are the
-        label of every pair, and which pairs are disputed, unsettled (as many say that it leaks as
-        that it does not: it counts nowhere) or not judged.
+        Of each subset and of ``all`` (column `slice`), how many pairs leak or do not (`group`), of
+        how many test queries; how many are of each type; the `agreements` of annotators on types,
+        on labels where several that are given together are a label of their own, and on whether a
+        pair leaks; and what `ThresholdCurve.at` says of round thresholds, and
+        `ThresholdCurve.lowest`. Its facts are the label of every pair, and which pairs are
+        disputed, unsettled (as many say that it leaks as that it does not: it counts nowhere) or
+        not judged.
 
     Raises:
         UsageError: if nothing is judged, or for precision.
@@ -295,10 +247,10 @@ def review_leakage(
 
     Examples:
         >>> result = review_leakage(read_annotations(["ada.csv", "ben.csv"]))
-        >>> for row in result.figures.where(figure=("leaking_pairs", "other_pairs")):
-        ...     print(row.figure, row.slice, row.value)
-        leaking_pairs all 2
-        other_pairs all 0
+        >>> for row in result.figures.where(figure="judged_pairs"):
+        ...     print(row.group, row.slice, row.value)
+        leaking all 2
+        not all 0
     """
     _check_precision(precision)
     if not annotations.verdicts:
@@ -308,14 +260,13 @@ def review_leakage(
     counted = {pair: label for pair, label in labels.items() if label is not None}
     members = {name: _ids(ids) for name, ids in (subsets or {}).items()}
     rows = list(_counts(counted, members))
-    rows += _agreements(annotations)
+    rows += agreements(annotations, _KAPPAS)
     lines = _notes_on_labels(counted, len(unsettled), len(annotations.unjudged))
-    thresholds: list[float] = []
     if any(pair.cosine is not None for pair in counted):
-        curve = ThresholdCurve.of(annotations)
-        thresholds = curve.round_thresholds()
+        curve = ThresholdCurve(counted)
         lowest = curve.lowest(precision)
-        rows += [row for threshold in thresholds for row in curve.at(threshold)] + [*lowest]
+        rows += [row for threshold in curve.round_thresholds() for row in curve.at(threshold)]
+        rows += lowest
         lines += _notes_on_lowest(curve, lowest, precision)
     disputed = [verdicts[0].pair for verdicts in annotations.disputed()]
     return Result(
@@ -324,7 +275,7 @@ def review_leakage(
         {"precision": precision},
         DataInfo(),
         [Note(line) for line in lines],
-        partial(_layout, thresholds),
+        _layout,
         facts={
             "labels": [
                 {"test_id": pair.test_id, "train_id": pair.train_id, "label": label}
@@ -350,14 +301,15 @@ def _counts(labels: Mapping[Pair, str], subsets: Mapping[str, frozenset[str]]) -
     """Yield how many pairs leak, in the layout of Table 2, and how many are of each type."""
     everything = frozenset(pair.test_id for pair in labels)
     for name, members in {**subsets, "all": everything}.items():
-        for kind, leaks in (("leaking", True), ("other", False)):
+        for kind, leaks in (("leaking", True), ("not", False)):
             test_ids = [
                 pair.test_id
                 for pair, label in labels.items()
                 if pair.test_id in members and (label != DIFFERENT) == leaks
             ]
-            yield Figure(f"{kind}_pairs", slice=name, value=len(test_ids))
-            yield Figure(f"{kind}_test_queries", slice=name, value=len(set(test_ids)))
+            row = Figure("judged_pairs", group=kind, slice=name, value=len(test_ids))
+            yield row
+            yield row._replace(figure="judged_test_queries", value=len(set(test_ids)))
     counts = Counter(labels.values())
     for label in (*REFORMULATIONS, UNTYPED):
         if counts[label] or label in REFORMULATIONS:
@@ -366,31 +318,16 @@ def _counts(labels: Mapping[Pair, str], subsets: Mapping[str, frozenset[str]]) -
             yield Figure("share_of_type", slice=label, value=share)
 
 
-def _agreements(annotations: Annotations) -> Iterator[Figure]:
-    """Yield the agreement of every two annotators who judged pairs in common."""
-    as_given = attrgetter("chosen")
-    for first, second in combinations(sorted(annotations.annotators), 2):
-        several = any(
-            "+" in verdict.chosen
-            for verdict in annotations.verdicts
-            if verdict.annotator in (first, second)
-        )
-        agreements = {
-            "kappa_of_types": annotations.agreement((first, second), LEAKS.label_of),
-            "kappa_as_given": annotations.agreement((first, second), as_given) if several else None,
-            "kappa_of_leaking": annotations.agreement((first, second), _leaks),
-        }
-        of_types = agreements["kappa_of_types"]
-        if of_types is None:
-            continue
-        yield Figure("judged_by_both", system=first, against=second, value=of_types.items)
-        for name, agreement in agreements.items():
-            row = Figure(name, system=first, against=second)
-            yield row if agreement is None else _known(row, agreement.kappa, agreement.interval)
-
-
 def _leaks(verdict: Verdict) -> bool:
     return LEAKS.label_of(verdict) != DIFFERENT
+
+
+_KAPPAS: Mapping[str, Callable[[Verdict], Hashable]] = {
+    "kappa_of_types": LEAKS.label_of,
+    "kappa_as_given": attrgetter("chosen"),
+    "kappa_of_leaking": _leaks,
+}
+_KAPPA_TITLES = dict(zip(_KAPPAS, ("types", "labels as given", "leaking or not"), strict=True))
 
 
 def _notes_on_labels(labels: Mapping[Pair, str], unsettled: int, unjudged: int) -> list[str]:
@@ -419,125 +356,49 @@ def _notes_on_labels(labels: Mapping[Pair, str], unsettled: int, unjudged: int) 
 
 
 def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -> list[str]:
-    threshold, sure = lowest
-    if threshold.value is None:
-        return [f"no threshold has a precision of {precision:g}"]
-    ends = "-" if threshold.interval is None else "[{:.4f}, {:.4f}]".format(*threshold.interval)
-    first = (
-        f"the lowest threshold with a precision of {precision:g}: {threshold.value:.4f} {ends}, "
-        f"which keeps {_said_of(curve.at(threshold.value))}"
-    )
-    if sure.value is None:
-        return [
-            first,
-            f"no threshold has a precision whose interval begins at {precision:g} or above",
-        ]
-    return [
-        first,
-        f"the lowest whose precision has an interval from {precision:g} up: {sure.value:.4f}, "
-        f"which keeps {_said_of(curve.at(sure.value))}",
-    ]
-
-
-def _said_of(point: Figures) -> str:
-    pairs, _, precision, _ = point
-    return f"{pairs.value:.0f} pairs of precision {_SHARE.text(precision)}"
-
-
-def _layout(thresholds: Sequence[float], figures: Figures) -> list[Section]:
-    """Return the counts in the layout of Table 2, the types, the agreement, and the thresholds."""
-    rows = [
-        Head((subset, name), {"slice": subset, "figure": (f"{kind}_pairs", f"{kind}_test_queries")})
-        for subset in figures.where(figure="leaking_pairs").names("slice")
-        for kind, name in (("leaking", "leaking"), ("other", "not"))
-    ]
-    columns = [
-        Head(("pairs",), {"figure": ("leaking_pairs", "other_pairs")}, _COUNT),
-        Head(
-            ("of test queries",), {"figure": ("leaking_test_queries", "other_test_queries")}, _COUNT
+    lines: list[str] = []
+    for row, which, none in zip(
+        lowest,
+        (
+            f"the lowest threshold with a precision of {precision:g}",
+            f"the lowest whose precision has an interval from {precision:g} up",
         ),
+        (
+            f"no threshold has a precision of {precision:g}",
+            f"no threshold has a precision whose interval begins at {precision:g} or above",
+        ),
+        strict=True,
+    ):
+        if row.value is None:
+            return [*lines, none]
+        ends = "" if row.interval is None else " [{:.4f}, {:.4f}]".format(*row.interval)
+        pairs, _, of_pairs, _ = curve.at(row.value)
+        in_words = f"{pairs.value:.0f} pairs of precision {_SHARE.text(of_pairs)}"
+        lines.append(f"{which}: {row.value:.4f}{ends}, which keeps {in_words}")
+    return lines
+
+
+def _layout(figures: Figures) -> list[Section]:
+    """Return the counts in the layout of Table 2, the types, the agreement, and the thresholds."""
+    names = {"slice": "test queries", "group": "candidates"}
+    candidates = {
+        "judged_pairs": ("pairs", COUNT),
+        "judged_test_queries": ("of test queries", COUNT),
+    }
+    of_types = {"pairs_of_type": ("pairs", COUNT), "share_of_type": ("share", REL_LOSS)}
+    shares = {
+        "kept_pairs": ("pairs", COUNT),
+        "kept_leaking": ("leaking", COUNT),
+        "precision": ("precision", _SHARE),
+        "recall": ("recall", _SHARE),
+    }
+    tables = [
+        tabulate(figures, "judged pairs", names, candidates),
+        tabulate(figures, "types of reformulation", {"slice": "type"}, of_types),
+        agreement_table(figures, _KAPPA_TITLES),
+        tabulate(figures, "precision and recall by threshold", {"slice": "kept"}, shares),
     ]
-    tables = [pivot(figures, "judged pairs", ["test queries", "candidates"], rows, columns)]
-    rows = heads_of(figures.where(figure="pairs_of_type"), "slice")
-    columns = [
-        Head(("pairs",), {"figure": "pairs_of_type"}, _COUNT),
-        Head(("share",), {"figure": "share_of_type"}, REL_LOSS),
-    ]
-    tables.append(pivot(figures, "types of reformulation", ["type"], rows, columns))
-    rows = [
-        Head((f"{system} and {against}",), {"system": system, "against": against})
-        for (system, against), _ in figures.where(figure="judged_by_both").each("system", "against")
-    ]
-    columns = [
-        Head(("pairs",), {"figure": "judged_by_both"}, _COUNT),
-        Head(("types",), {"figure": "kappa_of_types"}, _KAPPA),
-        Head(("labels as given",), {"figure": "kappa_as_given"}, _KAPPA),
-        Head(("leaking or not",), {"figure": "kappa_of_leaking"}, _KAPPA),
-    ]
-    if rows:
-        title = "agreement: Cohen's kappa [95% interval]"
-        tables.append(pivot(figures, title, ["annotators"], rows, columns))
-    rows = [Head((f"{cosine:.2f}",), {"slice": _at_least(cosine)}) for cosine in thresholds]
-    columns = [
-        Head(("pairs",), {"figure": "kept_pairs"}, _COUNT),
-        Head(("leaking",), {"figure": "kept_leaking"}, _COUNT),
-        Head(("precision",), {"figure": "precision"}, _SHARE),
-        Head(("recall",), {"figure": "recall"}, _SHARE),
-    ]
-    if rows:
-        title = "precision and recall by threshold"
-        tables.append(pivot(figures, title, ["cosine at least"], rows, columns))
-    return [Section(tables)]
+    return [Section([table for table in tables if table.rows])]
 
 
-_COUNT, _KAPPA, _SHARE = number(0), number(3, 2), number(3, 3)
-
-
-def draw_thresholds(curve: ThresholdCurve, precision: float, picture_format: str) -> bytes:
-    """Draw precision and recall by threshold, with bands, and the threshold of a precision.
-
-    Args:
-        curve: the curve.
-        precision: what is wanted of the threshold.
-        picture_format: ``svg``, ``png`` or ``pdf``.
-
-    Returns:
-        The file; equal curves give equal bytes with the same matplotlib.
-    """
-    from matplotlib.figure import Figure as Picture
-
-    thresholds, *lines = curve.every_point()
-    # Cosines of equal texts differ from 1 by rounding; of these one is drawn.
-    drawn = slice(0, int(np.searchsorted(thresholds, 1 - _ROUNDING)) + 1)
-    banded = thresholds[drawn][:: max(1, len(thresholds[drawn]) // _BAND_POINTS)].tolist()
-    points = {threshold: curve.at(threshold) for threshold in banded}
-    lowest = curve.lowest(precision)[0]
-    with picture_style():
-        picture = Picture(figsize=(6.25, 3.4), layout="constrained")
-        axes = picture.subplots()
-        looks = zip(("precision", "recall"), lines, COLOURS, ("-", "--"), strict=False)
-        for name, values, colour, style in looks:
-            axes.step(
-                *(thresholds[drawn], values[drawn], style),
-                where="pre",
-                color=colour,
-                label=name,
-                linewidth=1.2,
-            )
-            shares = {threshold: at.where(figure=name)[0] for threshold, at in points.items()}
-            ends = [(where, *share.interval) for where, share in shares.items() if share.interval]
-            if ends:
-                axes.fill_between(*np.array(ends).T, color=colour, alpha=0.15, linewidth=0)
-        axes.axhline(precision, color=PALE_INK, linewidth=0.6, linestyle=":")
-        if lowest.value is not None:
-            axes.axvline(lowest.value, color=PALE_INK, linewidth=0.8)
-            title = f"lowest threshold with precision {precision:g}: {lowest.value:.4f}"
-            if lowest.interval is not None:
-                axes.axvspan(*lowest.interval, color=PALE_INK, alpha=0.1, linewidth=0)
-                title += " [{:.4f}, {:.4f}]".format(*lowest.interval)
-            axes.set_title(title, loc="left")
-        axes.set_xlabel("threshold: cosine at least")
-        axes.set_ylim(0, 1.02)
-        axes.grid(axis="y", color=LINE, linewidth=0.5)
-        axes.legend(loc="lower left", frameon=False)
-        return picture_bytes(picture, picture_format, "Precision and recall by threshold")
+_SHARE = number(3, 3)

@@ -1,6 +1,6 @@
 """Output: tables and their text formats, figures as long tables, pictures, pages, JSON.
 
-It may use `_version`, `errors` and `stats`.
+It may use `_version`, `errors`, `plumbing` and `stats`.
 """
 
 from msshift_bench.output.pictures import (
@@ -21,8 +21,10 @@ from msshift_bench.output.pictures import (
     script_policy,
     shorten,
     static_files,
+    write_picture,
 )
 from msshift_bench.output.tables import (
+    COUNT,
     P_VALUE,
     PERCENT_ENDS,
     QUERIES,
@@ -47,12 +49,14 @@ from msshift_bench.output.tables import (
     show_p,
     show_percent,
     show_percent_interval,
+    tabulate,
     to_markdown,
     to_text,
     with_head,
 )
 
 __all__ = [
+    "COUNT",
     "COLOURS",
     "INK",
     "LINE",
@@ -94,7 +98,9 @@ __all__ = [
     "show_p",
     "show_percent",
     "column_format",
+    "tabulate",
     "to_markdown",
     "to_text",
+    "write_picture",
     "with_head",
 ]

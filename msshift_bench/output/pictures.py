@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msshift_bench.errors import UnknownNameError, require
+from msshift_bench.plumbing import write_atomically
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -42,6 +43,7 @@ __all__ = [
     "script_policy",
     "shorten",
     "static_files",
+    "write_picture",
 ]
 
 PICTURE_FORMATS = ("svg", "png", "pdf")
@@ -133,6 +135,20 @@ def picture_bytes(
     }
     figure.savefig(out, format=picture_format, dpi=density, metadata=undated[picture_format])
     return out.getvalue()
+
+
+def write_picture(figure: Figure, path: str | Path, title: str, *, density: float = 192) -> None:
+    """Write a drawn figure to a file, whole or not at all, in the format that its ending names.
+
+    Args:
+        figure: the figure.
+        path: the file; see `check_plot`.
+        title: what a viewer shows as the file's title.
+        density: pixels per inch of a PNG.
+    """
+    drawn = picture_bytes(figure, check_plot(path), title, density=density)
+    with write_atomically(Path(path)) as file:
+        file.write(drawn)
 
 
 def shorten(name: str, most: int) -> str:

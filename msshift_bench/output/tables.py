@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "COUNT",
     "PERCENT_ENDS",
     "P_VALUE",
     "QUERIES",
@@ -49,6 +50,7 @@ __all__ = [
     "plain",
     "render_notes",
     "report_head",
+    "tabulate",
     "to_latex",
     "to_markdown",
     "to_text",
@@ -205,6 +207,9 @@ def _queries_text(figure: Figure) -> str:
 QUERIES = Format(_queries_text)
 """The number of queries that count."""
 
+COUNT = Format("{0.value:,.0f}".format)
+"""A number of things, which is known."""
+
 
 def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> Format:
     """Return the format of a plain number; a dash, if it is not known.
@@ -289,6 +294,25 @@ def pivot(
     return Table(
         title, header, tuple(lines), frozenset(sections), len(corner), label, note_of(printed)
     )
+
+
+def tabulate(
+    figures: Figures,
+    title: str,
+    rows: Mapping[str, str],
+    columns: Mapping[str, tuple[str, Format]],
+) -> Table:
+    """Return a table of a row per combination of names, and a column per kind of figure.
+
+    Args:
+        figures: the figures; others than those of the columns have no row.
+        title: one line.
+        rows: the columns of figures that name a row -> the headers above the names.
+        columns: what figures are -> the header above them, and how they are printed.
+    """
+    shown = figures.where(figure=tuple(columns))
+    heads = [Head((name,), {"figure": figure}, form) for figure, (name, form) in columns.items()]
+    return pivot(shown, title, tuple(rows.values()), heads_of(shown, *rows), heads)
 
 
 def note_of(figures: Iterable[Figure]) -> str:

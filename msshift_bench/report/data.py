@@ -1,12 +1,11 @@
-"""The queries: what the groups are about, how many they give, and which test queries they share."""
+"""The queries: what the groups are about, and how many they give."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Iterator
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +14,14 @@ from msshift_bench.data import Dataset
 from msshift_bench.dataset_builders.clusters import top_terms
 from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.encoders import EncoderSpec, embed_queries
-from msshift_bench.output import INK, PALE_INK, SHADES, looks_of
-from msshift_bench.records import OTHERS, Row
+from msshift_bench.output import PALE_INK, SHADES, looks_of
+from msshift_bench.records import OTHERS
 from msshift_bench.report.drawing import (
     ABOVE,
     MIDDLE,
-    GridCell,
     NotDrawn,
     Picture,
-    Value,
     blank_axes,
-    draw_grid,
     draw_points,
     name_rows,
     rule_between,
@@ -58,9 +54,7 @@ _FILLS = {
 def data_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     """Draw the map of the topics, then the groups of the shifts."""
     yield _topic_map(inputs.dataset)
-    groups = [group for shift, _ in inputs.shifts for group in _read_groups(inputs.dataset, shift)]
-    yield _composition(groups)
-    yield _overlap(groups)
+    yield _composition(inputs)
 
 
 def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
@@ -84,7 +78,13 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     points = _flatten(embedded.vectors[[place_of[query_id] for query_id in shown]])
     of_point = np.array([of_topics[query_id].group for query_id in shown])
     topics = [group for group in get_shift("topics").groups if group in of_point]
-    terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms") or _terms_of(rows)
+    terms = dataset.manifest.shifts["topics"].get("found", {}).get("terms")
+    if not terms:
+        # The words that set a topic apart from all queries, those of no topic included.
+        texts_of: dict[str, list[str]] = {}
+        for row in rows:
+            texts_of.setdefault(row.group, []).append(row.text)
+        terms = top_terms(texts_of)
     words = {topic: ", ".join(terms.get(topic, ())[:_TERMS]) for topic in topics}
     drawing, ax = blank_axes(4.1 + 0.28 * len(topics))
     for topic, look in looks_of(topics).items():
@@ -115,14 +115,6 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     )
 
 
-def _terms_of(rows: Sequence[Row]) -> Mapping[str, Sequence[str]]:
-    """Return topic -> the words that set it apart from all queries, those of no topic included."""
-    texts: dict[str, list[str]] = {}
-    for row in rows:
-        texts.setdefault(row.group, []).append(row.text)
-    return top_terms(texts)
-
-
 def _flatten(vectors: Vectors) -> Vectors:
     """Return points of the plane whose neighbours are the vectors' neighbours, by t-SNE.
 
@@ -145,128 +137,52 @@ def _flatten(vectors: Vectors) -> Vectors:
     return points
 
 
-class _Group(NamedTuple):
-    """The queries of a group.
-
-    Attributes:
-        shift: the shift.
-        name: the group.
-        about: what it holds, in a few words.
-        splits: split -> number of queries.
-        test: the ids of its test queries.
-    """
-
-    shift: Shift
-    name: str
-    about: str
-    splits: Mapping[str, int]
-    test: frozenset[str]
-
-
-def _read_groups(dataset: Dataset, shift: Shift) -> Iterator[_Group]:
+def _sizes(dataset: Dataset, shift: Shift) -> Iterator[Figure]:
+    """Yield how many queries of each group of a shift are for what."""
     table = dataset.table(shift.name, "queries")
     counts = Counter(zip(table["group"].to_pylist(), table["split"].to_pylist(), strict=True))
-    about, tests = dataset.manifest.describe_groups(shift.name), dataset.test_sets(shift)
+    tests = dataset.test_sets(shift)
     for group in shift.groups:
-        rows = tests[shift.test_set_of(group)]
-        test = frozenset(row.query_id for row in rows)
-        splits = {split: counts[group, split] for split in _FILLS} | {"test": len(test)}
-        yield _Group(shift, group, about[group], splits, test)
+        test = {row.query_id for row in tests[shift.test_set_of(group)]}
+        for split in _FILLS:
+            count = len(test) if split == "test" else counts[group, split]
+            yield Figure("queries", shift=shift.name, group=group, slice=split, value=count)
 
 
-def _composition(groups: Sequence[_Group]) -> Picture:
+def _composition(inputs: Inputs) -> Picture:
     """Draw how the queries of every group are divided."""
-    by_shift: dict[str, list[_Group]] = {}
-    for group in groups:
-        by_shift.setdefault(group.shift.title, []).append(group)
-    drawing, ax = blank_axes(0.75 + 0.24 * len(groups) + 0.1 * len(by_shift))
+    shifts = [shift for shift, _ in inputs.shifts]
+    rows = Figures([row for shift in shifts for row in _sizes(inputs.dataset, shift)])
+    groups = [names for names, _ in rows.each("shift", "group")]
+    drawing, ax = blank_axes(0.75 + 0.24 * len(groups) + 0.1 * len(shifts))
     left = np.zeros(len(groups))
     for split, (colour, hatch) in _FILLS.items():
-        counts = [group.splits[split] for group in groups]
+        counts = [row.number for row in rows.where(slice=split)]
         bars: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": PALE_INK, "lw": 0.6}
         ax.barh(range(len(groups)), counts, 0.66, left, label=split, **bars)
         left += counts
-    rule_between(ax, [group.shift.title for group in groups])
-    name_rows(ax, [group.name for group in groups])
+    rule_between(ax, [shift for shift, _ in groups])
+    name_rows(ax, [group for _, group in groups])
     ax.set(xlim=(0, None), xlabel="queries")
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.legend(ncols=4, **ABOVE)
-    abouts = "; ".join(
-        f"{title}: " + ", ".join(f"{group.name} ({group.about})" for group in of_shift)
-        for title, of_shift in by_shift.items()
-    )
-    totals = ", ".join(
-        f"{title.lower()} {sum(sum(group.splits.values()) for group in of_shift):,}"
-        for title, of_shift in by_shift.items()
-    )
+    abouts, totals = [], []
+    for shift in shifts:
+        about = inputs.dataset.manifest.describe_groups(shift.name)
+        in_words = ", ".join(f"{group} ({about[group]})" for group in shift.groups)
+        abouts.append(f"{shift.title}: {in_words}")
+        total = sum(row.number for row in rows.where(shift=shift.name))
+        totals.append(f"{shift.title.lower()} {total:,.0f}")
     sizes = ", ".join(
-        f"{group.name} {group.splits['train']:,} to train on and {group.splits['test']:,} to test "
-        "with"
-        for group in groups
+        f"{train.group} {train.number:,.0f} to train on and {test.number:,.0f} to test with"
+        for train, test in zip(rows.where(slice="train"), rows.where(slice="test"), strict=True)
     )
-    rows = [
-        Figure("queries", shift=group.shift.name, group=group.name, slice=split, value=count)
-        for group in groups
-        for split, count in group.splits.items()
-    ]
     return Picture(
         "composition",
         "Composition of the groups",
         f"The queries of each group by what they are for; unused ones keep the training sets equal "
-        f"in size. {abouts}. Queries in all: {totals}.",
+        f"in size. {'; '.join(abouts)}. Queries in all: {', '.join(totals)}.",
         f"Stacked bars, one per group: {sizes}.",
-        Figures(rows),
-        drawing,
-    )
-
-
-def _overlap(groups: Sequence[_Group]) -> Picture | NotDrawn:
-    """Draw how many test queries every two groups share, of the same shift or of another."""
-    title = "Test queries that groups share"
-    pairs = [
-        (first, second) for first, second in combinations(groups, 2) if first.test & second.test
-    ]
-    if not pairs:
-        return NotDrawn(
-            title,
-            "no two groups share a test query",
-            "run sets for several shifts, which cut the same queries in different ways",
-        )
-    drawing, ax = blank_axes(0.3 * len(groups) + 0.5)
-    rows: list[Sequence[Value]] = []
-    grid = []
-    for row in groups:
-        cells = []
-        for column in groups:
-            shared = len(row.test & column.test)
-            share, is_itself = shared / (len(row.test) or 1), row is column
-            cells.append(GridCell(f"{shared:,}", 0.0 if is_itself else share, is_framed=is_itself))
-            rows.append((row.shift.name, row.name, column.shift.name, column.name, shared, share))
-        grid.append((row.name, cells))
-    draw_grid(ax, [group.name for group in groups], grid)
-    for text in ax.texts:
-        text.set_fontsize(7)
-    for place, (before, after) in enumerate(pairwise(groups)):
-        if before.shift != after.shift:
-            ax.axhline(place + 0.5, color=INK, lw=0.8)
-            ax.axvline(place + 0.5, color=INK, lw=0.8)
-    within = ", ".join(
-        f"{first.name} and {second.name} {len(first.test & second.test)}"
-        for first, second in pairs
-        if first.shift == second.shift
-    )
-    total = len(frozenset().union(*(group.test for group in groups)))
-    return Picture(
-        "overlap",
-        title,
-        "The number of test queries that the row's group shares with the column's; darker: a "
-        "greater share of the row's. On the diagonal, framed, are the test queries of the group "
-        "itself. Shifts cut the same queries in different ways, so groups of different shifts "
-        f"share many. n = {total:,} test queries in all; shared within a shift: "
-        f"{within or 'none'}.",
-        f"A grid of {len(groups)} groups by {len(groups)}. Test queries shared within a shift: "
-        f"{within or 'none'}.",
         rows,
         drawing,
-        ("shift", "group", "other_shift", "other_group", "shared", "share_of_group"),
     )

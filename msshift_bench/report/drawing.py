@@ -6,7 +6,7 @@ Systems are drawn in their colour and with their marker everywhere; a hollow mar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.evaluation import ALL_QUERIES
-from msshift_bench.output import INK, LINE, PALE_INK, SHADES, Look, csv_text, shorten
+from msshift_bench.output import INK, LINE, PALE_INK, Look, csv_text, shorten
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import MEAN, Figure, Figures
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABOVE",
-    "GridCell",
     "LETTERS",
     "MIDDLE",
     "NotDrawn",
@@ -36,16 +35,14 @@ __all__ = [
     "blank_axes",
     "blank_drawing",
     "count_seeds",
-    "draw_grid",
     "draw_losses",
     "draw_points",
     "file_name",
     "group_rows",
-    "matrix",
+    "in_rows",
     "name_points",
     "name_rows",
     "name_systems",
-    "row_places",
     "rule_between",
     "say_sizes",
     "say_system",
@@ -156,9 +153,12 @@ def say_sizes(figures: Figures) -> str:
     return ", ".join(f"{row.group} {row.queries:,}" for row in first if row.group not in WHOLE)
 
 
-def say_system(system: str, seeds: int | None) -> str:
-    """Return a system's name with its number of seeds, as legends say it."""
-    return f"{shorten(system, LETTERS)}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"
+def say_system(figures: Figures) -> str:
+    """Return a system's name with its number of seeds, as legends say it, given its figures."""
+    seeds = figures[0].seeds
+    return (
+        f"{shorten(figures[0].system, LETTERS)}, {'one seed' if seeds == 1 else f'{seeds} seeds'}"
+    )
 
 
 def spread(figures: Sequence[Figure], scale: float = 100) -> tuple[Floats, Floats]:
@@ -173,20 +173,21 @@ def spread(figures: Sequence[Figure], scale: float = 100) -> tuple[Floats, Float
     return scale * values, scale * np.abs(ends.T - values)
 
 
-def row_places(
-    figures: Sequence[Figure], rows: Iterable[str], number: int, count: int, by: str = "group"
-) -> list[float]:
-    """Return where the figures of one of several systems stand in rows of height 1.
+def in_rows(
+    figures: Figures, looks: Mapping[str, Look], rows: Iterable[str], by: str = "group"
+) -> Iterator[tuple[Look, Figures, list[float]]]:
+    """Yield each system's look, its figures, and where they stand in rows of height 1.
 
     Args:
-        figures: the system's figures.
+        figures: figures of systems.
+        looks: system -> how it is drawn.
         rows: the name of each row.
-        number: the place of the system.
-        count: the number of systems.
         by: the column of figures that names their row.
     """
-    names = list(rows)
-    return [names.index(getattr(row, by)) + beside(number, count) for row in figures]
+    names, systems = list(rows), list(figures.each("system"))
+    for number, ((system,), of_system) in enumerate(systems):
+        aside = beside(number, len(systems))
+        yield looks[system], of_system, [names.index(getattr(row, by)) + aside for row in of_system]
 
 
 def beside(number: int, count: int, room: float = 0.75) -> float:
@@ -259,13 +260,10 @@ def draw_losses(
         by: what rows are: ``group`` or ``slice``.
         legend: whether to say above it which system looks how.
     """
-    systems = list(losses.each("system"))
-    for number, ((system,), of_system) in enumerate(systems):
-        look, seeds = looks[system], of_system[0].seeds
+    for look, of_system, y in in_rows(losses, looks, rows, by):
         x, reach = spread(of_system)
-        y = row_places(of_system, rows, number, len(systems), by)
-        style = {"ms": 4.5, "elinewidth": 1.4, "label": say_system(system, seeds)}
-        draw_points(ax, look, x, y, xerr=reach, is_hollow=seeds == 1, **style)
+        style = {"ms": 4.5, "elinewidth": 1.4, "label": say_system(of_system)}
+        draw_points(ax, look, x, y, xerr=reach, is_hollow=of_system[0].seeds == 1, **style)
         for loss, place in zip(of_system, zip(x, y, strict=True), strict=True):
             if loss.mark:
                 ax.annotate(
@@ -277,7 +275,7 @@ def draw_losses(
         ax.axhline(row - 0.5, color=LINE, lw=0.6, zorder=0)
     name_rows(ax, list(rows.values()))
     if legend:
-        ax.legend(ncols=min(2, len(systems)), **ABOVE)
+        ax.legend(ncols=min(2, len(losses.names("system"))), **ABOVE)
 
 
 def _limits(losses: Figures) -> tuple[float, float]:
@@ -289,85 +287,6 @@ def _limits(losses: Figures) -> tuple[float, float]:
     high = min(np.nanmax(ends), np.nanmax(values) + _BEYOND)
     room = 0.04 * (high - low or 1)
     return low - room, high + room
-
-
-class GridCell(NamedTuple):
-    """A figure of a grid.
-
-    Attributes:
-        text: the figure.
-        shade: from 0, pale, to 1, dark.
-        note: what stands below it, in smaller letters.
-        is_framed: whether it has a frame and is bold.
-    """
-
-    text: str
-    shade: float
-    note: str = ""
-    is_framed: bool = False
-
-
-Grid = Sequence[tuple[str, Sequence[GridCell | None]]]
-"""The name of each row, and a cell per column; `None` where there is no figure."""
-
-
-def matrix(
-    shift: Shift,
-    means: Figures,
-    rows: Iterable[tuple[str, str, str]],
-    cell: Callable[[Figure], GridCell],
-) -> Grid:
-    """Return the grid of models by the groups of a shift.
-
-    Args:
-        shift: the shift.
-        means: ``model_score`` of systems by one measure.
-        rows: the system, the model and the name of each row.
-        cell: returns the cell of a mean.
-    """
-    grid = []
-    for system, model, name in rows:
-        of_model = means.where(system=system, model=model)
-        of_groups = [of_model.first(group=group) for group in shift.tested]
-        grid.append((name, [None if mean is None else cell(mean) for mean in of_groups]))
-    return grid
-
-
-def draw_grid(ax: Axes, columns: Sequence[str], rows: Grid) -> None:
-    """Draw a grid of figures, the darker the larger their shade.
-
-    Args:
-        ax: where to draw.
-        columns: the columns' names.
-        rows: the rows.
-    """
-    from matplotlib.colors import ListedColormap
-    from matplotlib.patches import Rectangle
-
-    shades = np.array(
-        [[math.nan if cell is None else cell.shade for cell in cells] for _, cells in rows]
-    )
-    levels = np.round(np.clip(shades, 0, 1) * (len(SHADES) - 1))
-    across, down = (np.arange(count + 1) - 0.5 for count in (len(columns), len(rows)))
-    shown_as = ListedColormap(SHADES)
-    ax.pcolormesh(across, down, levels, cmap=shown_as, vmin=-0.5, vmax=len(SHADES) - 0.5)
-    for row, (_, cells) in enumerate(rows):
-        for column, cell in enumerate(cells):
-            if cell is None:
-                continue
-            if cell.is_framed:
-                corner = (column - 0.47, row - 0.45)
-                # Above lines between rows, which would cut it.
-                frame = Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
-                ax.add_patch(frame).set_clip_on(False)
-            y, weight = row - (0.15 if cell.note else 0), "bold" if cell.is_framed else "normal"
-            ax.text(column, y, cell.text, fontsize=8, fontweight=weight, **MIDDLE)
-            ax.text(column, row + 0.24, cell.note, fontsize=5.8, **MIDDLE)
-    ax.set_xticks(range(len(columns)), columns)
-    ax.set_yticks(range(len(rows)), [name for name, _ in rows])
-    ax.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
-    ax.tick_params(length=0, labelsize=8)
-    ax.spines[:].set_visible(False)
 
 
 _SIZE = 7.0

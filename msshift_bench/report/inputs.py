@@ -8,13 +8,13 @@ from pathlib import Path
 
 from msshift_bench.analysis import analyse_report
 from msshift_bench.data import Dataset
-from msshift_bench.errors import DataError, MissingError, UsageError
+from msshift_bench.errors import DataError, MissingError, RunError, UsageError
 from msshift_bench.evaluation import Measure, Result, Scores, Settings, by_shift, parse_measure
 from msshift_bench.output import Look, looks_of
 from msshift_bench.report.drawing import NotDrawn
-from msshift_bench.runs import RunSet, find_run_sets, model_path
+from msshift_bench.runs import RunSet, find_run_sets
 from msshift_bench.shifts import SHIFTS, Shift
-from msshift_bench.similarity import GroupSimilarity, group_similarity
+from msshift_bench.similarity import Similarity, group_similarity
 from msshift_bench.stats import Figures
 
 __all__ = [
@@ -53,7 +53,6 @@ class Inputs:
         nearest: shift -> test query -> its nearest training query, of those that the models without
             its group were trained on; empty if the data set holds no texts.
         links: the links of losses with indicators; or why there are none.
-        has_models: whether a system kept the models that it was trained for.
     """
 
     result: Result
@@ -63,7 +62,6 @@ class Inputs:
     looks: Mapping[str, Look]
     nearest: Mapping[str, Mapping[str, NearestQuery]]
     links: Result | NotDrawn
-    has_models: bool
 
     @property
     def measure(self) -> Measure:
@@ -102,14 +100,11 @@ def read_inputs(
     shifts = [(SHIFTS[name], scores) for name, scores in by_shift(result.scores).items()]
     run_sets = find_run_sets([runs] if isinstance(runs, str | Path) else runs)
     nearest: dict[str, Mapping[str, NearestQuery]] = {}
-    similarities: list[GroupSimilarity] = []
-    kept_models = {
-        shift.name: _kept_models(run_sets, shift) for shift, _ in shifts if not shift.by_size
-    }
+    similarities: list[Similarity] = []
     for shift, scores in shifts:
         is_linked = links and dataset.manifest.texts and not shift.by_size
         if is_linked and any(part.trained_per_group for part in scores):
-            of_shift = _read_similarities(dataset, shift, kept_models[shift.name])
+            of_shift = _read_similarities(dataset, shift, run_sets)
             nearest[shift.name] = _nearest_queries(of_shift)
             similarities += of_shift
     return Inputs(
@@ -122,7 +117,6 @@ def read_inputs(
         _link(result, settings.measures[0], similarities)
         if similarities
         else _unlinked(dataset, links=links),
-        any(kept_models.values()),
     )
 
 
@@ -155,56 +149,37 @@ def _unlinked(dataset: Dataset, *, links: bool) -> Result | NotDrawn:
     )
 
 
-def _kept_models(run_sets: Iterable[RunSet], shift: Shift) -> list[Mapping[str, Path]]:
-    """Return held-out group -> its model, of each system that kept all of a shift's models.
-
-    Of several seeds it is the smallest.
-    """
-    models_of_systems: list[Mapping[str, Path]] = []
-    for run_set in run_sets:
-        if run_set.shift == shift and run_set.trained_per_group:
-            first = run_set.seeds[0]
-            models = {
-                group: model_path(path)
-                for (group, seed), path in run_set.runs.items()
-                if seed == first
-            }
-            if models.keys() == shift.groups.keys() and all(map(Path.is_dir, models.values())):
-                models_of_systems.append(models)
-    return models_of_systems
-
-
 def _read_similarities(
-    dataset: Dataset,
-    shift: Shift,
-    models_of_systems: Iterable[Mapping[str, Path]],
-) -> list[GroupSimilarity]:
+    dataset: Dataset, shift: Shift, run_sets: Iterable[RunSet]
+) -> list[Similarity]:
     """Return how near a shift's groups lie to each other: by words, nearest query, and models.
 
-    Data without training queries, as a release may be, have the first alone. Of the kept models,
-    the first that are bi-encoders give R.
+    Data without training queries, as a release may be, have the first alone. The first system
+    whose kept models are bi-encoders gives R.
     """
     similarities = list(group_similarity(dataset, shift.name, "weighted-jaccard"))
     if shift.name not in dataset.info.training:
         return similarities
     # Term vectors need no model.
     similarities += group_similarity(dataset, shift.name, "nearest-query", encoder="terms")
-    for models in models_of_systems:
-        try:
-            similarities += group_similarity(dataset, shift.name, MODEL_BASED, models=models)
-        except (MissingError, UsageError):  # no library for them, or no bi-encoders
-            continue
-        break
+    for run_set in run_sets:
+        if run_set.shift == shift and run_set.trained_per_group:
+            try:
+                similarities += group_similarity(
+                    dataset, shift.name, MODEL_BASED, models=run_set.folder
+                )
+            except (MissingError, RunError, UsageError):  # no models, libraries or bi-encoders
+                continue
+            break
     return similarities
 
 
-def _nearest_queries(similarities: Iterable[GroupSimilarity]) -> dict[str, NearestQuery]:
+def _nearest_queries(similarities: Iterable[Similarity]) -> dict[str, NearestQuery]:
     """Return each test query of a shift -> its nearest training query."""
-    values = [row.per_query for row in similarities if row.indicator == "nearest-query"]
     return {
         query_id: (text, float(cosine))
-        for part in values
-        if part is not None
+        for part in similarities
+        if part.indicator == "nearest-query"
         for query_id, text, cosine in zip(
             part.query_ids, part.nearest.texts, part.values, strict=True
         )
@@ -212,7 +187,7 @@ def _nearest_queries(similarities: Iterable[GroupSimilarity]) -> dict[str, Neare
 
 
 def _link(
-    result: Result, measure: Measure, similarities: Sequence[GroupSimilarity]
+    result: Result, measure: Measure, similarities: Sequence[Similarity]
 ) -> Result | NotDrawn:
     """Return the links of losses in a measure with indicators, or why there are none."""
     # The groups of a shift by size are training sets, which could not be near or far.

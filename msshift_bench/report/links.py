@@ -71,9 +71,7 @@ def link_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     if MODEL_BASED not in indicators:
         yield NotDrawn(
             "Losses by the model-based similarity R",
-            "the kept models are no bi-encoders, or their libraries are not installed"
-            if inputs.has_models
-            else "no system kept the models of its bi-encoders",
+            "no system kept the models of its bi-encoders, or their libraries are not installed",
             "`msshift run bi-encoder --keep-model`, and the extra `neural` for the report",
         )
 

@@ -6,12 +6,12 @@ pixels wide.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,35 +25,34 @@ from msshift_bench.evaluation import (
     parse_measure,
 )
 from msshift_bench.output import (
+    INK,
     LINE,
     PALE_INK,
+    SHADES,
     Look,
     check_plot,
     looks_of,
     note_of,
-    picture_bytes,
     picture_style,
     say_level,
     shorten,
     show_percent,
     show_percent_interval,
+    write_picture,
 )
-from msshift_bench.plumbing import write_atomically
 from msshift_bench.report.drawing import (
     LETTERS,
+    MIDDLE,
     WHOLE,
-    GridCell,
     NotDrawn,
     Picture,
     blank_axes,
     blank_drawing,
     count_seeds,
-    draw_grid,
     draw_losses,
     draw_points,
     file_name,
     group_rows,
-    matrix,
     name_points,
     rule_between,
     say_sizes,
@@ -62,16 +61,18 @@ from msshift_bench.report.drawing import (
 )
 from msshift_bench.report.inputs import Inputs, why_no_loss
 from msshift_bench.shifts import Shift, get_shift
-from msshift_bench.stats import Figure, Figures
+from msshift_bench.stats import Figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import SubFigure
 
 __all__ = ["draw_result", "loss_pictures"]
 
 _DARKEST = 0.25
 """The loss, as a share of Avg In, that has the darkest shade, unless a system loses more."""
+
+_CELL = 0.36
+"""Inches of a row of a matrix."""
 
 
 def loss_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
@@ -80,10 +81,9 @@ def loss_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
     for shift, scores in inputs.shifts:
         yield _in_out(inputs, shift, scores)
     for shift, scores in inputs.shifts:
-        trained = [part.system for part in scores if part.trained_per_group]
         untrained = [part.system for part in scores if not part.trained_per_group]
         # Untrained systems are the last rows of every matrix; alone, they make one of their own.
-        for system in trained or [""]:
+        for system in [part.system for part in scores if part.trained_per_group] or [""]:
             yield _matrix(inputs, shift, system, untrained)
 
 
@@ -105,9 +105,7 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
     parts = drawing.subfigures(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for place, (shift, losses) in enumerate(panels):
         ax = parts[place].subplots()
-        names = group_rows(shift, losses)
-        draw_losses(ax, losses, inputs.looks, names, legend=place == 0)
-        rule_between(ax, [name in WHOLE for name in names])
+        _draw_losses(ax, shift, losses, inputs.looks, legend=place == 0)
         ax.set(ylabel=shift.title, xlabel="Rel Loss (%)" if place == len(panels) - 1 else "")
     rows = Figures([row for _, losses in panels for row in losses])
     sizes = "; ".join(f"{shift.title}: {say_sizes(losses)}" for shift, losses in panels)
@@ -126,6 +124,15 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
     worst = ". ".join(text for shift, losses in panels for text in _worst_losses(shift, losses))
     alternative = f"Dots with intervals, one row per group. {worst}."
     return Picture("rel-loss", title, " ".join(filter(None, caption)), alternative, rows, drawing)
+
+
+def _draw_losses(
+    ax: Axes, shift: Shift, losses: Figures, looks: Mapping[str, Look], *, legend: bool = True
+) -> None:
+    """Draw the losses of systems on the groups of a shift, and below a line on average."""
+    rows = group_rows(shift, losses)
+    draw_losses(ax, losses, looks, rows, legend=legend)
+    rule_between(ax, [row in WHOLE for row in rows])
 
 
 def _worst_losses(shift: Shift, losses: Figures) -> Iterator[str]:
@@ -156,12 +163,12 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
     points: list[tuple[float, float, str]] = []
     worse = 0
     for (system,), of_system in systems:
-        look, seeds = inputs.looks[system], of_system[0].seeds
+        look, is_hollow = inputs.looks[system], of_system[0].seeds == 1
         x, across = spread(of_system.where(figure="avg_in"), scale)
         y, up = spread(of_system.where(figure="out"), scale)
         lines = {"xerr": across, "yerr": up, "elinewidth": 0.8, "ecolor": (look.colour, 0.55)}
-        draw_points(ax, look, x, y, is_hollow=seeds == 1, ms=5, **lines)
-        draw_points(ax, look, [], [], is_hollow=seeds == 1, label=say_system(system, seeds))
+        draw_points(ax, look, x, y, is_hollow=is_hollow, ms=5, **lines)
+        draw_points(ax, look, [], [], is_hollow=is_hollow, label=say_system(of_system))
         points += zip(x, y, of_system.names("group"), strict=True)
         worse += int((measure.sign * (x - y) > 0).sum())
     values, reach = spread(rows, scale)
@@ -194,34 +201,10 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
 def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> Picture:
     """Draw the means of the models of a system, if there is one, and of untrained systems."""
     measure = inputs.measure
-    of_system = inputs.figures(shift, "avg_in", "model_score").where(system=(system, *untrained))
-    means = of_system.where(figure="model_score")
-    levels = {row.group: row.number for row in of_system.where(figure="avg_in")}
-    lost = {
-        row: measure.sign * (levels[row.group] - row.number) / levels[row.group]
-        for row in means
-        if levels.get(row.group)
-    }
-    darkest = max(_DARKEST, *lost.values()) if lost else 1.0
-
-    def cell(mean: Figure) -> GridCell:
-        note = "" if mean.high is None else f"± {measure.show(mean.high - mean.number)}"
-        is_zero_shot = mean.model == shift.unseen_by(mean.group)
-        shade = lost.get(mean, 0.0) / darkest
-        return GridCell(measure.show(mean.value), shade, note, is_zero_shot)
-
-    models = [(system, model, shift.training_of(model)) for model in shift.groups if system]
-    models += [(name, FOR_ALL, shorten(name, 16)) for name in untrained]
-    grid = matrix(shift, means, models, cell)
-    drawing, ax = blank_axes(0.36 * len(grid) + 0.45)
-    draw_grid(ax, list(shift.tested), grid)
-    if system and untrained:
-        ax.axhline(len(shift.groups) - 0.5, color="white", lw=3)
-    ax.set_xlabel("test queries of")
-    in_words = "; ".join(
-        f"{name}: {', '.join('-' if mean is None else mean.text for mean in cells)}"
-        for name, cells in grid
-    )
+    means = inputs.figures(shift, "model_score").where(system=(system, *untrained))
+    rows = len(untrained) + (len(shift.groups) if system else 0)
+    drawing, ax = blank_axes(_CELL * rows + 0.45)
+    in_words = _draw_matrix(ax, shift, measure, inputs.result.figures, system, untrained)
     what = f"every model of {system}" if system else "systems with one model for all groups"
     return Picture(
         file_name("matrix", shift.name, system) if system else f"matrix-{shift.name}",
@@ -231,6 +214,62 @@ def _matrix(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str])
         means,
         drawing,
     )
+
+
+def _draw_matrix(
+    ax: Axes,
+    shift: Shift,
+    measure: Measure,
+    figures: Figures,
+    system: str,
+    untrained: Sequence[str] = (),
+) -> str:
+    """Draw the means of the models of a system, and of untrained systems; return them in words."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Rectangle
+
+    of_systems = figures.where(
+        shift=shift.name, measure=measure.name, system=(system, *untrained), slice=""
+    )
+    means, groups = of_systems.where(figure="model_score"), list(shift.tested)
+    levels = {row.group: row.number for row in of_systems.where(figure="avg_in")}
+    models = [(system, model, shift.training_of(model)) for model in shift.groups if system]
+    models += [(name, FOR_ALL, shorten(name, 16)) for name in untrained]
+    lost, words = np.full((len(models), len(groups)), math.nan), []
+    for row, (name, model, title) in enumerate(models):
+        of_model = means.where(system=name, model=model)
+        words.append(f"{title}: ")
+        for column, group in enumerate(groups):
+            mean, level = of_model.first(group=group), levels.get(group)
+            words[row] += ", " * (column > 0) + ("-" if mean is None else measure.show(mean.value))
+            if mean is None:
+                continue
+            lost[row, column] = measure.sign * (level - mean.number) / level if level else 0.0
+            weight = "normal"
+            if model == shift.unseen_by(group):
+                corner, weight = (column - 0.47, row - 0.45), "bold"
+                # Above lines between rows, which would cut it.
+                frame = Rectangle(corner, 0.94, 0.9, fill=False, lw=1.2, edgecolor=INK, zorder=2.5)
+                ax.add_patch(frame).set_clip_on(False)
+            y, text = row - (0.15 if mean.interval else 0), measure.show(mean.value)
+            ax.text(column, y, text, fontsize=8, fontweight=weight, **MIDDLE)
+            if mean.high is not None:
+                note = f"± {measure.show(mean.high - mean.number)}"
+                ax.text(column, row + 0.24, note, fontsize=5.8, **MIDDLE)
+    darkest = np.nanmax(np.append(lost, _DARKEST))
+    shades = np.round(np.clip(lost / darkest, 0, 1) * (len(SHADES) - 1))
+    across, down = (np.arange(count + 1) - 0.5 for count in (len(groups), len(models)))
+    shown_as, highest = ListedColormap(SHADES), len(SHADES) - 0.5
+    ax.pcolormesh(across, down, shades, cmap=shown_as, vmin=-0.5, vmax=highest)
+    ax.set_xticks(range(len(groups)), groups)
+    ax.set_yticks(range(len(models)), [title for *_, title in models])
+    ax.set(xlim=(-0.5, len(groups) - 0.5), ylim=(len(models) - 0.5, -0.5))
+    ax.tick_params(length=0, labelsize=8)
+    ax.spines[:].set_visible(False)
+    if system and untrained:
+        ax.axhline(len(shift.groups) - 0.5, color="white", lw=3)
+    ax.set_xlabel("test queries of")
+    return "; ".join(words)
 
 
 def _matrix_caption(inputs: Inputs, shift: Shift, system: str, untrained: Sequence[str]) -> str:
@@ -259,12 +298,11 @@ _PIXELS_PER_INCH = 192
 _MOST_PIXELS = 60_000
 """Of a PNG's height; matplotlib draws no more than 65,535."""
 
-_ROW = 0.15
-"""Inches of a system's loss on a group."""
-
-_CELL = 0.26
 _NOTE = 112
 """Letters of a line of the notes."""
+
+_Panel = tuple[str, float, Callable[[Any], object]]
+"""Its title, its height in inches, and what draws it."""
 
 
 def draw_result(result: Result, path: str | Path) -> None:
@@ -286,7 +324,7 @@ def draw_result(result: Result, path: str | Path) -> None:
         >>> Path("losses.svg").read_text().startswith("<?xml")
         True
     """
-    plot_format = check_plot(path)
+    check_plot(path)
     if not result.figures.where(figure="model_score"):
         raise UsageError(
             f"a result of kind {result.kind!r} holds no scores of run sets on the groups of a "
@@ -294,104 +332,45 @@ def draw_result(result: Result, path: str | Path) -> None:
         )
     from matplotlib.figure import Figure as Drawing
 
-    looks = looks_of(part.system for part in result.scores)
-    blocks = list(_blocks(result))
+    panels = list(_panels(result))
     notes = [line for note in _notes(result) for line in wrap(note, _NOTE)]
-    heights = [*(sum(block.heights) for block in blocks), 0.16 * len(notes) + 0.1]
+    heights = [*(height for _, height, _ in panels), 0.16 * len(notes) + 0.1]
     with picture_style():
         drawing = Drawing(figsize=(_WIDTH, sum(heights)), layout="constrained")
         parts = drawing.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for part, block in zip(parts, blocks, strict=False):
-            block.draw(part, looks)
+        for part, (title, _, draw) in zip(parts, panels, strict=False):
+            part.suptitle(title, fontsize=10, fontweight="bold")
+            draw(part.subplots())
         parts[-1].text(0.015, 0.98, "\n".join(notes), va="top", fontsize=7.5, color=PALE_INK)
         density = min(_PIXELS_PER_INCH, _MOST_PIXELS / drawing.get_figheight())
-        picture = picture_bytes(drawing, plot_format, "Rel Loss and matrices", density=density)
-    with write_atomically(Path(path)) as file:
-        file.write(picture)
+        write_picture(drawing, path, "Rel Loss and matrices", density=density)
 
 
-class _Block(NamedTuple):
-    """What is drawn of a shift by a measure: losses, and below them the matrices, two in a row.
-
-    Attributes:
-        shift: the shift.
-        measure: the measure.
-        figures: the figures of all systems.
-        pairs: the systems whose matrices stand side by side: untrained ones first.
-    """
-
-    shift: Shift
-    measure: Measure
-    figures: Figures
-    pairs: Sequence[Sequence[Scores]]
-
-    @property
-    def losses(self) -> Figures:
-        """The losses of the systems that have any."""
-        return self.figures.where(figure="rel_loss")
-
-    @property
-    def heights(self) -> list[float]:
-        """The inches of the losses, with the heading, and of each pair of matrices."""
-        systems = len(self.losses.names("system"))
-        of_losses = (len(self.shift.tested) + 1) * (systems * _ROW + 0.1)
-        of_losses += 0.75 + 0.2 * math.ceil(systems / 2)
-        rows = [len(self.shift.groups) if pair[0].trained_per_group else 1 for pair in self.pairs]
-        return [of_losses if systems else 0.4, *(_CELL * count + 0.55 for count in rows)]
-
-    def draw(self, part: SubFigure, looks: Mapping[str, Look]) -> None:
-        """Draw it."""
-        scale = " x 100" if self.measure.percent else ""
-        title = f"{self.shift.title} ({self.shift.name}), {self.measure.mean_name}{scale}"
-        part.suptitle(title, fontsize=10, fontweight="bold")
-        of_losses, *of_pairs = self.heights
-        below = part
-        if self.losses:
-            heights = [of_losses, sum(of_pairs)]
-            above, below = part.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
-            ax, rows = above.subplots(), group_rows(self.shift, self.losses)
-            draw_losses(ax, self.losses, looks, rows)
-            rule_between(ax, [row in WHOLE for row in rows])
-            ax.set_xlabel("Rel Loss in %: right of 0, the model that never saw the group is worse")
-        grid = below.subplots(len(self.pairs), 2, squeeze=False, height_ratios=of_pairs)
-        for axes, pair in zip(grid, self.pairs, strict=True):
-            for ax, scores in itertools.zip_longest(axes, pair):
-                if scores is None:
-                    ax.set_axis_off()
-                else:
-                    self.draw_matrix(ax, scores)
-
-    def draw_matrix(self, ax: Axes, scores: Scores) -> None:
-        """Draw a system's means: a row per model, a column per evaluated group."""
-        means = self.figures.where(figure="model_score")
-        values = [row.number for row in means]
-        low, room = min(values), max(values) - min(values) or 1.0
-
-        def cell(mean: Figure) -> GridCell:
-            is_zero_shot = mean.model == self.shift.unseen_by(mean.group)
-            shade = (mean.number - low) / room
-            return GridCell(self.measure.show(mean.value), shade, is_framed=is_zero_shot)
-
-        models = {FOR_ALL: "all"}
-        if scores.trained_per_group:
-            models = {model: self.shift.training_of(model) for model in self.shift.groups}
-        rows = [(scores.system, model, name) for model, name in models.items()]
-        draw_grid(ax, list(self.shift.tested), matrix(self.shift, means, rows, cell))
-        partial = " (partial)" if scores.missing_files else ""
-        ax.set_title(f"{shorten(scores.system, LETTERS)}{partial}")
-
-
-def _blocks(result: Result) -> Iterator[_Block]:
-    for (name, measure), figures in result.figures.where(slice="").each("shift", "measure"):
-        pairs: list[Sequence[Scores]] = []
-        for is_trained in (False, True):
-            alike = [
-                part
-                for part in result.scores
-                if part.shift_name == name and part.trained_per_group == is_trained
-            ]
-            pairs += [alike[start : start + 2] for start in range(0, len(alike), 2)]
-        yield _Block(get_shift(name), parse_measure(measure), figures, pairs)
+def _panels(result: Result) -> Iterator[_Panel]:
+    """Yield the losses on a shift by a measure, and the matrix of every system below them."""
+    looks = looks_of(part.system for part in result.scores)
+    for (name, measured), figures in result.figures.where(slice="").each("shift", "measure"):
+        shift, measure = get_shift(name), parse_measure(measured)
+        scale = " x 100" if measure.percent else ""
+        title = f"{shift.title} ({shift.name}), {measure.mean_name}{scale}"
+        losses = figures.where(figure="rel_loss")
+        count = len(losses.names("system"))
+        if losses:
+            height = (len(shift.tested) + 1) * (0.15 * count + 0.1) + 0.2 * math.ceil(count / 2)
+            panel = partial(_draw_losses, shift=shift, losses=losses, looks=looks)
+            yield f"{title}: Rel Loss in %", height + 0.75, panel
+        scores = [part for part in result.scores if part.shift_name == name]
+        untrained = [part.system for part in scores if not part.trained_per_group]
+        matrices = [("", untrained, "one model for all groups")] if untrained else []
+        for part in scores:
+            partly = " (partial)" if part.missing_files else ""
+            if part.trained_per_group:
+                matrices.append((part.system, [], f"{shorten(part.system, LETTERS)}{partly}"))
+        for system, others, heading in matrices:
+            about: dict[str, Any] = {"shift": shift, "measure": measure, "figures": figures}
+            draw = partial(_draw_matrix, **about, system=system, untrained=others)
+            height = _CELL * (len(others) or len(shift.groups)) + 0.75
+            yield f"{title}: {heading}", height, draw
 
 
 def _notes(result: Result) -> Iterator[str]:
@@ -399,18 +378,16 @@ def _notes(result: Result) -> Iterator[str]:
     if losses:
         level = say_level(result.settings["confidence"])
         yield (
-            f"Lines: {level} intervals, of queries and seeds; with one seed (white markers) of "
+            "Right of 0, the model that never saw the group is worse. Lines: "
+            f"{level} intervals, of queries and seeds; with one seed (white markers) of "
             "queries only. The axis cuts what reaches far beyond all losses."
         )
     note = note_of(losses)
     if note:
         yield f"{note}."
-    trained = {part.trained_per_group for part in result.scores}
-    if True in trained:
+    if any(part.trained_per_group for part in result.scores):
         yield (
             "Matrices: rows are models, columns the group whose test queries count; framed: zero-"
-            "shot. Darker: larger."
+            "shot. Darker: further below the group's Avg In."
         )
-    if False in trained:
-        yield "A row 'all': one run, whichever group is held out."
     yield "; ".join(data_notes(result.data, result.figures.names("shift")))

@@ -1,6 +1,6 @@
 """Where it is lost, on which slices and which queries most, and how sure that is.
 
-What other seeds, other queries and other orders of ties would change says how sure it is.
+What other seeds and other queries would change says how sure it is.
 """
 
 from __future__ import annotations
@@ -16,17 +16,14 @@ import numpy as np
 from msshift_bench.evaluation import (
     ALL_QUERIES,
     FEWEST_IN_SLICE,
-    FOR_ALL,
     Scores,
-    estimates_of,
     loss_claims,
     read_labels,
     slice_scores,
 )
-from msshift_bench.output import LINE, PALE_INK, Look, shorten, show_percent
+from msshift_bench.output import LINE, PALE_INK, Look, show_percent
 from msshift_bench.report.drawing import (
     ABOVE,
-    LETTERS,
     WHOLE,
     NotDrawn,
     Picture,
@@ -35,8 +32,8 @@ from msshift_bench.report.drawing import (
     draw_points,
     file_name,
     group_rows,
+    in_rows,
     name_rows,
-    row_places,
     rule_between,
     say_sizes,
     say_system,
@@ -44,7 +41,7 @@ from msshift_bench.report.drawing import (
 )
 from msshift_bench.report.inputs import RANK_MEASURE, Inputs, NearestQuery, why_no_loss
 from msshift_bench.shifts import SHIFTS, Shift
-from msshift_bench.stats import Claim, Figure, Figures, infer
+from msshift_bench.stats import Figure, Figures, infer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -107,35 +104,34 @@ def _slices(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Picture 
 
 
 def _slice_losses(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Figures:
-    """Return the losses on slices, all groups of a slice pooled; see `_slices_of`."""
+    """Return the losses on slices, all groups of a slice pooled."""
     shifts = inputs.dataset.manifest.shifts
     crossed = [name for name in shifts if name != shift.name and name in SHIFTS]
     labels = {
         name: read_labels(name, inputs.dataset) for name in crossed if not SHIFTS[name].by_size
     }
-    claims: dict[str, list[Claim]] = {}
+    slices: dict[str, list[tuple[str, Scores]]] = {}
     for part in trained:
-        for by, label, scores in _slices_of(part, labels, inputs.settings.missing):
-            counted, name = scores.counted(inputs.settings.missing), f"{by}: {label}"
-            for claim in loss_claims(scores, inputs.measure, counted, "pooled", name):
-                row = claim.figure
-                is_whole = row.group == ALL_QUERIES and (row.queries or 0) >= FEWEST_IN_SLICE
-                if row.figure == "rel_loss" and is_whole and claim.estimate is not None:
-                    claims.setdefault(by, []).append(claim._replace(family=()))
-    return infer(itertools.chain.from_iterable(claims.values()), inputs.settings)
-
-
-def _slices_of(
-    scores: Scores, labels: Mapping[str, Mapping[str, str]], missing: str
-) -> Iterator[tuple[str, str, Scores]]:
-    """Yield what queries are sliced by, the label of a slice, and the scores of its queries."""
-    yield "all queries", "all", scores
-    for group in scores.groups:
-        by = f"held-out group ({scores.shift_name})"
-        yield by, group, scores.restricted_to(scores.ids_of(group))
-    for name, of_queries in labels.items():
-        for label, part in slice_scores(scores, of_queries, missing).items():
-            yield SHIFTS[name].title.lower(), label, part
+        of_groups = {group: part.restricted_to(part.ids_of(group)) for group in part.groups}
+        parts: dict[str, Mapping[str, Scores]] = {"all queries": {"all": part}}
+        parts[f"held-out group ({shift.name})"] = of_groups
+        for name, of_queries in labels.items():
+            of_labels = slice_scores(part, of_queries, inputs.settings.missing)
+            parts[SHIFTS[name].title.lower()] = of_labels
+        for by, scores_of in parts.items():
+            titled = [(f"{by}: {label}", scores) for label, scores in scores_of.items()]
+            slices.setdefault(by, []).extend(titled)
+    claims = [
+        claim._replace(family=())
+        for name, scores in itertools.chain.from_iterable(slices.values())
+        for claim in loss_claims(
+            scores, inputs.measure, scores.counted(inputs.settings.missing), "pooled", name
+        )
+        if (claim.figure.figure, claim.figure.group) == ("rel_loss", ALL_QUERIES)
+        and (claim.figure.queries or 0) >= FEWEST_IN_SLICE
+        and claim.estimate is not None
+    ]
+    return infer(claims, inputs.settings)
 
 
 class _Query(NamedTuple):
@@ -149,7 +145,8 @@ class _Query(NamedTuple):
         out: its mean score under those that did not.
         ranks: (held-out group, seed) -> the rank of its first relevant passage; `None` if the run
             does not hold one.
-        unseen: the held-out group of the model that did not see its group.
+        seen: those of the models that saw its group.
+        unseen: those of the models that did not.
         nearest: its nearest training query, and their cosine, where they are known.
     """
 
@@ -159,20 +156,15 @@ class _Query(NamedTuple):
     inside: float
     out: float
     ranks: Mapping[tuple[str, int | None], float | None]
-    unseen: str
+    seen: Sequence[float | None]
+    unseen: Sequence[float | None]
     nearest: NearestQuery | tuple[None, None]
-
-    def ranks_of(self, *, held_out: bool) -> list[float | None]:
-        """Return the ranks under the models that did not see the group, or those that did."""
-        return [
-            rank for (model, _), rank in self.ranks.items() if (model == self.unseen) == held_out
-        ]
 
     def rank_change(self) -> float:
         """Return the change of the rank, as a logarithm; positive if the rank got worse."""
         inside, out = (
-            np.median([math.log(rank or 10_000) for rank in self.ranks_of(held_out=held_out)])
-            for held_out in (False, True)
+            np.median([math.log(rank or 10_000) for rank in ranks])
+            for ranks in (self.seen, self.unseen)
         )
         return float(out - inside)
 
@@ -186,11 +178,8 @@ class _Query(NamedTuple):
     def in_words(self) -> str:
         """Return the text and the ranks."""
         out, inside = (
-            ", ".join(
-                "not found" if rank is None else f"{rank:g}"
-                for rank in self.ranks_of(held_out=held_out)
-            )
-            for held_out in (True, False)
+            ", ".join("not found" if rank is None else f"{rank:g}" for rank in ranks)
+            for ranks in (self.unseen, self.seen)
         )
         nearest = "" if self.nearest[0] is None else f", nearest training query: {self.nearest[0]}"
         return (
@@ -219,14 +208,17 @@ def _queries_by_change(inputs: Inputs, shift: Shift, scores: Scores) -> list[_Qu
                 model: float(run.scores[RANK_MEASURE][position])
                 for model, run in scores.runs.items()
             }
+            ranks = {model: round(1 / r, 1) if r else None for model, r in reciprocals.items()}
+            out_of = {model for model in ranks if model[0] == shift.unseen_by(group)}
             query = _Query(
                 query_id,
                 texts[query_id],
                 group,
                 inside[place],
                 out[place],
-                {model: round(1 / r, 1) if r else None for model, r in reciprocals.items()},
-                shift.unseen_by(group),
+                ranks,
+                [rank for model, rank in ranks.items() if model not in out_of],
+                [ranks[model] for model in ranks if model in out_of],
                 nearest.get(query_id, (None, None)),
             )
             queries.append(query)
@@ -288,10 +280,7 @@ def _draw_ranks(look: Look, shown: Sequence[tuple[str, _Query]]) -> Drawing:
     draw_points(ax, look, [], [], label="model that never saw its group")
     ax.plot([], [], label="models that did", **seen)
     for y, (_, row) in enumerate(shown):
-        inside, out = (
-            [rank or beyond for rank in row.ranks_of(held_out=held_out)]
-            for held_out in (False, True)
-        )
+        inside, out = ([rank or beyond for rank in ranks] for ranks in (row.seen, row.unseen))
         ax.plot([min(inside + out), max(inside + out)], [y, y], color=LINE, lw=1, zorder=1)
         ax.plot(inside, [y] * len(inside), **seen)
         draw_points(ax, look, out, [y] * len(out), ms=5)
@@ -307,43 +296,40 @@ def _draw_ranks(look: Look, shown: Sequence[tuple[str, _Query]]) -> Drawing:
     return drawing
 
 
-_SOURCES = ("sd_from_queries", "sd_from_seeds")
-"""The figures of what queries, and seeds of training, add to the standard error of a Rel Loss."""
+_SHARED = ("shift", "system", "measure", "group", "seeds", "queries", "seed_share")
+"""What the figures of what queries, and seeds of training, add to the standard error of a Rel Loss
+share with it."""
 
 
 def certainty_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
-    """Draw what seeds and queries add to the error of losses, then what ties could change."""
-    for shift, scores in inputs.shifts:
-        yield _errors(inputs, shift, scores)
-    for shift, scores in inputs.shifts:
-        yield _ties(inputs, shift, scores)
+    """Draw what seeds and queries add to the error of losses."""
+    for shift, _ in inputs.shifts:
+        yield _errors(inputs, shift)
 
 
-def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | NotDrawn:
+def _errors(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
     """Draw what other queries and other seeds would change of every Rel Loss."""
     title = f"{shift.title}: seeds against queries"
-    rows = Figures([row for part in scores for row in _standard_errors(inputs, shift, part)])
+    rows = Figures(list(_standard_errors(inputs.figures(shift, "rel_loss"))))
     if not rows:
         return NotDrawn(
             title,
             "no Rel Loss rests on two seeds or more, so nothing is known of other trainings",
             "train each model more than once, e.g. `msshift run bi-encoder --seeds 3`",
         )
-    names, systems = group_rows(shift, rows), list(rows.each("system"))
-    drawing, ax = blank_axes(0.75 + len(names) * (0.15 * len(systems) + 0.1))
-    for number, ((system,), of_system) in enumerate(systems):
-        look, seeds = inputs.looks[system], of_system[0].seeds
-        from_queries, from_seeds = (of_system.where(figure=source) for source in _SOURCES)
-        y = row_places(from_queries, names, number, len(systems))
-        hollow, filled = spread(from_queries)[0], spread(from_seeds)[0]
+    names, from_seeds = group_rows(shift, rows), rows.where(figure="sd_from_seeds")
+    drawing, ax = blank_axes(0.75 + len(names) * (0.15 * len(rows.names("system")) + 0.1))
+    for look, from_queries, y in in_rows(rows.where(figure="sd_from_queries"), inputs.looks, names):
+        of_seeds = from_seeds.where(system=from_queries[0].system)
+        hollow, filled = spread(from_queries)[0], spread(of_seeds)[0]
         ax.plot([hollow, filled], [y, y], color=LINE, lw=1.0, zorder=1)
         draw_points(ax, look, hollow, y, is_hollow=True, ms=5)
-        draw_points(ax, look, filled, y, ms=5, label=say_system(system, seeds))
+        draw_points(ax, look, filled, y, ms=5, label=say_system(from_queries))
     rule_between(ax, [name in WHOLE for name in names])
     name_rows(ax, list(names))
     ax.set(xlim=(0, None), xlabel="standard error of Rel Loss (percentage points)")
     ax.legend(ncols=2, **ABOVE)
-    shares = [row.seed_share for row in rows.where(figure="sd_from_seeds")]
+    shares = [row.seed_share for row in from_seeds]
     mostly_seeds = sum(share is not None and share > 0.5 for share in shares)
     return Picture(
         f"variance-{shift.name}",
@@ -351,7 +337,7 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         "Hollow marks: the standard error of Rel Loss that comes from the choice of test queries; "
         "filled marks: from the seeds of training. Where the filled mark lies to the right, more "
         "seeds narrow the interval, not more queries. Test queries: "
-        f"{say_sizes(rows.where(figure='sd_from_seeds'))}.",
+        f"{say_sizes(from_seeds)}.",
         f"Pairs of marks, a row per group: in {mostly_seeds} of {len(shares)} cases the seeds of "
         "training matter more than the choice of queries.",
         rows,
@@ -359,80 +345,12 @@ def _errors(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
     )
 
 
-def _standard_errors(inputs: Inputs, shift: Shift, scores: Scores) -> Iterator[Figure]:
+def _standard_errors(losses: Figures) -> Iterator[Figure]:
     """Yield what queries and seeds add to the error of each Rel Loss of several seeds."""
-    counted = scores.counted(inputs.settings.missing)
-    averaged = inputs.settings.average or shift.average
-    losses = inputs.figures(shift, "rel_loss").where(system=scores.system)
-    for group, estimates in estimates_of(scores, inputs.measure, counted, averaged).items():
-        estimate = estimates.get("rel_loss")
-        error = None if estimate is None else estimate.uncertainty()
-        if error is None or error.seeds == 1:
-            continue
-        (loss,) = losses.where(group=group)
-        names = shift.name, scores.system, "", inputs.measure.name, group
-        row = Figure("", "", *names, seeds=error.seeds, queries=loss.queries)
-        row = row._replace(seed_share=error.seed_share)
-        for source, part in zip(_SOURCES, (error.queries, error.trained), strict=True):
-            yield row._replace(figure=source, value=part.scale)
-
-
-def _ties(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | NotDrawn:
-    """Draw between which ends the scores would lie under other orders of tied passages."""
-    title, measure = f"{shift.title}: what ties could change", inputs.measure
-    figures = inputs.figures(shift, "model_score", "tie_worst", "tie_best")
-    zero_shot = Figures(
-        [row for row in figures if row.model in (FOR_ALL, shift.unseen_by(row.group))]
-    )
-    systems = zero_shot.where(figure="tie_best").names("system")
-    rows = zero_shot.where(system=tuple(systems))
-    if not rows:
-        return NotDrawn(
-            title,
-            "no tie touches a relevant passage in the rankings of Out or of an untrained system",
-            "nothing is missing",
-        )
-    scale = 100 if measure.percent else 1
-    drawing, ax = blank_axes(0.7 + len(shift.tested) * (0.15 * len(systems) + 0.1))
-    for number, system in enumerate(systems):
-        look, of_system = inputs.looks[system], rows.where(system=system)
-        means = of_system.where(figure="model_score")
-        y = row_places(means, shift.tested, number, len(systems))
-        ends = [
-            [(of_system.first(figure=end, group=row.group) or row).number for row in means]
-            for end in ("tie_worst", "tie_best")
-        ]
-        # Where lower is better, the worst is above the score.
-        changes = np.sort(ends, axis=0) - [row.number for row in means]
-        lines = {"xerr": scale * np.abs(changes), "elinewidth": 1.4, "capsize": 3}
-        label = shorten(system, LETTERS)
-        draw_points(ax, look, np.zeros(len(y)), y, ms=4, label=label, **lines)
-    name_rows(ax, list(shift.tested))
-    unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
-    ax.set_xlabel(f"change of Out, or of an untrained system ({unit})")
-    ax.legend(ncols=2, **ABOVE)
-    rankings = [
-        run.tied[queries]
-        for part in scores
-        if part.system in systems
-        for group, queries in part.counted(inputs.settings.missing).items()
-        for (model, _), run in part.runs.items()
-        if model in (FOR_ALL, shift.unseen_by(group))
-    ]
-    total, tied = sum(map(len, rankings)), sum(int(ranking.sum()) for ranking in rankings)
-    best, worst = max(
-        zip(rows.where(figure="tie_best"), rows.where(figure="tie_worst"), strict=True),
-        key=lambda pair: abs(pair[0].number - pair[1].number),
-    )
-    return Picture(
-        f"ties-{shift.name}",
-        title,
-        "Marks stand for the scores under the tie policy of this report; lines reach from what "
-        "every tie broken against the relevant passage would take from them to what every tie "
-        f"broken for it would add. A tie touches it in {tied:,} of {total:,} rankings of the "
-        "systems that have any.",
-        f"Marks with their bounds, a row per group. The widest are those of {best.system} on "
-        f"{best.group}: {measure.show(worst.value)} to {measure.show(best.value)}.",
-        rows,
-        drawing,
-    )
+    for loss in losses:
+        if loss.seed_share and loss.seed_sd is not None and loss.seeds is not None:
+            from_seeds = loss.seed_sd / loss.seeds**0.5
+            from_queries = from_seeds * (1 / loss.seed_share - 1) ** 0.5
+            shared = {name: getattr(loss, name) for name in _SHARED}
+            yield Figure("sd_from_queries", value=from_queries, **shared)
+            yield Figure("sd_from_seeds", value=from_seeds, **shared)

@@ -21,6 +21,7 @@ from msshift_bench.evaluation import (
     evaluate_run_sets,
     loss_table,
     policy_notes,
+    tie_notes,
 )
 from msshift_bench.output import (
     COLOURS,
@@ -92,7 +93,7 @@ SECTIONS: Sequence[tuple[str, str, str, Draw]] = (
     (
         "certainty",
         "How sure this is",
-        "What other test queries, other seeds of training and other orders of ties would change.",
+        "What other test queries and other seeds of training would change.",
         certainty_pictures,
     ),
     (
@@ -105,8 +106,7 @@ SECTIONS: Sequence[tuple[str, str, str, Draw]] = (
     (
         "data",
         "The queries",
-        "The groups that are held out: what they are about, how many queries they give, and what "
-        "they share.",
+        "The groups that are held out: what they are about, and how many queries they give.",
         data_pictures,
     ),
 )
@@ -308,11 +308,14 @@ def _facts(inputs: Inputs) -> Mapping[str, str]:
     """Return what a report rests on: title -> text."""
     settings, data = inputs.settings, inputs.result.data
     package, *notes = data_notes(data, inputs.result.figures.names("shift"))
+    means = inputs.result.figures.where(slice="").each("shift")
+    ties = [line for _, of_shift in means for line in tie_notes(of_shift, settings)]
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     return {
         "Data": "\n".join(notes) or "test sets made by hand",
         "Content digest": data.content_digest or "none",
         "Policies": "\n".join(policy_notes(settings)),
+        "Ties": "\n".join(ties) or "no order of equal scores changes a printed digit",
         "Inference": (
             f"{say_level(settings.confidence)} intervals; p-values {settings.correction}-corrected "
             "over the groups of a shift"

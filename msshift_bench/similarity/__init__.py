@@ -2,20 +2,24 @@
 
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
 queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
-what they can compute; `compare_groups` and `compare_files` return tables of them. `count_overlap`
+what they can compute; `compare_groups` and `compare_files` return results of them. `count_overlap`
 counts the relevant passages that test and training queries share, by their judgements.
-`CosineSearch` finds all pairs of at least a cosine. The room may use `data`, `encoders`, `output`,
-`plumbing`, `runs`, `search`, `shifts`, `records`, `arrays` and `errors`.
+`NearestQueries` finds the nearest training queries of test queries. The room may use `data`,
+`encoders`, `evaluation`, `output`, `plumbing`, `runs`, `search`, `shifts`, `stats`, `records`,
+`arrays` and `errors`.
 """
 
-from msshift_bench.similarity.comparing import Comparison, compare_files, compare_groups
 from msshift_bench.similarity.indicators import (
     INDICATORS,
     Indicator,
     IndicatorOptions,
     find_indicator,
 )
-from msshift_bench.similarity.overlap import LabelOverlap, count_overlap
+from msshift_bench.similarity.overlap import (
+    count_overlap,
+    queries_by_passage,
+    relevant_passages,
+)
 from msshift_bench.similarity.query_sets import (
     GROUP_SPLITS,
     QueryColumns,
@@ -24,32 +28,31 @@ from msshift_bench.similarity.query_sets import (
     read_query_set,
 )
 from msshift_bench.similarity.values import (
-    GroupSimilarity,
-    QuerySimilarity,
+    Similarity,
+    compare_files,
+    compare_groups,
     compare_sets,
     group_similarity,
     query_similarity,
     set_similarity,
+    similarity_per_query,
 )
 from msshift_bench.similarity.vectors import (
-    CosineSearch,
+    NearestQueries,
     TextVectors,
     product_error,
     unit_rows,
 )
 
 __all__ = [
-    "Comparison",
     "GROUP_SPLITS",
-    "CosineSearch",
-    "GroupSimilarity",
     "INDICATORS",
     "Indicator",
     "IndicatorOptions",
-    "LabelOverlap",
+    "NearestQueries",
     "QueryColumns",
-    "QuerySimilarity",
     "QuerySource",
+    "Similarity",
     "TextVectors",
     "check_same_texts",
     "compare_files",
@@ -59,8 +62,11 @@ __all__ = [
     "find_indicator",
     "group_similarity",
     "product_error",
+    "queries_by_passage",
     "query_similarity",
     "read_query_set",
+    "relevant_passages",
     "set_similarity",
+    "similarity_per_query",
     "unit_rows",
 ]

@@ -153,6 +153,10 @@ class Indicator:
     source: str
     function: Callable[..., Any]
 
+    def other_split(self, split: str) -> str:
+        """Return which queries of the other groups those of a split are compared with."""
+        return split if self.against == "same" else self.against
+
 
 INDICATORS: Mapping[str, Indicator] = MappingProxyType(
     {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -178,18 +178,27 @@ def _check_values(rows: Iterable[tuple[object, object]]) -> None:
     findings.stop_if_any(CollectionError, "these queries cannot be used:")
 
 
-def check_same_texts(train: QueryColumns, test: QueryColumns) -> None:
-    """Check that a query that is in both sets has one text.
+def check_same_texts(
+    train: QueryColumns,
+    texts_of: Mapping[str, Collection[str]],
+    fix: str = "compare queries of one collection, or give those of the other ids of their own",
+) -> None:
+    """Check that a query that is in both sets has one of its texts in the other.
+
+    Args:
+        train: the training queries.
+        texts_of: test query -> its texts.
+        fix: what to do else.
 
     Raises:
-        DataError: if one has two; the sets then come from different collections.
+        DataError: if one has another; the sets then come from different collections.
     """
-    texts = dict(zip(train.ids, train.texts, strict=True))
-    differing = [query for query in test if texts.get(query.query_id, query.text) != query.text]
+    differing = [
+        query for query in train if query.text not in texts_of.get(query.query_id, (query.text,))
+    ]
     if differing:
         query_id, text = differing[0]
         raise DataError(
             f"{len(differing)} query ids have another text among the training queries than among "
-            f"the test queries: {query_id!r} is {texts[query_id]!r} and {text!r}; compare queries "
-            "of one collection, or give those of the other ids of their own"
+            f"the test queries: {query_id!r} is {text!r} and {min(texts_of[query_id])!r}; {fix}"
         )

@@ -1,9 +1,9 @@
-"""The values of an indicator: of groups, of two sets of queries, and of single test queries."""
+"""The values of an indicator: of groups, of two sets of queries, of single queries; as a result."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
+import pyarrow as pa
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import Dataset, open_dataset
+from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.encoders import OWN, EncoderSpec, choose_encoder
 from msshift_bench.errors import (
     Finding,
@@ -22,8 +23,10 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
+from msshift_bench.evaluation import Note, Result, Section
+from msshift_bench.output import COUNT, QUERIES, Head, heads_of, number, pivot
 from msshift_bench.runs import Sidecar, find_run_sets, model_path
-from msshift_bench.shifts import DATASET_NAME, Shift, get_shift
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift
 from msshift_bench.similarity.indicators import (
     INDICATORS,
     Indicator,
@@ -38,24 +41,35 @@ from msshift_bench.similarity.query_sets import (
     read_query_set,
 )
 from msshift_bench.similarity.vectors import TextVectors, embed_texts
+from msshift_bench.stats import Figure, Figures
 
 __all__ = [
-    "GroupSimilarity",
-    "QuerySimilarity",
+    "Similarity",
+    "compare_files",
+    "compare_groups",
     "compare_sets",
     "group_similarity",
     "query_similarity",
     "set_similarity",
+    "similarity_per_query",
 ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QuerySimilarity:
-    """The values of an indicator for single test queries.
+class Similarity:
+    """The value of an indicator: of a group of a shift, or of a set of test queries.
 
     Attributes:
         indicator: the indicator's name.
-        query_ids: the test queries, in the order of their source.
+        value: the value; `Indicator.higher` says what a higher one means. Of an indicator that is
+            defined per query it is the mean over the test queries, whatever their order.
+        queries: how many test queries counted.
+        other_queries: how many they were compared with; a query of two groups counts twice.
+        shift: the shift's name; "" of two sets of queries.
+        group: the group, whose queries are compared with those of the other groups together.
+        test: the name of a file of test queries.
+        query_ids: the test queries, in the order of their source, if the indicator is defined per
+            query; else empty, like what follows.
         values: one per test query, 64-bit floats, shape (queries,).
         nearest: of ``nearest-query`` the nearest training query of each test query, in the same
             order; empty of the others.
@@ -65,23 +79,27 @@ class QuerySimilarity:
     Examples:
         >>> train, test = {"1": "cheap flights"}, {"8": "cheap hotels", "9": "cheap flights"}
         >>> near = query_similarity(train, test, "unseen-words")
-        >>> near.query_ids, near.values, near.mean, near.ranks
+        >>> near.query_ids, near.values, near.value, near.ranks
         (('8', '9'), array([0.5, 0. ]), 0.25, array([2, 1]))
+        >>> short, long = group_similarity("msshift", "length", "unseen-words")
+        >>> short
+        <Similarity: unseen-words of 44 queries, 0.4053>
     """
 
     indicator: str
-    query_ids: tuple[str, ...]
-    values: Floats
+    value: float
+    queries: int
+    other_queries: int
+    shift: str = ""
+    group: str = ""
+    test: str = ""
+    query_ids: tuple[str, ...] = ()
+    values: Floats = field(default_factory=partial(np.empty, 0))
     nearest: QueryColumns = field(default_factory=partial(QueryColumns, (), ()))
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"<QuerySimilarity: {self.indicator} of {len(self.query_ids):,} queries>"
-
-    @property
-    def mean(self) -> float:
-        """The mean over the test queries, whatever their order."""
-        return math.fsum(self.values.tolist()) / len(self.values)
+        return f"<Similarity: {self.indicator} of {self.queries:,} queries, {self.value:.4f}>"
 
     @property
     def ranks(self) -> Ints:
@@ -93,34 +111,18 @@ class QuerySimilarity:
         ranks: Ints = np.searchsorted(np.sort(values), values) + 1
         return ranks
 
-
-@dataclass(frozen=True, slots=True)
-class GroupSimilarity:
-    """The value of an indicator for one group of a shift.
-
-    Attributes:
-        indicator: the indicator's name.
-        shift: the shift's name.
-        group: the group, whose queries are compared with those of the other groups together.
-        value: the value; `Indicator.higher` says what a higher one means.
-        queries: how many queries of the group counted.
-        other_queries: how many of the other groups did; a query of two of them counts twice.
-        per_query: the values of the group's queries, if the indicator is defined per query; `value`
-            is then their mean.
-
-    Examples:
-        >>> short, long = group_similarity("msshift", "length", "unseen-words")
-        >>> short.group, round(short.value, 2), short.per_query
-        ('short', 0.41, <QuerySimilarity: unseen-words of 44 queries>)
-    """
-
-    indicator: str
-    shift: str
-    group: str
-    value: float
-    queries: int
-    other_queries: int
-    per_query: QuerySimilarity | None = field(default=None, compare=False, repr=False)
+    @property
+    def figure(self) -> Figure:
+        """Its value as a figure."""
+        return Figure(
+            "similarity",
+            test=self.test,
+            shift=self.shift,
+            against=self.indicator,
+            group=self.group,
+            value=self.value,
+            queries=self.queries,
+        )
 
 
 def group_similarity(
@@ -131,7 +133,7 @@ def group_similarity(
     split: str = "test",
     against: str | None = None,
     **options: Unpack[IndicatorOptions],
-) -> tuple[GroupSimilarity, ...]:
+) -> tuple[Similarity, ...]:
     """Say how near each group of a shift lies to the other groups together.
 
     Args:
@@ -167,7 +169,7 @@ def group_similarity(
     chosen, cut, dataset = find_indicator(indicator), get_shift(shift), open_dataset(data)
     _check_options(chosen, options)
     groups = group_queries(dataset, cut, split)
-    other_split = against or (split if chosen.against == "same" else chosen.against)
+    other_split = against or chosen.other_split(split)
     others = groups if other_split == split else group_queries(dataset, cut, other_split)
     models: Mapping[str, str | Path] = {}
     if chosen.needs == "model":
@@ -235,7 +237,7 @@ def set_similarity(
 
 def query_similarity(
     train: QuerySource, test: QuerySource, indicator: str, **options: Unpack[IndicatorOptions]
-) -> QuerySimilarity:
+) -> Similarity:
     """Say how near each test query lies to a set of training queries.
 
     Args:
@@ -268,18 +270,16 @@ def query_similarity(
             f"{indicator} is defined for sets of queries, not for single ones; defined per query "
             f"are {', '.join(per_query)}"
         )
-    values = compare_sets(train, test, indicator, **options).per_query
-    assert values is not None
-    return values
+    return compare_sets(train, test, indicator, **options)
 
 
 def compare_sets(
     train: QuerySource, test: QuerySource, indicator: str, **options: Unpack[IndicatorOptions]
-) -> GroupSimilarity:
+) -> Similarity:
     """Say how near two sets of queries lie, as `set_similarity` and `query_similarity` do at once.
 
     Returns:
-        The value, as that of a group without a name.
+        The value, and those of the test queries if the indicator is defined per query.
     """
     chosen = find_indicator(indicator)
     _check_options(chosen, options)
@@ -289,7 +289,7 @@ def compare_sets(
             "(--train and --test), or call count_overlap"
         )
     training, tested = read_query_set(train), read_query_set(test)
-    check_same_texts(training, tested)
+    check_same_texts(training, {query_id: [text] for query_id, text in tested})
     if isinstance(options.get("models"), Mapping):
         raise UsageError("two sets of queries are compared under one model: give its folder")
     needed = _needed(chosen, (*training.texts, *tested.texts), options)
@@ -347,17 +347,24 @@ def _needed(
 
 def _compare(
     indicator: Indicator, train: QueryColumns, test: QueryColumns, needed: Any
-) -> GroupSimilarity:
+) -> Similarity:
     """Return the value of test queries, and that of each if the indicator is defined per query."""
-    result = GroupSimilarity(indicator.name, "", "", math.nan, len(test), len(train))
+    computed = indicator.function(train, test, needed)
     if not indicator.per_query:
-        return replace(result, value=float(indicator.function(train, test, needed)))
-    values, places = indicator.function(train, test, needed)
+        return Similarity(indicator.name, float(computed), len(test), len(train))
+    values, places = computed
     nearest = [] if places is None else places.tolist()
     columns = (tuple(column[place] for place in nearest) for column in (train.ids, train.texts))
-    facts = needed.facts if isinstance(needed, TextVectors) else {}
-    per_query = QuerySimilarity(indicator.name, test.ids, values, QueryColumns(*columns), facts)
-    return replace(result, value=per_query.mean, per_query=per_query)
+    return Similarity(
+        indicator.name,
+        math.fsum(values.tolist()) / len(values),
+        len(test),
+        len(train),
+        query_ids=test.ids,
+        values=values,
+        nearest=QueryColumns(*columns),
+        facts=needed.facts if isinstance(needed, TextVectors) else {},
+    )
 
 
 def _models_of_shift(
@@ -419,14 +426,140 @@ def _models_of_shift(
             findings.append(sidecar.unsound())
         # In another data set, a group is of other queries.
         elif sidecar.data not in ("", digest):
-            message = f"the model was trained on the data set {sidecar.data[:12]}, and this one "
-            message += f"is {digest[:12]}"
-            fix = "give the data set that it was trained on (--data), or train it again"
-            findings.append(Finding("other-data", message, str(sidecar.path), fix=fix))
+            findings.append(
+                Finding(
+                    "other-data",
+                    f"the model was trained on the data set {sidecar.data[:12]}, and this one is "
+                    f"{digest[:12]}",
+                    str(sidecar.path),
+                    fix="give the data set that it was trained on (--data), or train it again",
+                )
+            )
         elif sidecar.held_out not in ("", group):
-            message = f"the model was trained without {sidecar.held_out}, and not without {group}"
-            fix = "put run, sidecar and model back where they were written"
-            findings.append(Finding("sidecar-differs", message, str(sidecar.path), fix=fix))
+            findings.append(
+                Finding(
+                    "sidecar-differs",
+                    f"the model was trained without {sidecar.held_out}, and not without {group}",
+                    str(sidecar.path),
+                    fix="put run, sidecar and model back where they were written",
+                )
+            )
     if findings:
         raise RunError("models and data do not belong together:", findings)
     return folders
+
+
+_QUANTILES = {"5%": 0.05, "median": 0.5, "95%": 0.95}
+
+Comparison = tuple[list[Similarity], Result]
+"""The values, and the result that shows them."""
+
+
+def compare_files(
+    train: str | Path, test: str | Path, indicator: str, **options: Unpack[IndicatorOptions]
+) -> Comparison:
+    """Say how near a file of test queries lies to one of training queries; see `set_similarity`."""
+    of_files = replace(compare_sets(train, test, indicator, **options), test=str(test))
+    title = f"{find_indicator(indicator).title}, to {train}"
+    settings = {"train": str(train), "test": str(test)}
+    return [of_files], _result([of_files], {"": title}, settings, DataInfo())
+
+
+def compare_groups(
+    data: Dataset | str | Path = DATASET_NAME,
+    shifts: Sequence[str] = (),
+    indicator: str = "weighted-jaccard",
+    *,
+    splits: str = "test",
+    **options: Unpack[IndicatorOptions],
+) -> Comparison:
+    """Say how near each group of shifts lies to the others together; see `group_similarity`.
+
+    Args:
+        data: the built data set; see `open_dataset`.
+        shifts: the shifts; by default all whose groups are groups of queries.
+        indicator: a name in `INDICATORS`.
+        splits: the queries that count, of the group and after a colon of the other groups; without
+            a colon, the indicator's definition says which of the others.
+        **options: how the indicator is computed; see `IndicatorOptions`.
+    """
+    chosen, dataset = find_indicator(indicator), open_dataset(data)
+    split, _, against = splits.partition(":")
+    against = against or chosen.other_split(split)
+    names = shifts or [name for name in dataset.manifest.shifts if not SHIFTS[name].by_size]
+    values = [
+        value
+        for name in names
+        for value in group_similarity(
+            dataset, name, indicator, split=split, against=against, **options
+        )
+    ]
+    what = f"{split} queries of a group and {against} queries of the others"
+    titles = {name: f"{name}: {chosen.title}, {what}" for name in names}
+    return values, _result(values, titles, {"split": split, "against": against}, dataset.info)
+
+
+def _result(
+    values: Sequence[Similarity],
+    titles: Mapping[str, str],
+    settings: Mapping[str, str],
+    data: DataInfo,
+) -> Result:
+    """Return the result that shows values, given the title of each shift's table."""
+    indicator = find_indicator(values[0].indicator)
+    rows: list[Figure] = []
+    for value in values:
+        row = value.figure._replace(slice=settings.get("split", ""))
+        rows += [row, row._replace(figure="other_queries", value=value.other_queries)]
+        if value.query_ids:
+            quantiles = {name: np.quantile(value.values, at) for name, at in _QUANTILES.items()}
+            rows += [row._replace(figure=name, value=float(at)) for name, at in quantiles.items()]
+    lines = [f"higher is {indicator.higher}; source: {indicator.source}"]
+    facts = {value.group or value.test: value.facts for value in values if value.facts}
+    if facts:
+        encoders = dict.fromkeys(str(of_value["encoder"]) for of_value in facts.values())
+        lines.append(f"{indicator.needs}: {', '.join(encoders)}")
+    return Result(
+        "similarity",
+        Figures(rows),
+        {"indicator": indicator.name, **settings},
+        data,
+        [Note(line) for line in lines],
+        partial(_layout, indicator, titles),
+        facts={"computed_with": facts},
+    )
+
+
+def _layout(indicator: Indicator, titles: Mapping[str, str], figures: Figures) -> list[Section]:
+    """Return a table per shift, with a row per group; or the one of two files."""
+    tables = []
+    for (shift,), of_shift in figures.each("shift"):
+        name, rest = ("group", "other queries") if shift else ("test", "training queries")
+        columns = [
+            Head((indicator.name,), {"figure": "similarity"}, number(6)),
+            Head(("queries",), {"figure": "similarity"}, QUERIES),
+            Head((rest,), {"figure": "other_queries"}, COUNT),
+        ]
+        columns += [
+            Head((at,), {"figure": at}, number(6)) for at in _QUANTILES if indicator.per_query
+        ]
+        tables.append(pivot(of_shift, titles[shift], (name,), heads_of(of_shift, name), columns))
+    return [Section(tables)]
+
+
+def similarity_per_query(values: Sequence[Similarity], result: Result) -> pa.Table:
+    """Return every query's value as an Arrow table, whose schema holds what the result says."""
+    tables = []
+    for value in values:
+        columns = {
+            "shift": [value.shift] * len(value.query_ids),
+            "group": [value.group or value.test] * len(value.query_ids),
+            "query_id": list(value.query_ids),
+            "value": value.values.tolist(),
+            "rank": value.ranks.tolist(),
+        }
+        if value.nearest.ids:
+            columns["nearest_query_id"] = list(value.nearest.ids)
+            columns["nearest_text"] = list(value.nearest.texts)
+        tables.append(pa.table(columns))
+    return pa.concat_tables(tables).replace_schema_metadata(result.to_arrow().schema.metadata)

@@ -22,8 +22,11 @@ Source of the bound: Higham (2002), "Accuracy and stability of numerical algorit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -34,16 +37,13 @@ from msshift_bench.plumbing import in_parallel, report_progress, slices
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 
 __all__ = [
-    "CosineSearch",
+    "NearestQueries",
     "TextVectors",
     "embed_texts",
     "mean_cosine",
-    "mean_vector",
     "model_based",
     "nearest_query",
-    "nearest_rows",
     "product_error",
-    "products",
     "unit_rows",
 ]
 
@@ -51,6 +51,8 @@ _BLOCK = 4096
 """Rows that are computed with at once, in 64 bits."""
 
 
+_READ = 65_536
+"""Training queries that are sorted by name together."""
 _TESTS = 8192
 """Test queries that pass over the training queries together."""
 _TRAINING = 4096
@@ -97,67 +99,49 @@ def embed_texts(texts: Iterable[str], spec: EncoderSpec) -> TextVectors:
             f"the encoder {spec.name!r} gives each of {len(distinct)} texts a vector of zeros; "
             "'terms' needs more queries, which share words; name another encoder"
         )
-    rows = {text: row for row, text in enumerate(distinct)}
-    return TextVectors(rows, vectors, embeddings.encoder_facts)
-
-
-def mean_vector(vectors: Vectors, rows: Ints, *, unit: bool = False) -> Floats:
-    """Return the mean of some rows, in 64 bits; a row that is named twice counts twice.
-
-    Args:
-        vectors: shape (n, dimensions).
-        rows: the rows.
-        unit: whether rows are scaled to length 1 first.
-
-    Returns:
-        Shape (dimensions,). Rows are added one by one in the order of `vectors`, so neither the
-        order of `rows` nor the size of blocks changes a bit.
-    """
-    counts = np.bincount(rows, minlength=len(vectors))
-    distinct = np.flatnonzero(counts)
-    total = np.zeros((1, vectors.shape[1]))
-    for part in slices(len(distinct), _BLOCK):
-        chosen = distinct[part]
-        block = _in_64_bits(vectors[chosen], unit=unit) * counts[chosen, np.newaxis]
-        total = np.concatenate([total, block]).sum(axis=0, keepdims=True)
-    mean: Floats = total[0] / len(rows)
-    return mean
-
-
-def products(vectors: Vectors, rows: Ints, factor: Floats, *, unit: bool = False) -> Floats:
-    """Return the dot product of each of some rows with a vector, in 64 bits, shape (rows,)."""
-    distinct, places = np.unique(rows, return_inverse=True)
-    dots = np.empty(len(distinct))
-    for part in slices(len(distinct), _BLOCK):
-        block = _in_64_bits(vectors[distinct[part]], unit=unit)
-        dots[part] = (block * factor).sum(axis=1)
-    return dots[places]
+    row_of = {text: row for row, text in enumerate(distinct)}
+    return TextVectors(row_of, vectors, embeddings.encoder_facts)
 
 
 def unit_rows(vectors: Vectors) -> Floats:
     """Return rows scaled to length 1, in 64 bits; a row of zeros stays one."""
-    return _in_64_bits(vectors, unit=True)
-
-
-def _in_64_bits(vectors: Vectors, *, unit: bool) -> Floats:
     rows = vectors.astype(np.float64)
-    if unit:
-        lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-        lengths[lengths == 0] = 1
-        rows /= lengths
-    return rows
+    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    return rows / np.where(lengths == 0, 1, lengths)
 
 
 def mean_cosine(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
     """Return each test query's mean cosine with the training queries, -1 to 1."""
-    mean = mean_vector(texts.vectors, texts.rows(train), unit=True)
-    return QueryValues(products(texts.vectors, texts.rows(test), mean, unit=True))
+    return _mean_products(train, test, texts, unit_rows)
 
 
 def model_based(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
     """Return R of each test query; its range is that of the model's dot products."""
-    mean = mean_vector(texts.vectors, texts.rows(train))
-    return QueryValues(products(texts.vectors, texts.rows(test), mean))
+    return _mean_products(train, test, texts, partial(np.asarray, dtype=np.float64))
+
+
+def _mean_products(
+    train: QueryColumns,
+    test: QueryColumns,
+    texts: TextVectors,
+    scaled: Callable[[Vectors], Floats],
+) -> QueryValues:
+    """Return the mean dot product of each test query with the training queries, in 64 bits.
+
+    Vectors are added one by one in the order of `texts`, each as often as it occurs, so neither
+    the order of queries nor the size of blocks changes a bit.
+    """
+    vectors, tested = texts.vectors, texts.rows(test)
+    counts = np.bincount(texts.rows(train), minlength=len(vectors))
+    distinct = np.flatnonzero(counts)
+    total = np.zeros((1, vectors.shape[1]))
+    for part in slices(len(distinct), _BLOCK):
+        rows = distinct[part]
+        block = scaled(vectors[rows]) * counts[rows, np.newaxis]
+        total = np.concatenate([total, block]).sum(axis=0, keepdims=True)
+    mean = total[0] / len(train)
+    blocks = (vectors[tested[part]] for part in slices(len(tested), _BLOCK))
+    return QueryValues(np.concatenate([(scaled(block) * mean).sum(axis=1) for block in blocks]))
 
 
 def nearest_query(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> QueryValues:
@@ -165,43 +149,16 @@ def nearest_query(train: QueryColumns, test: QueryColumns, texts: TextVectors) -
 
     Of training queries with the same text it is the one with the smallest query_id.
     """
-    first: dict[int, int] = {}
-    rows = texts.rows(train).tolist()
-    for place in sorted(range(len(train)), key=train.ids.__getitem__):
-        first.setdefault(rows[place], place)
     tests, places = np.unique(texts.rows(test), return_inverse=True)
-    nearest, cosines = nearest_rows(texts.vectors, np.array(sorted(first)), tests)
-    place_of = np.array([first[row] for row in nearest.tolist()], dtype=np.int64)
-    return QueryValues(cosines[places], place_of[places])
-
-
-def nearest_rows(vectors: Vectors, train: Ints, test: Ints) -> tuple[Ints, Floats]:
-    """Find the training row with the highest cosine for each test row; ties go to the lower row.
-
-    Args:
-        vectors: shape (n, dimensions), 32-bit floats; may be a memory map.
-        train: the training rows, ascending.
-        test: the test rows.
-
-    Returns:
-        The rows, shape (test,), and the cosines, 64-bit, shape (test,); a row of zeros has the
-        cosine 0 with all others.
-    """
-    rows = np.full(len(test), -1, np.int64)
-    highest = np.full(len(test), -np.inf)
-    report_progress("compare", 0, len(train) * len(test))
-    for tests in slices(len(test), _TESTS):
-        search = CosineSearch(unit_rows(vectors[test[tests]]), most=1)
-        for part in slices(len(train), _TRAINING):
-            queries, places, cosines = search.meet(unit_rows(vectors[train[part]]), highest[tests])
-            queries += tests.start
-            # Blocks come in ascending order, so among equals the first stays.
-            better = cosines > highest[queries]
-            rows[queries[better]] = train[part][places[better]]
-            highest[queries[better]] = cosines[better]
-            done = tests.start * len(train) + part.stop * (tests.stop - tests.start)
-            report_progress("compare", done, len(train) * len(test))
-    return rows, highest
+    search = NearestQueries(texts.vectors[tests], most=1)
+    names, rows = list(zip(train.texts, train.ids, strict=True)), texts.rows(train)
+    for block in slices(len(names), _READ):
+        search.meet(names[block], texts.vectors, rows[block])
+        report_progress("compare", block.stop, len(names))
+    place_of = {name: place for place, name in enumerate(names)}
+    nearest = [(-distance, place_of[text, name]) for ((distance, text, name),) in search.found]
+    cosines, of_train = zip(*nearest, strict=True)
+    return QueryValues(np.array(cosines)[places], np.array(of_train)[places])
 
 
 def product_error(dimensions: int) -> float:
@@ -214,47 +171,82 @@ def product_error(dimensions: int) -> float:
     return 1.01 * (dimensions + 4) * 2.0**-24
 
 
-NearPairs = tuple[Ints, Ints, Floats]
+_NearPairs = tuple[Ints, Ints, Floats]
 """Test queries, training queries and their cosines in 64 bits, each of the shape (pairs,).
 
 They are in the order of test queries, those of each the nearest first; of equals, the first of the
 training queries."""
 
 
-class CosineSearch:
-    """Test queries that meet one block of training queries after the other.
+class NearestQueries:
+    """The nearest training queries of each test query, of those that reach a cosine.
+
+    Of equally near ones those count whose names sort first, so that what is found depends neither
+    on the size of blocks nor on the order of training queries.
 
     Args:
-        exact: their vectors of length 1 or 0, in 64 bits, shape (queries, dimensions).
-        most: how many training queries of a block are wanted of each, the nearest.
+        tests: the vectors of the test queries, shape (queries, dimensions).
+        most: how many of them count for a test query.
+        least: the cosine from which on training queries count.
+
+    Attributes:
+        found: the neighbours of each test query, nearest first: the cosine times -1, in 64 bits,
+            and the training query's two names.
     """
 
-    def __init__(self, exact: Floats, most: int) -> None:
-        self._exact, self._most = exact, most
-        self._rounded = exact.astype(np.float32)
-        self._error = product_error(exact.shape[1])
+    def __init__(self, tests: Vectors, *, most: int, least: float = -np.inf) -> None:
+        self.found: list[list[tuple[float, str, str]]] = [[] for _ in tests]
+        self._tests, self._most = tests, most
+        # The cosine that a further neighbour must have: the last one's, once there are enough.
+        self._least = np.full(len(tests), least, dtype=np.float64)
 
-    def meet(self, train: Floats, least: Floats) -> NearPairs:
-        """Return the pairs with a block of training queries.
+    def meet(self, train: Sequence[tuple[str, str]], vectors: Vectors, rows: Ints) -> None:
+        """Compare with further training queries.
 
         Args:
-            train: their vectors, as `exact`.
+            train: two names of each query, such as its id and its text.
+            vectors: the vectors of their texts, shape (texts, dimensions).
+            rows: the row of each query's text, shape (queries,).
+        """
+        by_name = sorted(range(len(train)), key=train.__getitem__)
+        for tests in slices(len(self._tests), _TESTS):
+            exact = unit_rows(self._tests[tests])
+            for part in slices(len(train), _TRAINING):
+                block = unit_rows(vectors[rows[by_name[part]]])
+                pairs = self._near_pairs(exact, block, self._least[tests])
+                for query, of_query in groupby(zip(*pairs, strict=True), itemgetter(0)):
+                    near = (
+                        (-float(cosine), *train[by_name[part.start + row]])
+                        for _, row, cosine in of_query
+                    )
+                    place = tests.start + query
+                    self.found[place] = sorted([*self.found[place], *near])[: self._most]
+                    if len(self.found[place]) == self._most:
+                        self._least[place] = -self.found[place][-1][0]
+
+    def _near_pairs(self, exact: Floats, train: Floats, least: Floats) -> _NearPairs:
+        """Return the pairs of test queries with a block of training queries that may count.
+
+        Args:
+            exact: the test queries, of length 1 or 0, in 64 bits, shape (queries, dimensions).
+            train: the training queries, likewise.
             least: the least cosine that is wanted of each test query, shape (queries,).
         """
         factors = np.ascontiguousarray(train.astype(np.float32).T)
+        error = product_error(exact.shape[1])
 
-        def look(part: slice) -> NearPairs:
-            scores = self._rounded[part] @ factors
+        def look(part: slice) -> _NearPairs:
+            scores = exact[part].astype(np.float32) @ factors
             wanted = least[part]
             if self._most == 1:
-                wanted = np.maximum(wanted, scores.max(1) - self._error)
+                wanted = np.maximum(wanted, scores.max(1) - error)
             # Rounding to 32 bits may have raised it.
-            below = np.nextafter((wanted - self._error).astype(np.float32), np.float32(-np.inf))
+            below = np.nextafter((wanted - error).astype(np.float32), np.float32(-np.inf))
             tests, places = np.nonzero(scores >= below[:, np.newaxis])
             tests += part.start
             cosines = np.empty(len(tests))
             for pairs in slices(len(tests), _PAIRS):
-                products = self._exact[tests[pairs]] * train[places[pairs]]
+                products = exact[tests[pairs]] * train[places[pairs]]
                 cosines[pairs] = products.sum(axis=1)
             order = np.lexsort((places, -cosines, tests))
             order = order[cosines[order] >= least[tests[order]]]
@@ -262,6 +254,6 @@ class CosineSearch:
             order = order[np.arange(len(order)) - np.repeat(starts, counts) < self._most]
             return tests[order], places[order], cosines[order]
 
-        found = in_parallel(look, slices(len(self._rounded), _PART))
-        tests, places, cosines = map(np.concatenate, zip(*found, strict=True))
+        parts = in_parallel(look, slices(len(exact), _PART))
+        tests, places, cosines = map(np.concatenate, zip(*parts, strict=True))
         return tests, places, cosines

@@ -111,6 +111,11 @@ class Figure(NamedTuple):
         """Both ends of its interval; `None` without one."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
+    def with_value(self, value: float | None, interval: tuple[float, float] | None) -> Figure:
+        """Return a figure of the same names with this value and interval."""
+        low, high = interval or (None, None)
+        return self._replace(value=value, low=low, high=high)
+
 
 UNTESTED: Mapping[str, Any] = MappingProxyType(
     {

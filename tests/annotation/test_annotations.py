@@ -92,23 +92,6 @@ def test_a_sheet_holds_its_pairs_in_an_order_that_tells_nothing(
     assert [pair.test_id for pair in annotations.unjudged] == [pair.test_id for pair in PAIRS]
 
 
-def test_a_table_has_only_columns_that_are_filled(tmp_path: Path) -> None:
-    sheet = tmp_path / "sheet.csv"
-    needed = "test_id,test_text,train_id,train_text"
-    for changes, columns in (
-        ({}, "found_by,cosine"),
-        ({"cosine": None}, "found_by"),
-        ({"found_by": "", "cosine": 0.0, "context": "c"}, "cosine,context"),
-    ):
-        pairs = [PAIRS[0]._replace(**changes), PAIRS[1]._replace(found_by="", cosine=None)]
-        write_sheet(pairs, SIMILARITY, sheet)
-        header, *_ = sheet.read_text().splitlines()
-        assert header == f"{needed},{columns},annotator,entity,intent"
-        sheet.write_text(sheet.read_text().replace(",,\n", ",2,1\n"))
-        assert set(read_annotations([sheet]).by_pair()) == set(pairs)
-        sheet.unlink()
-
-
 def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
     tmp_path: Path, msshift: Command, golden: Golden
 ) -> None:
@@ -118,14 +101,14 @@ def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
         fill(tmp_path / f"{name}.csv", answers, SIMILARITY) for name, answers in points.items()
     ]
     labels = similarity_labels(read_annotations(sheets))
-    assert labels.queries == {"entity": {"0": 1, "1": 1}, "intent": {"0": 0, "1": 2}}
+    points = {"entity": {"0": 1, "1": 1}, "intent": {"0": 0, "1": 2}}
+    assert labels.facts["points"] == points
     two = similarity_labels(read_annotations(sheets[:2]))
     # Of an even number the lower of the two in the middle counts.
-    assert two.queries["entity"] == {"0": 1, "1": 1}
-    assert repr(two) == "<SimilarityLabels: 2 annotators, 3 pairs>"
+    assert two.facts["points"]["entity"] == {"0": 1, "1": 1}
     commands = (
         *("a.csv b.csv c.csv --disputed disputed.json", "a.csv --format json"),
-        *("a.csv --format markdown", "a.csv --format csv", "a.csv --plot x.svg --disputed d.csv"),
+        *("a.csv --format markdown", "a.csv --format csv", "a.csv --precision 1 --disputed d.csv"),
         *("a.csv --subset a=b --disputed d.csv", "a.csv --both type --disputed d.csv"),
     )
     golden.check_commands("agree.txt", msshift, [f"agree {words}" for words in commands])
@@ -153,7 +136,7 @@ def test_what_label_studio_exports_is_what_a_table_says(tmp_path: Path) -> None:
     points = dict.fromkeys(IDS, "12")
     alike = tmp_path / "alike.json"
     tasks(alike, [points], SIMILARITY)
-    assert similarity_labels(read_annotations([alike])).queries["intent"]["3"] == 2
+    assert similarity_labels(read_annotations([alike])).facts["points"]["intent"]["3"] == 2
     alike.unlink()
     tasks(alike, [points | {B: "1"}], SIMILARITY)
     with pytest.raises(CollectionError, match=r"alike\.json, task \d: intent is empty"):
@@ -243,11 +226,11 @@ def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path, golden: Golden) -
 def test_tables_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
     sheet = fill(tmp_path / "sheet.csv", {A: "20"}, SIMILARITY)
     sheet.write_text(sheet.read_text().replace(",", "\t"))
-    assert similarity_labels(read_annotations([sheet])).queries["entity"] == {"0": 2}
+    assert similarity_labels(read_annotations([sheet])).facts["points"]["entity"] == {"0": 2}
     path = fill(tmp_path / "ann.csv", {})
     header, *_ = path.read_text().splitlines()
     for rows in (2, 20_000):  # A mark that is not closed swallows no rows.
-        lines = [f"t{n},a,q,b,t,0.9,ann,identical" for n in range(rows)]
+        lines = [f"t{n},a,q,b,t,0.9,,ann,identical" for n in range(rows)]
         path.write_text("\n".join([header, lines[0].replace(",a,", ',"a,'), *lines[1:], ""]))
         with pytest.raises(CollectionError, match=r"ann\.csv:\d+: not CSV: .*\[not-csv\]"):
             read_annotations([path])

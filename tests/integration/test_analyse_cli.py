@@ -52,13 +52,13 @@ def test_run_sets_are_analysed_and_their_link_predicts(msshift: Command, work: P
 
 
 def test_the_papers_figures_are_analysed_and_foretell(msshift: Command, work: Path) -> None:
-    done = msshift("analyse", "--published", "losses", "--format", "csv")
+    done = msshift("analyse", "--published", "--format", "csv")
     assert done.returncode == 0, done.stderr
     spearman = "spearman,,topics,splade-max,weighted-jaccard,RR@10,all,,all,-1,,,0.2666666667,"
     spearman += "0.01666666667,,holm over 20 tests (rank correlations of this call)"
     assert spearman in done.stdout
     assert "a perfect order of 5 groups has p = 0.017 before any correction" in done.stderr
-    files = ("--published", "losses", "--train", "train.tsv", "--test")
+    files = ("--published", "--train", "train.tsv", "--test")
     near = msshift("analyse", *files, "near.tsv")
     assert near.returncode == 0, near.stderr
     assert "95% prediction interval" in near.stdout
@@ -71,32 +71,30 @@ def test_the_papers_figures_are_analysed_and_foretell(msshift: Command, work: Pa
 def test_of_the_papers_figures_some_are_chosen(msshift: Command, work: Path) -> None:
     (work / "msshift.toml").write_text('shifts = ["length"]\n')
     chosen = ("--shift", "wh-words", "--measures", "RR@10", "--format", "json")
-    done = msshift("analyse", "--published", "losses", *chosen)
+    done = msshift("analyse", "--published", *chosen)
     assert done.returncode == 0, done.stderr
     assert {row["shift"] for row in json.loads(done.stdout)["figures"]} == {"wh-words"}
-    assert msshift("analyse", "--published", "losses").stdout.count("topics and wh-words") > 0
+    assert msshift("analyse", "--published").stdout.count("topics and wh-words") > 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         ("analyse", 2, "give folders of run sets, a file of models' scores, or --published"),
-        ("analyse runs --published losses", 2, "give folders of run sets, a file of models'"),
-        ("analyse --published figures", 2, "unknown published figures 'figures': valid are losses"),
+        ("analyse runs --published", 2, "give folders of run sets, a file of models'"),
         ("analyse runs --shift topics", 2, "no run set of topics"),
         ("analyse runs --models runs", 2, "takes the option models; model-based would"),
         ("analyse runs --output msshift/a.json", 2, "msshift"),
         ("analyse runs --train train.tsv", 2, "--train and --test name the files of training and"),
         ("analyse runs --extrapolate", 2, "--extrapolate is for predictions; add --train and"),
-        ("analyse --published losses --shift length", 2, "valid are topics, wh-words"),
-        ("analyse --published losses --measures x", 2, "losses 'x': valid are RR@10"),
-        ("analyse --published losses --indicator x", 2, "losses 'x': valid are weighted-jaccard"),
+        ("analyse --published --shift length", 2, "valid are topics, wh-words"),
+        ("analyse --published --measures x", 2, "losses 'x': valid are RR@10"),
+        ("analyse --published --indicator x", 2, "losses 'x': valid are weighted-jaccard"),
         (
-            "analyse --published losses --bins 9 --split all --models runs --allow partial",
+            "analyse --published --bins 9 --split all --models runs --allow partial",
             2,
-            "--bins, --split, --models, --allow and --published losses do not go together",
+            "--bins, --split, --models, --allow and --published do not go together",
         ),
-        ("analyse --published alignment --bins 6", 2, "--bins and an alignment of models' scores"),
         ("analyse train.tsv --shift topics", 2, "--shift and an alignment of models' scores"),
     ],
 )

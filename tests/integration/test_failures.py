@@ -111,7 +111,7 @@ LONG = "x" * 300
         (f"touch f; {REPORT} --out f/r", 2, "f/r: "),
         (f"mkdir d; touch d/f; {REPORT} --out d", 2, "d is not a report that was written before"),
         (
-            "ln -s /dev/full x.csv; MSSHIFT analyse --published losses --output x.csv",
+            "ln -s /dev/full x.csv; MSSHIFT analyse --published --output x.csv",
             2,
             "x.csv is a pipe",
         ),
@@ -122,7 +122,7 @@ LONG = "x" * 300
             "no encoder 'some/model': there is no such folder, and the Hugging Face Hub could not",
         ),
         (
-            "mkdir d; MSSHIFT analyse --published losses --train d --test d",
+            "mkdir d; MSSHIFT analyse --published --train d --test d",
             2,
             "d is a folder, not a file",
         ),
@@ -169,7 +169,7 @@ def check_refused(done: subprocess.CompletedProcess[str], code: int, sentence: s
         ),
         (
             "os.open = refuse(os.open, errno.EACCES, '.a.json.partial')",
-            "MSSHIFT analyse --published losses --output a.json",
+            "MSSHIFT analyse --published --output a.json",
             "a.json: Permission denied; get the right to it, or choose another place",
         ),
         (
@@ -217,8 +217,8 @@ def test_a_pipe_that_nobody_reads_is_no_news(shell: Shell, line: str) -> None:
             f"{EVALUATE} --plot losses.svg --output report.json --per-query scores.parquet",
             ["losses.svg", "report.json", "scores.parquet"],
         ),
-        ("MSSHIFT analyse --published losses --output x.json", ["x.json"]),
-        ("MSSHIFT analyse --published alignment --format json --output x.json", ["x.json"]),
+        ("MSSHIFT analyse --published --output x.json", ["x.json"]),
+        ("MSSHIFT analyse --published --format json --output x.json", ["x.json"]),
         (
             'cd "$RUNS/dense/length"; MSSHIFT score short.run.gz --reference long.run.gz --test '
             'length-short --format json --data "$DATA" --output "$OLDPWD/x.json"',

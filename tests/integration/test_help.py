@@ -21,13 +21,14 @@ from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples
-from msshift_bench.leakage import FoundLeakage, LeakedPair, find_leakage
+from msshift_bench.leakage import LeakedPair, find_leakage
 from msshift_bench.mini.generator import passages
 from tests.support.commands import COMMANDS, EXAMPLES
 from tests.support.fabricated import write_runs, write_system
 from tests.support.forking import BRIEF, SHORT, run_msshift, write_msshift
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment
+from tests.support.leaks import write_found
 from tests.support.making import make_runs
 from tests.support.official_checkout import write_checkout
 from tests.support.run_files import write_test_set
@@ -84,7 +85,7 @@ def _sheet(path: Path) -> None:
 def _leaked_tests(folder: Path) -> None:
     first = next(iter(load_dataset(folder.with_name("msshift"), "length-short", split="test")))
     pair = LeakedPair(first.query_id, "t", "near-duplicate", 0.95, first.text, first.text)
-    FoundLeakage((pair,), 1, {}, {}, ()).write(folder)
+    write_found(folder, [pair])
 
 
 def _review(path: Path) -> None:

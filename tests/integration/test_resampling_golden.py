@@ -37,20 +37,27 @@ def test_the_released_training_sets_and_their_overlap_with_trec_dl(real_data: Pa
         },
         {year: read_qrels(real_data / f"msmarco-pool/qrels.{year}.txt") for year in YEARS},
     )
-    assert len(found.counts) == 4 * 2 * 3 * 2
-    for one in found.counts:
-        expected = golden["label_overlap"][one.train][one.test_set][str(one.shared)]
-        assert one.overlapping == expected[one.relevance - 1], one
-        assert one.queries == golden["label_overlap"]["n"][one.test_set]
-    for name, sizes in found.training.items():
+    counts = found.figures.where(test=tuple(YEARS))
+    assert len(counts) == 4 * 2 * 3 * 2
+    for row in counts:
+        shared = row.figure.removeprefix("sharing_")[0]
+        expected = golden["label_overlap"][row.system][row.test][shared]
+        assert row.value == expected[int(row.slice[-1]) - 1], row
+        assert row.queries == golden["label_overlap"]["n"][row.test]
+    sizes = found.figures.where(figure=("queries", "pairs", "passages"))
+    for (name,), of_set in sizes.each("system"):
         size, short = name.split()
-        assert golden["restrain"][size][short] == list(sizes.values())
+        assert golden["restrain"][size][short] == [row.value for row in of_set]
+    common = {
+        pair: tuple(row.value for row in rows)
+        for pair, rows in found.figures.where(test="").each("system", "against")
+    }
     for size in ("14k", "45k"):
         shared = golden["restrain"]["shared_passages"][size]
-        assert found.common[f"{size} I", f"{size} E"] == (0, shared)
+        assert common[f"{size} I", f"{size} E"] == (0, shared)
     for short in names:
         smaller = golden["restrain"]["14k"][short]
-        assert found.common[f"14k {short}", f"45k {short}"] == (smaller[0], smaller[2])
+        assert common[f"14k {short}", f"45k {short}"] == (smaller[0], smaller[2])
 
 
 @pytest.fixture(scope="module")

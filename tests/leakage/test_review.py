@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.annotation import LEAKAGE, read_annotations, write_sheet
+from msshift_bench.annotation import (
+    DIFFERENT,
+    LEAKAGE,
+    LEAKS,
+    Pair,
+    read_annotations,
+    write_sheet,
+)
 from msshift_bench.errors import UsageError
 from msshift_bench.leakage import (
-    FoundLeakage,
     LeakedPair,
     ThresholdCurve,
-    draw_thresholds,
     pairs_to_judge,
     read_candidates,
     review_leakage,
 )
 from tests.conftest import REPOSITORY, Command
 from tests.support.golden import Golden
+from tests.support.leaks import write_found
 from tests.support.sheets import IDS, PAIRS, fill
 
 A, B, C, D = IDS[:4]
@@ -44,8 +51,7 @@ def test_a_sheet_holds_the_most_alike_of_each_test_query(tmp_path: Path) -> None
         LeakedPair("0", train_id, tier, cosine, "topic 0", f"query {train_id}")
         for train_id, tier, cosine in tiers
     )
-    found = tmp_path / "found"
-    FoundLeakage(pairs, 5, {}, {"encoder": "terms"}, ("0",)).write(found)
+    found = write_found(tmp_path / "found", pairs)
     read = read_candidates(found)
     assert read == read_candidates(found / "candidates.parquet")
     assert [pair[:3] + pair[4:] for pair in read] == [pair[:3] + pair[4:] for pair in pairs]
@@ -100,37 +106,39 @@ def test_verdicts_are_counted(tmp_path: Path, golden: Golden) -> None:
             review_leakage(read_annotations([sheet]), precision=precision)
 
 
+def curve_of(cosines: Sequence[float], leaks: Sequence[bool], per_test: int = 1) -> ThresholdCurve:
+    """Return the curve of pairs with these cosines, so many of each test query."""
+    return ThresholdCurve(
+        {
+            Pair(str(n // per_test), "", str(n), "", cosine=cosine): "identical"
+            if of
+            else DIFFERENT
+            for n, (cosine, of) in enumerate(zip(cosines, leaks, strict=True))
+        }
+    )
+
+
 def test_the_threshold_by_hand() -> None:
     cosines = [0.99, 0.97, 0.97, 0.95, 0.93, 0.91]
-    leaks = [True, True, False, True, True, False]
-    curve = ThresholdCurve(cosines, leaks, list("abcdef"))
-    thresholds, precision, recall = curve.every_point()
-    assert thresholds.tolist() == [0.91, 0.93, 0.95, 0.97, 0.99]
-    assert precision.tolist() == pytest.approx([4 / 6, 4 / 5, 3 / 4, 2 / 3, 1])
-    assert recall.tolist() == pytest.approx([1, 1, 3 / 4, 1 / 2, 1 / 4])
+    curve = curve_of(cosines, [True, True, False, True, True, False])
+    for cosine, kept, leaking in ((0.91, 6, 4), (0.93, 5, 4), (0.95, 4, 3), (0.97, 3, 2)):
+        found = [row.value for row in curve.at(cosine)]
+        assert found == pytest.approx([kept, leaking, leaking / kept, leaking / 4])
     # Precision does not fall steadily: the lowest threshold that has it counts.
     lowest, sure = curve.lowest(0.8)
     assert (lowest.value, sure.value) == (0.93, None)
-    assert [row.value for row in curve.at(0.93)][:2] == [5, 4]
     assert curve.lowest(0.9)[0].value == 0.99
     with pytest.raises(UsageError, match="a precision of 2"):
         curve.lowest(2.0)
-    assert ThresholdCurve([0.5], [False], ["a"]).lowest()[0].value is None
+    with pytest.raises(UsageError, match="no judged pair has a cosine"):
+        ThresholdCurve({})
+    assert curve_of([0.5], [False]).lowest()[0].value is None
     assert curve.round_thresholds() == pytest.approx(np.arange(91, 100) / 100)
-    assert len(ThresholdCurve([-0.4, 1.0000002], [True] * 2, ["a", "b"]).round_thresholds()) <= 22
-    lowest, sure = falling(200, 100, 2).lowest(0.9)
-    assert lowest.low < lowest.value < lowest.high
+    assert len(curve_of([-0.4, 1.0000002], [True, True]).round_thresholds()) <= 22
+    falling = [1 - n / 1000 for n in range(200)]
+    lowest, sure = curve_of(falling, [n < 100 for n in range(200)], 2).lowest(0.9)
+    assert (lowest.value, lowest.low, lowest.high) == pytest.approx((0.89, 0.878, 0.897))
     assert sure.value > lowest.value
-
-
-def falling(pairs: int, leaking: int, per_test: int) -> ThresholdCurve:
-    """Return a curve of falling cosines, of which the first leak."""
-    places = range(pairs)
-    return ThresholdCurve(
-        [1 - n / 1000 for n in places],
-        [n < leaking for n in places],
-        [str(n // per_test) for n in places],
-    )
 
 
 def test_what_a_review_shows(tmp_path: Path, golden: Golden) -> None:
@@ -153,20 +161,6 @@ def test_what_a_review_shows(tmp_path: Path, golden: Golden) -> None:
     golden.check_results("reviews.md", reviews)
 
 
-def test_the_picture_marks_the_threshold_and_its_interval() -> None:
-    pytest.importorskip("matplotlib")
-    marked = "lowest threshold with precision 0.9: "
-    for curve, titles, bands in (
-        (falling(200, 100, 2), [f"{marked}0.8900 [0.8780, 0.8970]"], 2),
-        # A single test query has no interval; recall is not drawn where nothing leaks.
-        (falling(4, 4, 4), [f"{marked}0.9970"], 0),
-        (falling(20, 0, 2), [], 1),
-    ):
-        drawn = draw_thresholds(curve, 0.9, "svg").decode()
-        assert re.findall("<!-- (lowest .*) -->", drawn) == titles
-        assert len(re.findall('id="FillBetween', drawn)) == bands
-
-
 def test_what_agree_prints_and_refuses_before_it_writes(
     tmp_path: Path, msshift: Command, golden: Golden
 ) -> None:
@@ -177,12 +171,11 @@ def test_what_agree_prints_and_refuses_before_it_writes(
         (tmp_path / f"{name}-bare.csv").write_text(re.sub(r",(1|0\.9\d),", ",,", text))
     fill(tmp_path / "settled.csv", {A: "identical"}, name="agreed")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    outputs = "ann.csv bob.csv --plot drawn.svg --disputed new.csv"
+    outputs = "ann.csv bob.csv --disputed new.csv"
     commands = (
         *("ann.csv cid.csv --subset first=ids.txt --disputed disputed.csv", "ann-bare.csv"),
         *(f"{outputs} --disputed {name}" for name in ("settled.csv", "new.txt", "ann.csv")),
-        *(f"{outputs} --plot drawn.gif", f"{outputs} --precision 0"),
-        "ann-bare.csv bob-bare.csv --plot drawn.svg --disputed new.csv",
+        f"{outputs} --precision 0",
         *(f"{outputs} --subset {name}" for name in ("first", "=ids.txt", "all=ids.txt")),
     )
     golden.check_commands("agree.txt", msshift, [f"agree {words}" for words in commands])
@@ -217,7 +210,9 @@ def test_what_the_annotators_of_the_paper_say(
         "core17": core17,
         "core18": [*core18, *map(str, range(801, 826))],
     }
-    review, curve = review_leakage(annotations, subsets=subsets), ThresholdCurve.of(annotations)
+    review = review_leakage(annotations, subsets=subsets)
+    labels = {pair: label for pair, label in annotations.labels(LEAKS).items() if label}
+    curve = ThresholdCurve(labels)
     golden.check_results("spire.md", {"the 827 pairs": review})
     # Table 2, and on the page.
     titles = ("Robust04", "Common Core 2017", "Common Core 2018")
@@ -248,7 +243,7 @@ def test_kappa_of_the_103(real_data: Path, upstream: dict[str, Any]) -> None:
         {row.figure: row for row in review_leakage(read_annotations(sheets, both=both)).figures}
         for both in ("different", "type")
     )
-    assert wins["judged_by_both"].value == 103
+    assert wins["judged_by_all"].value == 103
     kappas = upstream["kappa_103"]
     # Two lines name two types; upstream takes the first of each, we call them untyped.
     for row, kappa, error in (

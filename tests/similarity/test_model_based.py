@@ -56,13 +56,13 @@ def test_r_is_the_mean_dot_product_of_the_models_own_vectors(
             model.encode_query([row.text for row in rows], show_progress_bar=False)
             for rows in (test, train)
         )
-        assert one.per_query.query_ids == tuple(row.query_id for row in test)
-        np.testing.assert_allclose(one.per_query.values, (left @ right.T).mean(axis=1), atol=1e-5)
-        assert one.value == pytest.approx(one.per_query.values.mean())
+        assert one.query_ids == tuple(row.query_id for row in test)
+        np.testing.assert_allclose(one.values, (left @ right.T).mean(axis=1), atol=1e-5)
+        assert one.value == pytest.approx(one.values.mean())
         assert one.other_queries == len(train)
         folder = tiny / "my-bi-encoder"
         alone = query_similarity(train, test, "model-based", models=folder)
-        assert alone.values.tolist() == one.per_query.values.tolist()
+        assert alone.values.tolist() == one.values.tolist()
 
 
 def test_a_model_that_is_not_there_or_not_fit_is_named(
@@ -99,7 +99,7 @@ def test_what_the_command_says_of_a_run_set(
 ) -> None:
     data = build_copy("mini:300", "length")
     digest = open_dataset(data).manifest.content_digest
-    command = "similarity --indicator model-based --models runs --output r.parquet"
+    command = "similarity --indicator model-based --models runs --per-query r.parquet"
     sidecar = runs / "length" / "seed-1" / "long.run.json"
 
     def run(*words: str) -> CompletedProcess[str]:
@@ -118,7 +118,7 @@ def test_what_the_command_says_of_a_run_set(
     sidecar.unlink()
     for one in group_similarity(data, "length", "model-based", models=runs):
         values = [row["value"] for row in rows if row["group"] == one.group]
-        assert values == one.per_query.values.tolist()
+        assert values == one.values.tolist()
     shutil.rmtree(runs / "length" / "seed-1" / "long.model")
     refused = msshift(*command.split())
     assert (refused.returncode, "--keep-model" in refused.stderr) == (3, True)

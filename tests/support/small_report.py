@@ -15,7 +15,7 @@ COLLECTION = "mini:300"
 
 EVERY_FIGURE = {
     "rel-loss", "in-out-topics", "matrix-topics-steady", "slices-topics", "queries-topics-steady",
-    "variance-topics", "ties-topics", "link-weighted-jaccard", "link-nearest-query",
+    "variance-topics", "link-weighted-jaccard", "link-nearest-query",
     "link-model-based", "distribution-nearest-query", "intervals-nearest-query",
     "boxes-nearest-query", "distribution-model-based", "intervals-model-based",
     "boxes-model-based", "topic-map", "composition",
