@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, PrivateAttr
 
@@ -319,6 +319,10 @@ class TrainingSettings(Table):
         passage_length: most tokens of a passage, special tokens included.
         random: the shape of an encoder that begins with random weights.
     """
+
+    model_type: ClassVar[str] = ""
+    """The name of the model's class in sentence-transformers, with which those of its trainer and
+    arguments begin; "" for a model of transformers."""
 
     batch_size: int = Field(ge=2)
     accumulate: PositiveInt

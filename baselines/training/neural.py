@@ -34,6 +34,7 @@ from msshift_bench.baselines.training.trainer import (
     Checkpoint,
     ValidationSet,
     check_machine,
+    evaluator,
     fit,
     in_processes,
     last_checkpoint,
@@ -70,8 +71,6 @@ class Neural(Recipe, System):
     """A system with a model that is trained for every held-out group, by its recipe.
 
     Attributes:
-        model_type: the name of its class in sentence-transformers; the trainer's and the
-            arguments' names begin with it.
         module_name: the name of its own first module in a saved model; "" if that is a transformer.
         search: how the model searches the passages.
         triples: the triples to train on: ``released``, those of the data set; ``mine``, those that
@@ -82,7 +81,6 @@ class Neural(Recipe, System):
 
     per_group = True
     keeps_models = True
-    model_type: ClassVar[str]
     module_name: ClassVar[str] = ""
 
     search: Scorer
@@ -286,9 +284,8 @@ class Neural(Recipe, System):
             return None
         return make_validation_set(run, run.bm25(), self.validation)
 
-    def _measured_on(self, sets: ValidationSet | None, model: Any) -> float:
+    def _measured_on(self, sets: ValidationSet, model: Any) -> float:
         """Return the MRR@10 of a model in training."""
-        assert sets is not None
         scores = list(self.search.score(model, sets.queries, sets.passages, sets.candidates))
         if not all(np.isfinite(values).all() for values in scores):
             raise DataError(
@@ -330,12 +327,11 @@ class Neural(Recipe, System):
             self,
             work / _CHECKPOINTS,
             name=name,
-            kind=self.model_type,
             arguments=self.training_arguments(model, triples.columns),
             validation=self.validation if sets else None,
-            measure=partial(self._measured_on, sets),
             until=until,
             loss=loss,
+            **({"evaluator": evaluator(partial(self._measured_on, sets))} if sets else {}),
         )
         return model
 

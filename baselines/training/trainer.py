@@ -48,6 +48,7 @@ __all__ = [
     "Checkpoint",
     "ValidationSet",
     "check_machine",
+    "evaluator",
     "fit",
     "in_processes",
     "last_checkpoint",
@@ -159,10 +160,8 @@ def fit(
     folder: Path,
     *,
     name: str,
-    kind: str = "",
     arguments: Mapping[str, Any] = MappingProxyType({}),
     validation: EarlyStopping | None = None,
-    measure: Callable[[Any], float] | None = None,
     until: int | None = None,
     loss: Callable[[], tuple[Any, Sequence[Any]]] | None = None,
     **options: Any,
@@ -176,20 +175,17 @@ def fit(
         recipe: how the training goes.
         folder: the folder of checkpoints.
         name: what the log calls the model.
-        kind: the name of the model's class in sentence-transformers, with which those of its
-            trainer and arguments begin; "" for a model of transformers.
         arguments: the trainer's arguments that the recipe does not hold.
         validation: when it is validated, and ended early; `None` for neither.
-        measure: returns the MRR@10 of the model; of several processes only the first calls it.
         until: the step to stop after, with a checkpoint, if what comes then is not known yet.
         loss: makes the loss and the callbacks that go with it, once the processes have found each
             other: a loss that shares negatives between them asks for that when it is made.
-        **options: further options of the trainer.
+        **options: further options of the trainer, such as the `evaluator` of a validation.
 
     Returns:
         The trainer's state: its last step and the log.
     """
-    part = recipe.batch_size // recipe.accumulate
+    part, kind = recipe.batch_size // recipe.accumulate, recipe.model_type
     # A checkpoint does not hold the losses since the last log entry, so both come at one step.
     saved_every = validation.every if validation else recipe.checkpoint_every
     every = math.gcd(saved_every, _LOG_EVERY)
@@ -245,8 +241,6 @@ def fit(
     # The newest may be incomplete; with a validation, the best one stays besides.
     saving: dict[str, Any] = {"save_steps": saved_every, "save_total_limit": 2}
     if validation is not None:
-        assert measure is not None
-        options["evaluator"] = _evaluator(measure)
         if validation.patience:
             callbacks.insert(0, transformers.EarlyStoppingCallback(validation.patience))
         saving |= {
@@ -308,8 +302,12 @@ def fit(
     return running.state
 
 
-def _evaluator(measure: Callable[[Any], float]) -> Any:
-    """Return what the trainer calls at each validation."""
+def evaluator(measure: Callable[[Any], float]) -> Any:
+    """Return what the trainer calls at each validation.
+
+    Args:
+        measure: returns the MRR@10 of a model; of several processes only the first calls it.
+    """
 
     class Evaluator(sentence_transformers.base.evaluation.BaseEvaluator):  # type: ignore[misc]
         def __call__(self, model: Any, *_: Any, **__: Any) -> dict[str, float]:

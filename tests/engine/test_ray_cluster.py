@@ -78,6 +78,7 @@ def test_a_task_uses_as_many_threads_as_it_is_told(engine: Engine) -> None:
 
 @pytest.mark.neural
 def test_trainings_and_blocks_of_a_search_give_the_same_runs(
+    cluster: Any,
     engine: Engine,
     build_once: Build,
     tmp_path: Path,
@@ -90,10 +91,15 @@ def test_trainings_and_blocks_of_a_search_give_the_same_runs(
     trained = {"recipe": "tiny.toml", "search.depth": 5, "keep_model": True}
     data, reported = build_once("mini:300", "length"), []
 
+    def progress(*reports: Any) -> None:
+        reported.append(reports)
+        stage, done, _ = reports
+        if "(2 of 2): train" in stage and done == 4 and len(cluster.list_all_nodes()) > 1:
+            cluster.remove_node(cluster.list_all_nodes()[-1])
+
     def run(out: str) -> dict[Path, bytes]:
-        reported.clear()
         common: dict[str, Any] = {"collection": "mini:300", "data": data, "out": Path(out)}
-        common["progress"] = lambda *progress: reported.append(progress)
+        common["progress"] = progress if out == "ray" else None
         make_runs("bm25", ["length"], **common)
         make_runs("bi-encoder", ["length"], **trained, **common)
         assert not Path(out, ".work").exists()
@@ -104,14 +110,15 @@ def test_trainings_and_blocks_of_a_search_give_the_same_runs(
     assert sum(name.name.endswith(".run.gz") for name in expected) == 3
     with using_engine(engine), caplog.at_level("INFO"):
         assert run("ray") == expected
-        reported_there = list(reported)
+        assert len(cluster.list_all_nodes()) == 1
+        add_node(cluster, processors=2)
         with monkeypatch.context() as patch:
             patch.setattr(plan, "write_json", lambda *_: None)
             with pytest.raises(UsageError, match=r"find .*/short: the folder of runs must"):
                 run("elsewhere")
     for number, group in enumerate(("short", "long"), 1):
         line = f"bi-encoder without {group} of length"
-        assert (f"{line} ({number} of 2): train", 7, 7) in reported_there
+        assert (f"{line} ({number} of 2): train", 7, 7) in reported
         assert f"{line}: step 7 of 7: loss" in caplog.text
         assert f"{line}: made in" in caplog.text
     here, there = (sidecar(Path(out, "bi-encoder/length/short.run.gz")) for out in ("here", "ray"))
