@@ -177,7 +177,7 @@ def test_near_duplicates_are_added_to_card_and_manifest(
     before = read_manifest(folder)
     done = msshift("leakage", "find", "--threshold", "0.2", "--format", "json")
     assert done.returncode == 0, done.stderr
-    facts = json.loads(done.stdout)["length"]
+    facts = json.loads(done.stdout)["splits"]["length"]
     assert facts["threshold"] == 0.2
     assert facts["encoder"]["encoder"] == "terms"
     after = read_manifest(folder)
@@ -198,4 +198,4 @@ def test_the_data_set_that_the_variable_names_is_the_one_that_is_looked_at(
     (tmp_path / "msshift").touch()  # no folder, and none of this command's business
     done = msshift("leakage", "find", "--format", "json", MSSHIFT_HOME=str(folder))
     assert done.returncode == 0, done.stderr
-    assert list(json.loads(done.stdout)) == ["length"]
+    assert list(json.loads(done.stdout)["splits"]) == ["length"]
