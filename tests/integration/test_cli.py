@@ -216,8 +216,9 @@ def test_the_three_levels_of_an_unchanged_data_set(msshift: Command, built: Path
 
 
 def test_texts_that_have_changed_are_found(
-    msshift: Command, built: Path, tsv_folder: WriteFolder
+    msshift: Command, build_copy: Build, tsv_folder: WriteFolder
 ) -> None:
+    build_copy("mini:500", "topics", "length")
     source = open_collection("mini:500")
     changed = tsv_folder(
         "changed",

@@ -1,6 +1,7 @@
 """``msshift score``, ``evaluate`` and ``compare`` as typed: what they take, check and refuse.
 
-What they print in every format is compared with golden files in tests/evaluation.
+What they print in every format is compared with golden files in tests/evaluation, which has the
+checks of runs that do not belong together, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Build, Command
-from tests.support.fabricated import write_runs
+from tests.support.fabricated import write_run, write_runs
 from tests.support.figures import read_figures
 
 
@@ -201,3 +202,80 @@ def test_runs_that_lack_queries_are_compared_on_those_that_both_hold(
         assert (lead.value, lead.queries) == (pytest.approx(value), queries)
         assert ("differences: on the 7 queries that all runs hold" in done.stdout) == (queries < 8)
     assert msshift(*arguments, "--missing", "error").returncode == 1
+
+
+@pytest.fixture
+def answered(data: Path, tmp_path: Path) -> Path:
+    """Run sets of two systems on a built data set."""
+    for system in "ab":
+        write_runs(tmp_path / "runs" / system, data)
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_commands_refuse_and_go_on_when_told_to(
+    msshift: Command, answered: Path, data: Path, tmp_path: Path, command: str
+) -> None:
+    folder = answered / "b" / "length"
+    shutil.copy(folder / "short.run.gz", folder / "long.run.gz")
+    (folder / "long.run.json").write_text(json.dumps({"data_digest": "a" * 64}))
+    arguments = (command, answered, "--data", data)
+    done = msshift(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "[other-data]" in done.stderr
+    assert "go on with --allow other-data" in done.stderr
+    done = msshift(*arguments, "--allow", "other-data")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "[identical-runs]" in done.stderr
+    output = tmp_path / "report.json"
+    done = msshift(*arguments, "--allow", "other-data", "--allow", "identical", "--output", output)
+    assert done.returncode == 0, done.stderr
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 2
+    notes = json.loads(output.read_text())["notes"]
+    doubts = [note["text"] for note in notes if note["kind"] == "doubt"]
+    assert [f"warning: {doubt}" for doubt in doubts] == warnings
+    assert all(doubt in done.stdout for doubt in doubts)
+
+
+def test_a_check_refuses_what_scoring_refuses(
+    msshift: Command, answered: Path, data: Path, tmp_path: Path
+) -> None:
+    """A well-formed run of other queries or other data cannot be scored on the test set."""
+    run = write_run(tmp_path / "other.run", [("1048585", ["d1"]), ("2", ["d1"])])
+    made_elsewhere = answered / "a" / "length" / "short.run.gz"
+    made_elsewhere.with_name("short.run.json").write_text(json.dumps({"data_digest": "a" * 64}))
+    arguments = ("score", "--check", run, made_elsewhere)
+    arguments += ("--test", "length-short", "--data", data)
+    done = msshift(*arguments)
+    assert done.returncode == 1
+    assert "it can be scored" not in done.stderr
+    assert f"{run}: it answers none of the" in done.stderr
+    assert "[no-query-answered]" in done.stderr
+    assert "short.run.gz was made on the data set aaaaaaaaaaaa" in done.stderr
+    found = json.loads(msshift(*arguments, "--format", "json").stdout)
+    assert [one["ok"] for one in found.values()] == [False, False]
+    assert found[str(made_elsewhere)]["counts"] == {"other-data": 1}
+    assert found[str(run)]["errors"][0]["code"] == "no-query-answered"
+    assert msshift("score", "--check", run).returncode == 0
+
+
+def test_systems_that_searched_other_passages_are_not_compared(
+    msshift: Command, answered: Path, data: Path
+) -> None:
+    """What each loses is sound, and how far they are apart is not."""
+    for system, digest in (("a", "a" * 64), ("b", "b" * 64)):
+        for group in ("short", "long"):
+            sidecar = answered / system / "length" / f"{group}.run.json"
+            sidecar.write_text(json.dumps({"passages": {"sha256": digest}}))
+    assert msshift("evaluate", answered, "--data", data).returncode == 0
+    first, second = (answered / system / "length" / "short.run.gz" for system in "ab")
+    runs = ("score", first, "--reference", second, "--test", "length-long")
+    for line, name in ((("compare", answered), "length"), (runs, "length-long")):
+        done = msshift(*line, "--data", data)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "error: runs that are compared are of different passages:" in done.stderr
+        assert "[other-passages]" in done.stderr
+        done = msshift(*line, "--data", data, "--allow", "other-data")
+        assert done.returncode == 0, done.stderr
+        assert f"warning: {name}: its runs are of 2 different collections" in done.stderr
