@@ -215,11 +215,10 @@ def _layout(of: str, figures: Figures) -> list[Section]:
         "topics": ("test topics", COUNT),
         "share_of_topics": ("of all topics", REL_LOSS),
     }
-    by_tier, by_text = figures.where(group=""), figures.where(slice="")
     tables = [
-        tabulate(by_tier, f"What may leak, of {of}", {"slice": "tier"}, columns),
+        tabulate(figures.where(group=""), f"What may leak, of {of}", {"slice": "tier"}, columns),
         tabulate(
-            by_text,
+            figures.where(slice=""),
             "By the topics' texts (T: topics, Q: training queries)",
             {"group": "candidates"},
             {"topics": ("T", COUNT), "queries": ("Q", COUNT)},
