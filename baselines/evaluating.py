@@ -32,8 +32,6 @@ from msshift_bench.plumbing import in_line, progress_bars, shown_log
 from msshift_bench.runs import sidecar_path
 from msshift_bench.shifts import DATASET_NAME, get_shift
 
-__all__ = ["Options", "evaluate"]
-
 
 class Options(TypedDict, total=False):
     """How a model is searched, and whether that is shown.

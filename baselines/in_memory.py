@@ -41,18 +41,6 @@ from msshift_bench.plumbing import batches, quieten
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, PassageIds, Ranking
 
-__all__ = [
-    "EncoderSearch",
-    "FactorySystem",
-    "ModelSystem",
-    "OwnSearch",
-    "describe_model",
-    "find_searcher",
-    "model_needs",
-    "search_by",
-    "unused_prompts",
-]
-
 _logger = logging.getLogger(__name__)
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")

@@ -60,8 +60,6 @@ from msshift_bench.records import Row
 from msshift_bench.search import Bm25, content_words, kept_index
 from msshift_bench.shifts import get_shift
 
-__all__ = ["Experiment", "Material", "make_material", "run_leakage_experiment"]
-
 _logger = logging.getLogger(__name__)
 
 _PLAN, _RESULT = "plan.json", "result.json"

@@ -33,9 +33,6 @@ from msshift_bench.checked import check_value
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from msshift_bench.libraries import torch
 
-__all__ = ["open_model", "open_system"]
-
-
 _logger = logging.getLogger(__name__)
 
 _FIELDS = ("kind", "similarity", "search")

@@ -51,8 +51,6 @@ from msshift_bench.plumbing import (
     write_json,
 )
 
-__all__ = ["pretrain_encoder"]
-
 _logger = logging.getLogger(__name__)
 
 _BEGIN = "begin"

@@ -21,17 +21,6 @@ from msshift_bench.errors import DataError
 from msshift_bench.libraries import torch, transformers
 from msshift_bench.plumbing import batches, report_progress
 
-__all__ = [
-    "LateHead",
-    "MaskedPassages",
-    "MaskedWords",
-    "PassagePieces",
-    "PretrainingRecipe",
-    "SpanContrast",
-    "load_learner",
-    "save_encoder",
-]
-
 
 class MaskedWords(Table):
     """The masked language model with whole words (Devlin et al., NAACL 2019, section 3.1).

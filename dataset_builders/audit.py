@@ -36,8 +36,6 @@ from msshift_bench.plumbing import in_line
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS, get_shift
 
-__all__ = ["DEV_SMALL", "add_split_leakage", "audit_release"]
-
 DEV_SMALL = 6980
 """Number of queries of MS MARCO's dev-small, from which the test sets of `length` are made."""
 

@@ -48,8 +48,6 @@ from msshift_bench.plumbing import check_folder, counted, numbered_lines
 from msshift_bench.records import OTHERS, Row
 from msshift_bench.shifts import DATASET_NAME, LISTED_SHIFTS, SHIFTS, SIZED, Shift, get_shift
 
-__all__ = ["build_dataset", "default_shifts", "import_official"]
-
 Builder = Callable[..., Any]
 """The function that `Shift.builder` names.
 

@@ -32,22 +32,6 @@ from msshift_bench.plumbing import report_progress
 from msshift_bench.records import OTHERS
 from msshift_bench.search import content_words
 
-__all__ = [
-    "ASSIGNMENTS_SCHEMA",
-    "CENTROIDS_SCHEMA",
-    "TOPIC_SCALE_RULE",
-    "TARGET",
-    "Clustering",
-    "cluster_queries",
-    "embed_for_groups",
-    "grow",
-    "margins_summary",
-    "most_central",
-    "pairwise_distances",
-    "select_farthest",
-    "top_terms",
-]
-
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 """The clusters of each group of queries."""
 

@@ -23,24 +23,6 @@ from msshift_bench.records import OTHERS, SPLITS, UNUSED, Grouping, Row
 from msshift_bench.search import sorted_words
 from msshift_bench.shifts import SHIFTS, Shift, get_shift
 
-__all__ = [
-    "NANO_SIZES",
-    "SPLIT_SCALE_RULE",
-    "Samples",
-    "VALIDATION_SIZE",
-    "WHOLE_SPLIT",
-    "Cut",
-    "TrainSize",
-    "check_seed",
-    "cut_shift",
-    "cut_table",
-    "ids_and_texts",
-    "queries_table",
-    "sample",
-    "sample_validation",
-    "shrink",
-]
-
 VALIDATION_SIZE = 1600
 """Validation queries, which no shift touches (MS-Shift, section 4)."""
 

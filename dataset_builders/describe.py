@@ -34,15 +34,6 @@ from msshift_bench.stats import (
     queries_to_detect,
 )
 
-__all__ = [
-    "PUBLISHED",
-    "explain_detectable",
-    "render_card",
-    "render_croissant",
-    "shift_tables",
-    "show_detectable",
-]
-
 _STRING = {"dtype": "string"}
 _TYPES = {
     **dict.fromkeys(("query_id", "text", "group", "split"), _STRING),

@@ -17,16 +17,6 @@ from msshift_bench.records import OTHERS, Grouping
 from msshift_bench.search import content_words
 from msshift_bench.shifts import SHIFTS, SIZED, Shift
 
-__all__ = [
-    "WH_WORDS",
-    "group_by_length",
-    "group_by_rarest_term",
-    "group_by_wh_word",
-    "matching_groups",
-    "shift_of_rule",
-    "word_count",
-]
-
 
 def shift_of_rule(name: str, rule: str) -> Shift:
     """Return the shift called `name`, if it has the rule.

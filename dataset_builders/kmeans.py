@@ -33,8 +33,6 @@ from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import in_parallel, report_progress, slices
 
-__all__ = ["Clusters", "assign", "kmeans", "measure", "squared_distances", "two_nearest"]
-
 Labels: TypeAlias = NDArray[np.int32]
 
 _SAMPLE_PER_CLUSTER = 64

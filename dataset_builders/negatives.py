@@ -45,16 +45,6 @@ from msshift_bench.search import (
     stemmer_version,
 )
 
-__all__ = [
-    "BLOCK_QUERIES",
-    "mine_negatives",
-    "named_index",
-    "random_negatives",
-    "ranked_negatives",
-    "sample_negatives",
-    "shared_address",
-]
-
 BLOCK_QUERIES = 2_000
 """Training queries whose negatives are kept together."""
 

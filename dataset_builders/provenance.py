@@ -18,17 +18,6 @@ from typing import Any
 from msshift_bench.data import Manifest
 from msshift_bench.errors import UsageError
 
-__all__ = [
-    "LICENCES",
-    "MS_SHIFT",
-    "TITLES",
-    "UNKNOWN",
-    "decide_licence",
-    "licence_of",
-    "licence_terms",
-    "responsible_use",
-]
-
 GENERATED, MS_MARCO, OTHER = "generated", "ms-marco", "other"
 """Where the queries of a data set come from."""
 

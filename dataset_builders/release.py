@@ -33,22 +33,6 @@ from msshift_bench.plumbing import MAX_RELEVANCE, tsv_rows
 from msshift_bench.records import OTHERS, Grouping, Row
 from msshift_bench.shifts import get_shift
 
-__all__ = [
-    "LENGTH_CUT",
-    "OFFICIAL_SHIFTS",
-    "OfficialRelease",
-    "OfficialTestSet",
-    "RELEASE_URL",
-    "TRAINING_COLUMNS",
-    "TRAINING_FILE",
-    "TrainingRow",
-    "read_official",
-    "read_test_sets",
-    "release_files",
-    "spellings",
-    "training_rows",
-]
-
 RELEASE_URL = "https://github.com/naver/ms-marco-shift"
 """The release's address."""
 

@@ -61,18 +61,6 @@ from msshift_bench.output import Account
 from msshift_bench.records import Grouping
 from msshift_bench.shifts import SHIFTS, Shift, holds_triples
 
-__all__ = [
-    "ASSIGNMENTS",
-    "CENTROIDS",
-    "group_by_bucket",
-    "group_by_topic",
-    "read_buckets",
-    "read_topics",
-    "replay_topics",
-    "retrain_topics",
-    "verify_topics",
-]
-
 ASSIGNMENTS = "topics-clusters/assignments.parquet"
 CENTROIDS = "topics-clusters/centroids.parquet"
 """The file of a data set that publishes the clusters of its topics."""

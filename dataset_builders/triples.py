@@ -53,8 +53,6 @@ from msshift_bench.records import Row
 from msshift_bench.search import Bm25Parameters
 from msshift_bench.shifts import TRIPLES, get_shift, holds_triples, parse_config
 
-__all__ = ["add_triples"]
-
 _SHARD_ROWS = 1_000_000
 """Triples per file, about; a query's triples are in one file."""
 

@@ -42,26 +42,6 @@ from msshift_bench.output import Account, Table, plain, show_p
 from msshift_bench.shifts import get_test_only_shift
 from msshift_bench.stats import SIGNIFICANT, Claim, Figure, Inference, infer
 
-__all__ = [
-    "ComparedEdits",
-    "EDITS",
-    "EDIT_KINDS",
-    "Edit",
-    "KeyedDraws",
-    "LETTERS",
-    "NEIGHBOURS",
-    "SHORTEST",
-    "TYPOS_URL",
-    "compare_edits",
-    "find_edit",
-    "holds_variants",
-    "describe_edits",
-    "import_variants",
-    "make_variants",
-    "misspell",
-    "words_to_misspell",
-]
-
 SHORTEST = 3
 """The length of the shortest words that are edited, in characters."""
 

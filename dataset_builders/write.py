@@ -50,14 +50,6 @@ from msshift_bench.plumbing import (
 )
 from msshift_bench.shifts import holds_triples
 
-__all__ = [
-    "amend_dataset",
-    "check_dataset_target",
-    "hydrate_dataset",
-    "seal",
-    "write_dataset",
-]
-
 _LINE, _LINE_WITHOUT_TEXT = "line", "line without text"
 
 

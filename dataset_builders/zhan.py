@@ -43,15 +43,6 @@ from msshift_bench.runs import read_qrels
 from msshift_bench.shifts import EDITIONS, get_shift
 from msshift_bench.similarity import unit_rows
 
-__all__ = [
-    "Nearness",
-    "RESTTEST_URL",
-    "RULE",
-    "order_by_nearness",
-    "read_resttest",
-    "resample_training",
-]
-
 RESTTEST_URL = "https://github.com/jingtaozhan/extrapolate-eval"
 """The address of the buckets' release."""
 

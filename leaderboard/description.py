@@ -42,31 +42,6 @@ from msshift_bench.leakage import TIERS, find_leakage
 from msshift_bench.plumbing import numbered_lines
 from msshift_bench.shifts import Shift, get_shift
 
-__all__ = [
-    "ALL_GROUPS",
-    "BOARDS",
-    "CLASSES",
-    "LISTS",
-    "NONE",
-    "OWN_SPLIT",
-    "TRAINING_NAME",
-    "UNDECLARED",
-    "WORDS",
-    "TrainedOn",
-    "count_training",
-    "leaked_share",
-    "list_path",
-    "read_ids",
-    "write_ids",
-    "Board",
-    "DESCRIPTION_NAME",
-    "Description",
-    "digest_of_test_sets",
-    "description_template",
-    "read_description",
-    "write_description",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Board:

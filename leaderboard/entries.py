@@ -23,7 +23,6 @@ from msshift_bench.data import Dataset, sha256_of
 from msshift_bench.errors import Finding, NotFoundError, SubmissionError
 from msshift_bench.evaluation import (
     ALL_QUERIES,
-    FOR_ALL,
     Checks,
     Scores,
     Settings,
@@ -41,28 +40,9 @@ from msshift_bench.leaderboard.description import (
     read_description,
 )
 from msshift_bench.plumbing import settle
-from msshift_bench.runs import RunSet
+from msshift_bench.runs import FOR_ALL, RunSet
 from msshift_bench.shifts import SHIFTS, get_shift
 from msshift_bench.stats import MEAN, Figure, infer
-
-__all__ = [
-    "BADGES",
-    "FIGURES",
-    "FIGURES_NAME",
-    "MEASURES",
-    "RESCORED_NAME",
-    "Entry",
-    "Rescored",
-    "SCORES_NAME",
-    "SETTINGS",
-    "entries_folder",
-    "figures_of",
-    "key_of",
-    "load_entries",
-    "open_entry",
-    "read_rescored",
-    "score_submission",
-]
 
 SCORES_NAME = "scores.parquet"
 """The name of the file in an entry."""

@@ -56,8 +56,6 @@ from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import SHIFTS, get_shift
 from msshift_bench.stats import Figure
 
-__all__ = ["Verdict", "check_entries", "check_entry", "repeat_entry", "write_rescored"]
-
 _PLACE = re.compile(
     rf"{RESCORED_NAME}|\.{RESCORED_NAME}\.partial|"
     rf"({'|'.join(BOARDS)})/[a-z0-9][a-z0-9-]{{0,63}}/v[1-9][0-9]{{0,3}}/"

@@ -41,8 +41,6 @@ from msshift_bench.plumbing import (
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import MEAN, Figure
 
-__all__ = ["build_site"]
-
 ON_TEST = "trained-on-test"
 """The class of systems that stand apart: they are the best of nothing."""
 

@@ -51,8 +51,6 @@ from msshift_bench.runs import RunSet, Sidecar, find_run_sets, sidecar_path
 from msshift_bench.shifts import DATASET_NAME
 from msshift_bench.stats import MEAN
 
-__all__ = ["submit_system", "write_hub_results"]
-
 ENTRIES, RUNS, HUB = "entries", "runs", "hub"
 """The folders of a submission: the entry, the run files to attach, what the Hub reads."""
 

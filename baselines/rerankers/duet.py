@@ -16,8 +16,6 @@ from msshift_bench.baselines.rerankers.word_reranker import WordReranker
 from msshift_bench.baselines.systems.recipe import BelowOne
 from msshift_bench.libraries import torch
 
-__all__ = ["Duet"]
-
 _RUN = 3
 """Words that a convolution of the distributed model reads at once."""
 

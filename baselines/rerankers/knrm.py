@@ -14,8 +14,6 @@ from msshift_bench.baselines.rerankers.word_reranker import (
 )
 from msshift_bench.libraries import torch
 
-__all__ = ["Knrm"]
-
 _MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)
 """The kernels' levels of similarity, at first (section 4.4 of the paper)."""
 

@@ -18,8 +18,6 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.libraries import Library, sentence_transformers, tokenizers, torch, transformers
 from msshift_bench.plumbing import replace_folder
 
-__all__ = ["MonoT5"]
-
 _sentencepiece: Any = Library("sentencepiece")
 
 _ANSWERS = ("true", "false")

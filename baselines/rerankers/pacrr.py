@@ -18,8 +18,6 @@ from msshift_bench.baselines.rerankers.word_reranker import (
 )
 from msshift_bench.libraries import torch
 
-__all__ = ["Pacrr"]
-
 
 class Pacrr(WordReranker):
     """PACRR: convolutions on the similarities of words, reranks BM25.

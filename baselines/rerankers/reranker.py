@@ -27,8 +27,6 @@ from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.plumbing import counted
 from msshift_bench.search import Ranking
 
-__all__ = ["MonoBert", "RerankSearch", "Reranker", "distance_to_teacher", "pair_scores"]
-
 _PAIRS = 32_768
 """Pairs of a query and a passage to score before scores are saved, as whole queries."""
 

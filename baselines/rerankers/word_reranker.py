@@ -29,8 +29,6 @@ from msshift_bench.data import sha256_of
 from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.search import content_words
 
-__all__ = ["WordReranker", "word_similarities"]
-
 _WORDS = "words"
 """The folder of a saved model's words, and the file of its settings."""
 

@@ -23,8 +23,6 @@ from msshift_bench.errors import DataError, FindingLog, NotFoundError
 from msshift_bench.plumbing import numbered_lines, replace_folder, write_array, write_json
 from msshift_bench.search import content_words
 
-__all__ = ["COLLECTION", "WordTable", "WordVectors", "find_vectors", "make_word_table"]
-
 COLLECTION = "collection"
 """As `Recipe.encoder`: vectors that are learnt from the collection's passages."""
 

@@ -33,15 +33,6 @@ from msshift_bench.libraries import Library, sentence_transformers
 from msshift_bench.plumbing import report_progress, slices, write_atomically
 from msshift_bench.search import Best, Ranking
 
-__all__ = [
-    "SIMILARITIES",
-    "BiEncoder",
-    "DenseSearch",
-    "VectorIndex",
-    "encode_texts",
-    "search_vectors",
-]
-
 _losses: Any = Library("sentence_transformers.sentence_transformer.losses")
 _modules: Any = Library("sentence_transformers.sentence_transformer.modules")
 _util: Any = Library("sentence_transformers.util")

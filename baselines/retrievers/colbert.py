@@ -35,8 +35,6 @@ from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import batches
 from msshift_bench.search import Best, Ranking
 
-__all__ = ["ColBert", "ColBertSearch", "max_sim", "rerank", "search_tokens"]
-
 _losses: Any = Library("sentence_transformers.multi_vector_encoder.losses")
 _scoring: Any = Library("sentence_transformers.multi_vector_encoder.scoring")
 

@@ -40,8 +40,6 @@ from msshift_bench.search import (
     check_compiler,
 )
 
-__all__ = ["SparseSearch", "Splade", "search_inverted_index"]
-
 _sparse: Any = Library("sentence_transformers.sparse_encoder")
 _distributed: Any = Library("sentence_transformers.util.distributed")
 _scipy: Any = Library("scipy.sparse")

@@ -24,18 +24,6 @@ from msshift_bench.data import ask_only_if_it_answers
 from msshift_bench.errors import NotFoundError, UsageError
 from msshift_bench.libraries import Library
 
-__all__ = [
-    "ENTRY_POINTS",
-    "find_systems",
-    "kind_of",
-    "kind_of_model",
-    "load_class",
-    "named_kind",
-    "neural_systems",
-    "not_loaded",
-    "our_systems",
-]
-
 _logger = logging.getLogger(__name__)
 
 _hub: Any = Library("huggingface_hub", "neural", "a published model")

@@ -35,8 +35,6 @@ from msshift_bench.search import (
     stemmer_version,
 )
 
-__all__ = ["B_GRID", "K1_GRID", "Bm25System", "Bm25Words", "TunedBm25System"]
-
 _BLOCK_QUERIES = 8 * BATCH
 """Queries of a block: 8 MB of passages and scores at depth 1,000."""
 

@@ -44,8 +44,6 @@ from msshift_bench.plumbing import (
 from msshift_bench.runs import extra_runs_path, run_path, write_run
 from msshift_bench.shifts import DATASET_NAME, Shift, can_name_runs, get_shift
 
-__all__ = ["Plan", "make"]
-
 _logger = logging.getLogger(__name__)
 
 _WORK = ".work"

@@ -22,31 +22,6 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, Priva
 from msshift_bench.checked import Checked, check_value, parse_toml
 from msshift_bench.errors import Finding, NotFoundError, UnknownNameError, UsageError, raise_any
 
-__all__ = [
-    "BM25",
-    "KL",
-    "MARGIN_MSE",
-    "MINED",
-    "RANDOM",
-    "BelowOne",
-    "EarlyStopping",
-    "RandomEncoder",
-    "Recipe",
-    "RecipeFile",
-    "SearchSettings",
-    "Table",
-    "TrainingSettings",
-    "find_recipe",
-    "later",
-    "multiple",
-    "nested",
-    "parse_recipe",
-    "read_changes",
-    "recipe_files",
-    "recipe_names",
-    "refusal",
-]
-
 RANDOM = "random"
 """As `Recipe.encoder`: random weights, of the shape in the table ``[random]``. As
 `Recipe.negatives`: passages drawn from the whole collection."""

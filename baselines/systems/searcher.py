@@ -30,20 +30,6 @@ from msshift_bench.plumbing import batches, report_progress, slices, write_atomi
 from msshift_bench.records import Passage
 from msshift_bench.search import Best, PassageIds, Ranking, rankings_of
 
-__all__ = [
-    "ALL_PASSAGES",
-    "Arrays",
-    "BlockSearch",
-    "Candidates",
-    "CandidatesName",
-    "EncodedPassages",
-    "Scorer",
-    "Searcher",
-    "best_of",
-    "encode_passages",
-    "search_blocks",
-]
-
 ALL_PASSAGES = "all"
 
 CandidatesName = Annotated[str, Field(pattern=f"^({ALL_PASSAGES}|bm25:([1-9][0-9]*))$")]

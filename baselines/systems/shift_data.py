@@ -17,8 +17,6 @@ from msshift_bench.records import Row
 from msshift_bench.search import Bm25
 from msshift_bench.shifts import TRIPLES, Shift
 
-__all__ = ["GivenTriples", "Lesson", "ShiftData", "Teacher"]
-
 
 @dataclass(frozen=True, slots=True)
 class GivenTriples:

@@ -18,16 +18,6 @@ from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import counted
 from msshift_bench.records import Passage
 
-__all__ = [
-    "Facts",
-    "check_same",
-    "hardware",
-    "installed_versions",
-    "read_json",
-    "rows_of",
-    "stream_passages",
-]
-
 _PACKAGES = (
     "msshift-bench",
     "bm25s",

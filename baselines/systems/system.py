@@ -33,15 +33,6 @@ from msshift_bench.runs import model_path, sidecar_path
 from msshift_bench.search import Bm25, Bm25Parameters, PassageIds, Ranking, kept_index
 from msshift_bench.shifts import Shift
 
-__all__ = [
-    "MODEL",
-    "TRAINING_FACTS",
-    "Run",
-    "State",
-    "System",
-    "no_rows",
-]
-
 _logger = logging.getLogger(__name__)
 
 MODEL = "model"

@@ -22,23 +22,6 @@ from msshift_bench.errors import DataError, UsageError, check_installed, require
 from msshift_bench.libraries import Library, sentence_transformers, tokenizers, torch, transformers
 from msshift_bench.plumbing import quieten, replace_folder
 
-__all__ = [
-    "PRETRAINING",
-    "WEIGHTS",
-    "check_pretrained",
-    "describe_encoder",
-    "check_finite",
-    "check_finite_weights",
-    "learn_word_pieces",
-    "load_backbone",
-    "load_config",
-    "make_random_encoder",
-    "quiet_libraries",
-    "loading",
-    "require_libraries",
-    "weights_digest",
-]
-
 _safetensors: Any = Library("safetensors")
 _hub_errors: Any = Library("huggingface_hub.errors")
 

@@ -53,8 +53,6 @@ from msshift_bench.plumbing import replace_folder, write_json
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Ranking
 
-__all__ = ["Neural", "scaled", "weighted_sum"]
-
 _logger = logging.getLogger(__name__)
 
 _ENCODER = "encoder"

@@ -33,8 +33,6 @@ from msshift_bench.plumbing import counted, report_progress
 from msshift_bench.runs import model_path, read_run, run_path, sidecar_path
 from msshift_bench.search import Bm25, Bm25Parameters
 
-__all__ = ["find_teacher"]
-
 _TOGETHER = 1000
 """Queries whose passages a model encodes together."""
 

@@ -44,18 +44,6 @@ from msshift_bench.libraries import Library, sentence_transformers, torch, trans
 from msshift_bench.plumbing import report_progress
 from msshift_bench.search import Bm25
 
-__all__ = [
-    "Checkpoint",
-    "ValidationSet",
-    "check_machine",
-    "evaluator",
-    "fit",
-    "in_processes",
-    "last_checkpoint",
-    "make_validation_set",
-    "mean_reciprocal_rank",
-]
-
 _logger = logging.getLogger(__name__)
 
 _launcher: Any = Library("torch.distributed.launcher.api")

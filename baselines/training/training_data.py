@@ -49,15 +49,6 @@ from msshift_bench.plumbing import (
 )
 from msshift_bench.search import PassageIds
 
-__all__ = [
-    "Example",
-    "TrainingData",
-    "TriplesInParts",
-    "check_batches",
-    "make_training_data",
-    "plan_batches",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Example:

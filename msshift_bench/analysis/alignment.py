@@ -51,8 +51,6 @@ from msshift_bench.stats import (
     infer,
 )
 
-__all__ = ["align_scores", "plot_alignment", "read_model_scores"]
-
 _FEWEST_MODELS = 5
 """With four models, even the clearest difference has a p-value of 0.125."""
 

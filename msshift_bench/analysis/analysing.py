@@ -55,8 +55,6 @@ from msshift_bench.stats import (
     infer,
 )
 
-__all__ = ["analyse_report", "analyse_run_sets", "link_losses", "predict_losses"]
-
 _PLANNED_SEEDS = (2, 3, 5, 10)
 _LEGEND = (
     "slope x 100: points of Rel Loss per 1 of the indicator; p by t with groups - 2 degrees of "

@@ -34,20 +34,6 @@ from msshift_bench.stats import (
     rank_correlation,
 )
 
-__all__ = [
-    "ALL_GROUPS",
-    "MEAN_OF_SYSTEMS",
-    "OTHER_SLOPES",
-    "Link",
-    "find_links",
-    "VERDICTS",
-    "link_claims",
-    "link_notes",
-    "say_link",
-    "say_one_seed",
-    "say_slope",
-]
-
 MEAN_OF_SYSTEMS = "mean of systems"
 """The name of the mean in tables, where systems have theirs."""
 

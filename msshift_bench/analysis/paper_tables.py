@@ -17,8 +17,6 @@ from msshift_bench.evaluation import Result
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import Figure
 
-__all__ = ["analyse_published", "load_published"]
-
 _FOLDER = files(__package__) / "published"
 
 

@@ -35,8 +35,6 @@ from msshift_bench.stats import (
     slope_inside_groups,
 )
 
-__all__ = ["BOX", "distribution", "query_claims", "query_notes", "what_intervals_count"]
-
 BOX = ("whisker_low", "first_quartile", "median", "third_quartile", "whisker_high", "mean")
 """The figures of a box plot of what single queries lose, in units of their group's Avg In (Tukey,
 1977); whiskers reach 1.5 boxes at most, and ``beyond`` counts the queries beyond them."""

@@ -21,8 +21,6 @@ from msshift_bench.output import (
 )
 from msshift_bench.stats import RANK_CORRELATIONS, Figure, Figures
 
-__all__ = ["NEW_QUERIES", "analysis_sections"]
-
 NEW_QUERIES = "new queries"
 """The test set of what an analysis foretells."""
 

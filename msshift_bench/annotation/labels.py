@@ -21,24 +21,6 @@ from msshift_bench.evaluation import Note, Result, Section
 from msshift_bench.output import COUNT, REL_LOSS, Table, number, tabulate
 from msshift_bench.stats import Agreement, Figure, Figures, annotator_agreement
 
-__all__ = [
-    "AGREED",
-    "CONTEXT_RULE",
-    "DIFFERENT",
-    "LEAKAGE",
-    "LEAKS",
-    "REFORMULATIONS",
-    "SIMILARITY",
-    "UNTYPED",
-    "Annotations",
-    "Pair",
-    "Question",
-    "Verdict",
-    "agreement_table",
-    "agreements",
-    "similarity_labels",
-]
-
 AGREED = "agreed"
 """The annotator of verdicts that annotators reached together: they settle their pairs."""
 

@@ -58,8 +58,6 @@ from msshift_bench.similarity import (
     read_query_set,
 )
 
-__all__ = ["check_not_filled", "check_sheet", "read_annotations", "similar_pairs", "write_sheet"]
-
 _ENDINGS = (".csv", ".json")
 _NEEDED = Pair._fields[:4]
 """The columns that a table must have."""

@@ -19,18 +19,6 @@ from msshift_bench.shifts import DATASET_NAME
 if TYPE_CHECKING:
     from msshift_bench.checked import Checked
 
-__all__ = [
-    "CONFIG_NAME",
-    "CONFIG_VARIABLE",
-    "VARIABLES",
-    "ConfigFile",
-    "fill_in",
-    "find_config",
-    "find_setting",
-    "key_of",
-    "read_config",
-]
-
 CONFIG_NAME = "msshift.toml"
 
 CONFIG_VARIABLE = "MSSHIFT_CONFIG"

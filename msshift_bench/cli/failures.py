@@ -16,8 +16,6 @@ from typing import TextIO
 from msshift_bench.cli.output import note
 from msshift_bench.errors import NOT_UTF8, MissingError, MsShiftError
 
-__all__ = ["DEBUG", "explain", "ready_streams", "tell"]
-
 DEBUG = "MSSHIFT_DEBUG"
 """The environment variable that makes errors print their tracebacks."""
 

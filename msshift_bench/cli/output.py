@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import msshift_bench
 from msshift_bench.errors import UsageError
@@ -80,20 +80,6 @@ def show(value: object, chosen: str, *tables: Table, notes: Sequence[str] = ()) 
         print_json(value)
     else:
         print_tables(tables, notes, chosen)
-
-
-class _Tables(Protocol):
-    def tables(self) -> Sequence[Table]: ...
-    def notes(self) -> Sequence[str]: ...
-    def to_json(self) -> dict[str, Any]: ...
-
-
-def show_result(result: _Tables, chosen: str) -> None:
-    """Print a result that has no figures: as JSON, or its tables with the notes below them."""
-    if chosen == "json":
-        print_json(result.to_json())
-    else:
-        print_tables(result.tables(), result.notes(), chosen)
 
 
 def show_account(account: Account, chosen: str) -> None:

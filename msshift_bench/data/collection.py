@@ -39,15 +39,6 @@ from msshift_bench.errors import (
 from msshift_bench.plumbing import jsonl_rows, tsv_rows
 from msshift_bench.records import Passage, Qrel
 
-__all__ = [
-    "IR_DATASETS_FAILURES",
-    "Collection",
-    "find_text_file",
-    "is_double_encoded",
-    "open_collection",
-    "reason_of",
-]
-
 IR_DATASETS_FAILURES = (OSError, RuntimeError)
 """What ir_datasets raises if a download fails: from its one source, and from several."""
 

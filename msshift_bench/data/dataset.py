@@ -35,22 +35,6 @@ from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "COLLECTION_VARIABLE",
-    "HOME_VARIABLE",
-    "Dataset",
-    "Triple",
-    "TripleStream",
-    "canonical_lines",
-    "installed_folder",
-    "load_dataset",
-    "load_triples",
-    "locate",
-    "open_dataset",
-    "open_source",
-    "verify_dataset",
-]
-
 COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
 """The environment variable that names the collection that data sets were built from."""
 

@@ -17,18 +17,6 @@ from msshift_bench.shifts import Shift
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "ContentDigest",
-    "count_rows",
-    "digest_of_lines",
-    "read_batches",
-    "read_split",
-    "row_lines",
-    "rows_digest",
-    "rows_of",
-    "sha256_of",
-]
-
 _BATCH = 8192
 """Rows that are Python objects at a time."""
 

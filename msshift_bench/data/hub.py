@@ -48,16 +48,6 @@ from msshift_bench.errors import (
 from msshift_bench.plumbing import counted, quieten, remove_folder, replace_folder
 from msshift_bench.shifts import DATASET_NAME, holds_triples
 
-__all__ = [
-    "Installed",
-    "Pushed",
-    "ask_hub",
-    "ask_only_if_it_answers",
-    "check_repo_name",
-    "install_dataset",
-    "push_dataset",
-]
-
 _logger = logging.getLogger(__name__)
 
 _NOT_THE_DATA = (".gitattributes", "eval.yaml")

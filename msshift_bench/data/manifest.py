@@ -29,25 +29,6 @@ from msshift_bench.errors import Finding, IntegrityError, NotFoundError, UsageEr
 from msshift_bench.plumbing import CHECKSUM, is_as_written, with_checksum, write_json
 from msshift_bench.shifts import SHIFTS, holds_triples
 
-__all__ = [
-    "BIBTEX",
-    "CARD_NAME",
-    "CROISSANT_NAME",
-    "DATA_VERSION",
-    "MANIFEST_NAME",
-    "DataInfo",
-    "FileEntry",
-    "Manifest",
-    "SplitEntry",
-    "check_collection_name",
-    "cited",
-    "content_digest",
-    "holds_manifest",
-    "is_balanced",
-    "read_manifest",
-    "write_manifest",
-]
-
 DATA_VERSION = "2.0.0"
 """The version of the building rules; it changes when the same input gives other rows."""
 

@@ -10,18 +10,6 @@ from msshift_bench.errors import CollectionError, DataError, FindingLog
 from msshift_bench.plumbing import judged_once, qrels_rows, tsv_rows, write_atomically
 from msshift_bench.records import Qrel
 
-__all__ = [
-    "Variant",
-    "qrel_rows",
-    "query_rows",
-    "read_judgements",
-    "read_queries",
-    "read_table",
-    "read_texts",
-    "read_variants",
-    "write_variants",
-]
-
 _MARK = "#"
 
 Key = TypeVar("Key")

@@ -31,8 +31,6 @@ from msshift_bench.errors import (
 from msshift_bench.records import Row
 from msshift_bench.shifts import can_name_runs
 
-__all__ = ["TestSet", "read_extra_tests", "read_test_folder"]
-
 _VARIANTS = "variants.tsv"
 
 

@@ -20,8 +20,6 @@ from msshift_bench.shifts import TRIPLES, parse_config
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["export_triples"]
-
 _BREAKS = str.maketrans("\t\n\r", "   ")
 
 

@@ -46,8 +46,6 @@ from msshift_bench.plumbing import (
     write_json,
 )
 
-__all__ = ["Embeddings", "embed_queries", "embedding_digest"]
-
 _BLOCK = 2_048
 """Texts whose vectors are kept together: 6 MB with 768 dimensions."""
 

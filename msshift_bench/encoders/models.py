@@ -38,20 +38,6 @@ from msshift_bench.errors import (
 from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
 from msshift_bench.plumbing import quieten
 
-__all__ = [
-    "OWN",
-    "ROWS",
-    "SAFETENSORS",
-    "TERMS",
-    "Encoder",
-    "EncoderSource",
-    "EncoderSpec",
-    "choose_encoder",
-    "find_encoder",
-    "load_encoder",
-    "only_safetensors",
-]
-
 _safetensors: Any = Library("safetensors")
 
 SAFETENSORS = {"use_safetensors": True}

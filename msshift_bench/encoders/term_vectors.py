@@ -24,8 +24,6 @@ import numpy as np
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.plumbing import slices
 
-__all__ = ["DIMENSIONS", "incidence", "PARAMETERS", "sign_vectors", "term_vectors"]
-
 DIMENSIONS = 128
 """Components of a vector."""
 

@@ -30,7 +30,6 @@ from msshift_bench.evaluation.notes import data_notes, policy_notes, tie_notes
 from msshift_bench.evaluation.per_query import read_per_query, scores_table
 from msshift_bench.evaluation.results import Note, Result, Section
 from msshift_bench.evaluation.scores import (
-    FOR_ALL,
     ScoredRun,
     Scores,
     judgements_of,
@@ -53,7 +52,6 @@ __all__ = [
     "ALL_QUERIES",
     "Checks",
     "FEWEST_IN_SLICE",
-    "FOR_ALL",
     "LeftOut",
     "Measure",
     "Note",

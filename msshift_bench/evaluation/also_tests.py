@@ -40,8 +40,6 @@ from msshift_bench.runs import RunSet, extra_runs_path, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, Shift, get_shift, in_order
 from msshift_bench.stats import MEAN, Claim, Figure, infer
 
-__all__ = ["evaluate_also_tests"]
-
 _TRAINED_ON_ALL = "-all"
 """The end of the name of a system that is another one, trained on everything."""
 

@@ -23,24 +23,15 @@ from msshift_bench.errors import Finding, RunError, UnknownNameError
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scores import (
     FEWEST_ANSWERED,
-    FOR_ALL,
     ScoredRun,
     Scores,
     first_ids,
     identical_runs,
     looks_like,
 )
-from msshift_bench.runs import RunReport, RunSet, Sidecar
+from msshift_bench.runs import FOR_ALL, RunReport, RunSet, Sidecar
 from msshift_bench.search import sorted_words
 from msshift_bench.shifts import Shift, get_shift
-
-__all__ = [
-    "ALLOWANCES",
-    "COMPARED_RUNS",
-    "Checks",
-    "TrainedQueries",
-    "count_trained",
-]
 
 ALLOWANCES: Mapping[str, str] = MappingProxyType(
     {

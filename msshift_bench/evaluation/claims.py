@@ -21,26 +21,9 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores, first_ids
+from msshift_bench.evaluation.scores import ScoredRun, Scores, first_ids
+from msshift_bench.runs import FOR_ALL
 from msshift_bench.stats import FIXED, MEAN, Claim, Estimate, Figure, average, rel_loss
-
-__all__ = [
-    "ALL_QUERIES",
-    "LEAKED_SLICES",
-    "LeftOut",
-    "COMPARED",
-    "change_claims",
-    "estimates_of",
-    "compound_claims",
-    "drop_claims",
-    "extra_claims",
-    "left_out_claims",
-    "loss_claims",
-    "matrix_claims",
-    "pair_claims",
-    "run_claims",
-    "whole_of",
-]
 
 ALL_QUERIES = "all queries"
 """The group of an average that pools the queries of all groups."""

@@ -42,7 +42,6 @@ from msshift_bench.evaluation.notes import (
 )
 from msshift_bench.evaluation.results import Note, Result, Section, notes_of
 from msshift_bench.evaluation.scores import (
-    FOR_ALL,
     Scores,
     check_is_mean,
     counted_by_all,
@@ -60,22 +59,9 @@ from msshift_bench.evaluation.tables import (
     matrix_table,
 )
 from msshift_bench.plumbing import tsv_rows
-from msshift_bench.runs import RunSet, find_run_sets
+from msshift_bench.runs import FOR_ALL, RunSet, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, get_shift
 from msshift_bench.stats import STAR, Claim, Figure, Figures, infer, rank_ranges
-
-__all__ = [
-    "averaged_by",
-    "by_shift",
-    "compare_run_sets",
-    "differences_of",
-    "evaluate_run_sets",
-    "losses_of",
-    "read_labels",
-    "read_scores",
-    "score_run_sets",
-    "system_claims",
-]
 
 
 def read_scores(

@@ -21,13 +21,6 @@ from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import UnknownNameError
 from msshift_bench.runs import JudgedRun
 
-__all__ = [
-    "Measure",
-    "NATIVE_MEASURES",
-    "VALID_NAMES",
-    "native_measure",
-]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Measure:

@@ -11,11 +11,11 @@ from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.checks import TrainedQueries
 from msshift_bench.evaluation.claims import COMPARED, LEAKED_SLICES, whole_of
 from msshift_bench.evaluation.results import Note
-from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
+from msshift_bench.evaluation.scores import ScoredRun, Scores
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
 from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, WHOLE, show_share
 from msshift_bench.output import say_level
-from msshift_bench.runs import TIE_POLICIES
+from msshift_bench.runs import FOR_ALL, TIE_POLICIES
 from msshift_bench.shifts import get_shift
 from msshift_bench.stats import (
     AVERAGES,
@@ -27,22 +27,6 @@ from msshift_bench.stats import (
     Figures,
     more_seeds_to_halve,
 )
-
-__all__ = [
-    "certainty_notes",
-    "change_notes",
-    "comparison_notes",
-    "data_notes",
-    "extra_notes",
-    "left_out_notes",
-    "loss_notes",
-    "policy_notes",
-    "run_counts",
-    "run_notes",
-    "tie_notes",
-    "trained_notes",
-    "weak_notes",
-]
 
 _FEWEST_SCORED = 12
 _LARGEST_SEED_SD = 0.5

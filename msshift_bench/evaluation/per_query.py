@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Never
 import numpy as np
 
 from msshift_bench.errors import DataError, Finding, NotFoundError
-from msshift_bench.evaluation.scores import FOR_ALL, ScoredRun, Scores
-from msshift_bench.runs import RunReport
+from msshift_bench.evaluation.scores import ScoredRun, Scores
+from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import Shift, get_shift
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["read_per_query", "scores_table"]
 
 MAX_ROWS = 8_000_000
 """The most rows to read: all shifts of MS MARCO with five seeds take five sixths of it."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Note", "Result", "Section", "notes_of"]
-
 _KINDS = {
     **dict.fromkeys(("value", "low", "high"), "float64"),
     **dict.fromkeys(("p", "p_uncorrected", "seed_sd", "seed_share"), "float64"),

@@ -33,24 +33,6 @@ from msshift_bench.records import OTHERS
 from msshift_bench.runs import FOR_ALL, JudgedRun, Judgements, Model, RunReport, judge_run, read_run
 from msshift_bench.shifts import Shift
 
-__all__ = [
-    "FOR_ALL",
-    "KNOWN",
-    "ScoredRun",
-    "Scores",
-    "counted_queries",
-    "check_is_mean",
-    "counted_by_all",
-    "first_ids",
-    "identical_runs",
-    "judgements_of",
-    "looks_like",
-    "positions_of",
-    "score_run",
-    "slice_scores",
-]
-
-
 KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "MS MARCO dev-small": (

@@ -20,7 +20,6 @@ from msshift_bench.evaluation.claims import (
 from msshift_bench.evaluation.notes import left_out_notes, run_notes, trained_notes
 from msshift_bench.evaluation.results import Result, Section, notes_of
 from msshift_bench.evaluation.scores import (
-    FOR_ALL,
     ScoredRun,
     Scores,
     check_is_mean,
@@ -36,18 +35,9 @@ from msshift_bench.evaluation.tables import (
 )
 from msshift_bench.plumbing import map_in_threads, report_progress
 from msshift_bench.records import Qrel
-from msshift_bench.runs import Judgements, RunSet, read_qrels
+from msshift_bench.runs import FOR_ALL, Judgements, RunSet, read_qrels
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, parse_config
 from msshift_bench.stats import Claim, Figure, Figures, infer
-
-__all__ = [
-    "TestSetSource",
-    "find_dataset",
-    "open_test_set",
-    "score_files",
-    "score_runs",
-    "test_set_of_shift",
-]
 
 _MOST_AT_ONCE = 4
 """Run files that are read at the same time. Each holds a few blocks of lines in memory."""

@@ -22,15 +22,6 @@ from msshift_bench.evaluation.measures import VALID_NAMES, Measure, native_measu
 from msshift_bench.runs import JudgedRun, check_tie_policy
 from msshift_bench.stats import Inference
 
-__all__ = [
-    "MISSING_POLICIES",
-    "Settings",
-    "delegate",
-    "parse_measure",
-    "parse_measures",
-    "split_measures",
-]
-
 _PARTIAL = frozenset({"Accuracy"})
 """Measures for which ir_measures leaves queries out, instead of giving them a default."""
 

@@ -34,22 +34,6 @@ from msshift_bench.output import (
 from msshift_bench.shifts import SIZED, Shift, get_shift
 from msshift_bench.stats import MEAN, QUERIES_ONLY, UNTESTED, Figure, Figures
 
-__all__ = [
-    "FEWEST_IN_SLICE",
-    "WHOLE",
-    "change_tables",
-    "compared_tables",
-    "delta_table",
-    "figure_ends",
-    "figure_text",
-    "extra_tables",
-    "left_out_tables",
-    "loss_table",
-    "matrix_table",
-    "run_tables",
-    "show_delta",
-]
-
 FEWEST_IN_SLICE = 20
 """Queries below which a slice has no percentage."""
 

@@ -41,8 +41,6 @@ from msshift_bench.plumbing import cache_root, replace_folder
 from msshift_bench.records import Row
 from msshift_bench.shifts import DATASET_NAME, TRIPLES, holds_triples, parse_config
 
-__all__ = ["entries_of"]
-
 _MS_MARCO = "msmarco-passage"
 
 

@@ -15,8 +15,6 @@ from msshift_bench.errors import MissingError
 from msshift_bench.irds import register
 from msshift_bench.shifts import DATASET_NAME
 
-__all__ = ["MsShiftProvider"]
-
 
 class MsShiftProvider(pt.datasets.DatasetProvider):  # type: ignore[misc]
     """The splits of the built data set: ``<shift>``, ``<shift>/<group>/train``, ``test`` and so on.

@@ -38,8 +38,6 @@ from msshift_bench.plumbing import (
 )
 from msshift_bench.stats import Figure, Figures
 
-__all__ = ["clean_training"]
-
 _MANIFEST, _REMOVED = "manifest.json", "removed.tsv"
 _NAMES = ("queries.tsv", "qrels.tsv", "triples.tsv", _REMOVED, _MANIFEST)
 _COLUMNS = {

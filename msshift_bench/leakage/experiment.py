@@ -39,17 +39,6 @@ from msshift_bench.output import (
 from msshift_bench.runs import Judgements, judge_run
 from msshift_bench.stats import Claim, Estimate, Figure, Figures, Inference, infer
 
-__all__ = [
-    "EXPERIMENT_MEASURES",
-    "ExperimentScores",
-    "KINDS_OF_LEAKAGE",
-    "LearntPair",
-    "NO_LEAKAGE",
-    "RerankedTopic",
-    "leakage_experiment",
-    "make_training_sets",
-]
-
 KINDS_OF_LEAKAGE = ("none", "leaked", "test")
 """No leakage; training queries that leak test topics; the test topics themselves."""
 

@@ -37,22 +37,6 @@ from msshift_bench.plumbing import (
 from msshift_bench.shifts import DATASET_NAME, get_shift
 from msshift_bench.stats import Figure, Figures
 
-__all__ = [
-    "CANDIDATES_NAME",
-    "FOUND_NAME",
-    "NEAR_TIER",
-    "PASSAGE_TIER",
-    "TIERS",
-    "FoundLeakage",
-    "LeakedPair",
-    "TierCount",
-    "check_found_folder",
-    "read_candidates",
-    "read_found",
-    "read_left_out",
-    "tiers_up_to",
-]
-
 TIERS = ("same-text", "same-normalised", "same-words", "near-duplicate", "same-passage")
 """The tiers of evidence, from the strictest to the loosest."""
 

@@ -61,8 +61,6 @@ from msshift_bench.similarity import (
     relevant_passages,
 )
 
-__all__ = ["THRESHOLDS", "WordSpace", "find_leakage", "read_topics"]
-
 THRESHOLDS: Mapping[str, float] = {TERMS: 0.9, "": 0.91}
 """Encoder -> the cosine from which on queries are near-duplicates; ``""`` for all others."""
 

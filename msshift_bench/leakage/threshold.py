@@ -35,8 +35,6 @@ from msshift_bench.output import COUNT, REL_LOSS, number, tabulate
 from msshift_bench.plumbing import numbered_lines
 from msshift_bench.stats import Figure, Figures, clustered_share
 
-__all__ = ["ThresholdCurve", "pairs_to_judge", "review_leakage"]
-
 PUBLISHED_THRESHOLD = 0.91
 """What Fröbe et al. chose for a precision of 0.9."""
 

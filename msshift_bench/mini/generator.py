@@ -24,19 +24,6 @@ from msshift_bench.errors import UsageError
 from msshift_bench.mini.words import DOUBLE_FRAMES, ODD_FRAMES, SLOTS
 from msshift_bench.records import Passage, Qrel, Query
 
-__all__ = [
-    "DEFAULT_SIZE",
-    "DOMAINS",
-    "FACTS",
-    "MAX_SIZE",
-    "PARTS",
-    "fact_at",
-    "find_fact",
-    "passages",
-    "qrels",
-    "queries",
-]
-
 DEFAULT_SIZE = 2000
 """Passages of the collection that the word ``mini`` names."""
 

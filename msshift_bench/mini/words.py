@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["DOUBLE_FRAMES", "ODD_FRAMES", "SLOTS"]
-
 SLOTS: Mapping[str, tuple[str, ...]] = {
     slot: tuple(words.split())
     for slot, words in {

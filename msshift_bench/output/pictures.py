@@ -25,27 +25,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from matplotlib.figure import Figure
 
-__all__ = [
-    "COLOURS",
-    "INK",
-    "LINE",
-    "Look",
-    "PALE_INK",
-    "PICTURE_FORMATS",
-    "SHADES",
-    "check_plot",
-    "inline_script",
-    "inline_styles",
-    "looks_of",
-    "page_environment",
-    "picture_bytes",
-    "picture_style",
-    "script_policy",
-    "shorten",
-    "static_files",
-    "write_picture",
-]
-
 PICTURE_FORMATS = ("svg", "png", "pdf")
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#171b1f")

@@ -24,39 +24,6 @@ from msshift_bench.stats import DAGGER, QUERIES_ONLY, SIGNIFICANT, STAR, Figure,
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "COUNT",
-    "PERCENT_ENDS",
-    "P_VALUE",
-    "QUERIES",
-    "RENDERERS",
-    "REL_LOSS",
-    "Account",
-    "Format",
-    "Head",
-    "Table",
-    "TableCell",
-    "heads_of",
-    "note_of",
-    "number",
-    "pivot",
-    "say_level",
-    "say_p",
-    "show_p",
-    "show_percent",
-    "show_percent_interval",
-    "column_format",
-    "csv_text",
-    "plain",
-    "render_notes",
-    "report_head",
-    "tabulate",
-    "to_latex",
-    "to_markdown",
-    "to_text",
-    "with_head",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TableCell:

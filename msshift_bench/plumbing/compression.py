@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["DamagedInputError", "decompressed"]
-
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _XZ = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {"bz2": bz2.BZ2Decompressor, "xz": _XZ}

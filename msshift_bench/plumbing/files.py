@@ -37,26 +37,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-__all__ = [
-    "CHECKSUM",
-    "TooLargeError",
-    "is_as_written",
-    "map_sealed_array",
-    "seal_array",
-    "unseal_array",
-    "with_checksum",
-    "check_locks",
-    "check_target",
-    "link_file",
-    "open_locked",
-    "partial_name",
-    "write_array",
-    "write_atomically",
-    "write_json",
-    "unpacked_batches",
-    "write_parquet",
-]
-
 ROW_GROUP = 20_000
 """Rows of a Parquet file to read together."""
 

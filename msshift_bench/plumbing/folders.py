@@ -33,20 +33,6 @@ from pathlib import Path
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing.files import check_locks, open_locked, partial_name
 
-__all__ = [
-    "cache_root",
-    "check_contents",
-    "check_folder",
-    "copy_files",
-    "hold_folder",
-    "hold_unfinished",
-    "is_held",
-    "is_unfinished",
-    "remove_folder",
-    "replace_folder",
-    "settle",
-]
-
 _NEW, _OLD = "new", "old"
 
 _TRIES = 1000

@@ -20,20 +20,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bars, TaskID
 
-__all__ = [
-    "Progress",
-    "ProgressLog",
-    "counted",
-    "duration",
-    "in_line",
-    "line_and_stage",
-    "progress_bars",
-    "quieten",
-    "report_progress",
-    "reporting",
-    "shown_log",
-]
-
 _T = TypeVar("_T")
 
 Progress = Callable[[str, int, int], None]

@@ -28,25 +28,6 @@ from msshift_bench.errors import FindingLog, NotFoundError, UsageError, quoted
 from msshift_bench.plumbing.compression import DamagedInputError, decompressed
 from msshift_bench.records import Qrel
 
-__all__ = [
-    "MAX_LINE_BYTES",
-    "MAX_RANK",
-    "MAX_RELEVANCE",
-    "UTF8_BOM",
-    "csv_rows",
-    "decimal_number",
-    "file_state",
-    "jsonl_records",
-    "jsonl_rows",
-    "numbered_lines",
-    "open_stream",
-    "judged_once",
-    "qrels_rows",
-    "rank_number",
-    "tsv_rows",
-    "whole_number",
-]
-
 _logger = logging.getLogger(__name__)
 
 MAX_RANK = 10**18

@@ -12,16 +12,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = [
-    "allowed_processors",
-    "batches",
-    "in_parallel",
-    "keep_freed_memory",
-    "map_in_threads",
-    "slices",
-    "thread_count",
-]
-
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 

@@ -30,8 +30,6 @@ from msshift_bench.report.inputs import Inputs
 from msshift_bench.shifts import Shift, get_shift
 from msshift_bench.stats import Figure, Figures
 
-__all__ = ["data_pictures"]
-
 _MOST_POINTS = 1_000
 """Queries on the map of topics: more take minutes, and hide each other."""
 

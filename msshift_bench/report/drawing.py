@@ -23,32 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-__all__ = [
-    "ABOVE",
-    "LETTERS",
-    "MIDDLE",
-    "NotDrawn",
-    "Picture",
-    "Value",
-    "WHOLE",
-    "beside",
-    "blank_axes",
-    "blank_drawing",
-    "count_seeds",
-    "draw_losses",
-    "draw_points",
-    "file_name",
-    "group_rows",
-    "in_rows",
-    "name_points",
-    "name_rows",
-    "name_systems",
-    "rule_between",
-    "say_sizes",
-    "say_system",
-    "spread",
-]
-
 WHOLE = (MEAN, ALL_QUERIES)
 """The groups of an average over groups."""
 

@@ -17,16 +17,6 @@ from msshift_bench.shifts import SHIFTS, Shift
 from msshift_bench.similarity import Similarity, group_similarity
 from msshift_bench.stats import Figures
 
-__all__ = [
-    "MODEL_BASED",
-    "RANK_MEASURE",
-    "Inputs",
-    "NearestQuery",
-    "read_inputs",
-    "why_no_loss",
-    "with_ranks",
-]
-
 RANK_MEASURE = "RR"
 """The measure whose inverse is the rank of the first relevant passage."""
 

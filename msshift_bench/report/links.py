@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from msshift_bench.evaluation import Result
 
-__all__ = ["link_pictures"]
-
 _HEIGHT = 1.75
 _GROUPS_HEIGHT = 2.15
 _BAND_POINTS = 41

@@ -17,7 +17,6 @@ import numpy as np
 
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import (
-    FOR_ALL,
     Measure,
     Result,
     Scores,
@@ -60,13 +59,12 @@ from msshift_bench.report.drawing import (
     spread,
 )
 from msshift_bench.report.inputs import Inputs, why_no_loss
+from msshift_bench.runs import FOR_ALL
 from msshift_bench.shifts import Shift, get_shift
 from msshift_bench.stats import Figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["draw_result", "loss_pictures"]
 
 _DARKEST = 0.25
 """The loss, as a share of Avg In, that has the darkest shade, unless a system loses more."""

@@ -46,8 +46,6 @@ from msshift_bench.stats import Figure, Figures, infer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-__all__ = ["certainty_pictures", "place_pictures"]
-
 _MOST_QUERIES = 6
 """Hurt queries in a picture, and helped ones."""
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import UsageError, check_installed
 from msshift_bench.evaluation import (
-    FOR_ALL,
     Settings,
     data_notes,
     evaluate_run_sets,
@@ -50,14 +49,13 @@ from msshift_bench.report.inputs import Inputs, read_inputs, with_ranks
 from msshift_bench.report.links import link_pictures
 from msshift_bench.report.losses import loss_pictures
 from msshift_bench.report.places import certainty_pictures, place_pictures
+from msshift_bench.runs import FOR_ALL
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
 from msshift_bench.stats import Figure
 
 if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.figure import Figure as Drawing
-
-__all__ = ["PAGE_NAME", "WrittenReport", "check_report_folder", "write_report"]
 
 PAGE_NAME = "report.html"
 _DOTS_PER_INCH = 300

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from msshift_bench.errors import MAX_FINDINGS, Finding, RunError
 
-__all__ = ["CODES", "WARNINGS", "RunFindings", "place_of"]
-
 _LINE_BITS = 40
 
 

@@ -32,18 +32,6 @@ from msshift_bench.plumbing import MAX_RELEVANCE, judged_once, qrels_rows
 from msshift_bench.records import Qrel
 from msshift_bench.runs.lines import hashes_of, id_column
 
-__all__ = [
-    "Hits",
-    "JudgedRun",
-    "Judgements",
-    "Placement",
-    "RelevantDocuments",
-    "RunReport",
-    "TIE_POLICIES",
-    "check_tie_policy",
-    "read_qrels",
-]
-
 
 class RelevantDocuments(NamedTuple):
     """The relevant documents of a test set, query by query, as columns.

@@ -23,8 +23,6 @@ from msshift_bench.runs.lines import (
     take,
 )
 
-__all__ = ["QueriesInterleavedError", "RunJudge", "grouped", "whole_queries"]
-
 _MOST_EXTRA = 10_000
 """Most ids of queries outside the test set to keep, for a message that says whose they are."""
 

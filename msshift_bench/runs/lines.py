@@ -23,24 +23,6 @@ from msshift_bench.errors import quoted
 from msshift_bench.plumbing import MAX_LINE_BYTES, UTF8_BOM, decimal_number, rank_number, slices
 from msshift_bench.runs.findings import RunFindings
 
-__all__ = [
-    "FORMATS",
-    "Lines",
-    "NotTextError",
-    "ODD_IDS",
-    "SortedKeys",
-    "digest_of_rankings",
-    "flags",
-    "hashes_of",
-    "id_column",
-    "odd_rows",
-    "parse_each",
-    "parse_fast",
-    "sound_lines",
-    "take",
-    "text_blocks",
-]
-
 ODD_IDS = {
     "id-leading-zeros": (re.compile(rb"0[0-9]+"), "an integer with leading zeros"),
     "id-decimal": (re.compile(rb"[0-9]+\.0"), "an integer turned into a decimal number"),

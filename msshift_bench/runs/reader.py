@@ -46,8 +46,6 @@ from msshift_bench.runs.sources import (
     sha256_of_files,
 )
 
-__all__ = ["RUN_FORMATS", "RunValidation", "judge_run", "read_run", "validate_run"]
-
 RUN_FORMATS: Mapping[str, str] = MappingProxyType(
     {
         "auto": "what the file itself shows",

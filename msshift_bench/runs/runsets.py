@@ -31,18 +31,6 @@ from typing import Literal, NamedTuple
 from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
 from msshift_bench.shifts import SHIFTS, Shift, in_order
 
-__all__ = [
-    "FOR_ALL",
-    "Model",
-    "RunSet",
-    "extra_runs_path",
-    "find_run_sets",
-    "model_path",
-    "run_path",
-    "sidecar_path",
-    "system_of",
-]
-
 _EXTRA_TESTS = "also"
 _SIDECAR_END, _MODEL_END = ".run.json", ".model"
 _RUN_END = r"(?:(?:\.run|\.trec|\.res|\.txt)(?:\.gz|\.bz2|\.xz|\.zst)?|\.parquet)"

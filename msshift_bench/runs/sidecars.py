@@ -12,8 +12,6 @@ from msshift_bench.errors import Finding
 from msshift_bench.plumbing import is_as_written
 from msshift_bench.runs.runsets import sidecar_path
 
-__all__ = ["Sidecar", "read_sidecar"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:

@@ -43,18 +43,6 @@ from msshift_bench.runs.lines import (
     text_blocks,
 )
 
-__all__ = [
-    "MOST_THREADS",
-    "InputFile",
-    "MemoryRun",
-    "ParquetRun",
-    "Source",
-    "TextRun",
-    "is_parquet",
-    "open_run_files",
-    "sha256_of_files",
-]
-
 MOST_THREADS = 4
 
 _COLUMNS = (("query_id", "qid"), ("doc_id", "docno"), ("score",), ("rank",))

@@ -18,8 +18,6 @@ from msshift_bench.errors import RunError, UsageError, quoted
 from msshift_bench.plumbing import write_atomically
 from msshift_bench.runs.runsets import system_of
 
-__all__ = ["write_run"]
-
 BLOCK = 50_000
 """Least lines to format together; a block holds whole queries."""
 

@@ -57,8 +57,6 @@ from msshift_bench.search.ranking import (
     unpack,
 )
 
-__all__ = ["ENGINES", "KEEP_FROM", "Bm25", "Bm25Parameters", "kept_index", "stemmer_version"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["STOP_WORDS", "content_words", "normalise", "sorted_words"]
-
 _STOP_WORDS_TEXT = """
     about after all also am an and any are as at be because been before being between both but by
     can could definition define did do does doing done during each every for from get had has have

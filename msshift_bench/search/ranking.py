@@ -22,19 +22,6 @@ from msshift_bench.arrays import Ints, Vectors
 from msshift_bench.errors import check_installed, require
 from msshift_bench.plumbing import in_parallel, slices
 
-__all__ = [
-    "BATCH",
-    "Best",
-    "COMPILE_FROM",
-    "PassageIds",
-    "Ranking",
-    "Sparse",
-    "check_compiler",
-    "rankings_of",
-    "search_vectors",
-    "unpack",
-]
-
 Ranking = dict[str, float]
 """doc_id -> score, best first; equal scores by doc_id, descending."""
 

@@ -29,8 +29,6 @@ from msshift_bench.similarity.overlap import shares_passages
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 from msshift_bench.similarity.vectors import mean_cosine, model_based, nearest_query
 
-__all__ = ["INDICATORS", "Indicator", "IndicatorOptions", "Tokenizer", "find_indicator"]
-
 Tokenizer: TypeAlias = Callable[[str], Sequence[str]]
 """From the text of a query to its words."""
 

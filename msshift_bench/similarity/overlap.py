@@ -23,8 +23,6 @@ from msshift_bench.records import Qrel
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 from msshift_bench.stats import Figure, Figures
 
-__all__ = ["count_overlap", "queries_by_passage", "relevant_passages", "shares_passages"]
-
 _FEWEST_SHARED = {"sharing_1_or_more": 1, "sharing_2_or_more": 2}
 """Figure -> shared passages from which a test query counts: the paper's text, and its script."""
 

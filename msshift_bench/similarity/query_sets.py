@@ -20,16 +20,6 @@ from msshift_bench.errors import (
 from msshift_bench.records import Query
 from msshift_bench.shifts import Shift
 
-__all__ = [
-    "GROUP_SPLITS",
-    "QueryColumns",
-    "QuerySource",
-    "QueryValues",
-    "check_same_texts",
-    "group_queries",
-    "read_query_set",
-]
-
 GROUP_SPLITS = ("test", "train", "all")
 """Which queries of a group: its test queries, those that others train on, or all that it has."""
 

@@ -43,17 +43,6 @@ from msshift_bench.similarity.query_sets import (
 from msshift_bench.similarity.vectors import TextVectors, embed_texts
 from msshift_bench.stats import Figure, Figures
 
-__all__ = [
-    "Similarity",
-    "compare_files",
-    "compare_groups",
-    "compare_sets",
-    "group_similarity",
-    "query_similarity",
-    "set_similarity",
-    "similarity_per_query",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Similarity:

@@ -36,17 +36,6 @@ from msshift_bench.errors import DataError
 from msshift_bench.plumbing import in_parallel, report_progress, slices
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 
-__all__ = [
-    "NearestQueries",
-    "TextVectors",
-    "embed_texts",
-    "mean_cosine",
-    "model_based",
-    "nearest_query",
-    "product_error",
-    "unit_rows",
-]
-
 _BLOCK = 4096
 """Rows that are computed with at once, in 64 bits."""
 

@@ -47,22 +47,6 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
 
-__all__ = [
-    "FIXED",
-    "GROUPS",
-    "NOTHING",
-    "QUERIES_AND_SEEDS",
-    "QUERIES_ONLY",
-    "ROUNDING",
-    "Estimate",
-    "Part",
-    "Uncertainty",
-    "average",
-    "half_width",
-    "rel_loss",
-    "two_sided_p",
-]
-
 FIXED = ""
 """The training of a ranking that is taken as it is, such as BM25's: it has no other seeds."""
 

@@ -20,23 +20,6 @@ from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.stats.estimates import QUERIES_ONLY, Estimate
 from msshift_bench.stats.lines import Slope
 
-__all__ = [
-    "AVERAGES",
-    "CORRECTIONS",
-    "DAGGER",
-    "MEAN",
-    "SIGNIFICANT",
-    "STAR",
-    "UNTESTED",
-    "Claim",
-    "Figure",
-    "Figures",
-    "Inference",
-    "adjust",
-    "infer",
-    "rank_ranges",
-]
-
 _Test = TypeVar("_Test", bound=Hashable)
 
 STAR, DAGGER = "*", "†"

@@ -28,18 +28,6 @@ from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.stats.estimates import NOTHING, Part, Uncertainty, half_width
 
-__all__ = [
-    "FEWEST_GROUPS",
-    "RANK_CORRELATIONS",
-    "Line",
-    "Slope",
-    "correlate_ranks",
-    "fit_line",
-    "fit_parallel_lines",
-    "rank_correlation",
-    "slope_inside_groups",
-]
-
 FEWEST_GROUPS = 3
 """A line through fewer points fits them exactly, and nothing is left to say how sure it is."""
 

@@ -37,17 +37,6 @@ from msshift_bench.errors import UsageError
 from msshift_bench.stats.estimates import Part, Uncertainty
 from msshift_bench.stats.figures import SIGNIFICANT
 
-__all__ = [
-    "ASSUMED_CORRELATION",
-    "ASSUMED_DEVIATION",
-    "POWER",
-    "PUBLISHED_LOSS",
-    "detectable_loss",
-    "detectable_rel_loss",
-    "more_seeds_to_halve",
-    "queries_to_detect",
-]
-
 ASSUMED_DEVIATION = 1.0
 """The standard deviation of a model's scores over queries, in units of Avg In."""
 

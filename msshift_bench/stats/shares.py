@@ -26,8 +26,6 @@ from msshift_bench.arrays import Floats
 from msshift_bench.errors import UsageError
 from msshift_bench.stats.estimates import NOTHING, Part, half_width
 
-__all__ = ["Agreement", "annotator_agreement", "clustered_share"]
-
 Interval = tuple[float, float]
 """The ends of a confidence interval, both of which belong to it."""
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.errors import DataError
-from msshift_bench.evaluation import FOR_ALL, ScoredRun, Scores, read_per_query, scores_table
-from msshift_bench.runs import RunReport
+from msshift_bench.evaluation import ScoredRun, Scores, read_per_query, scores_table
+from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import get_shift
 from tests.support.golden import Golden
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from msshift_bench.arrays import Floats
-from msshift_bench.evaluation import FOR_ALL, ScoredRun, Scores
-from msshift_bench.runs import RunReport
+from msshift_bench.evaluation import ScoredRun, Scores
+from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import get_shift
 from msshift_bench.stats import Estimate
 

@@ -14,7 +14,6 @@ from msshift_bench.checked import write_rows
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import DATA_VERSION, DataInfo
 from msshift_bench.evaluation import (
-    FOR_ALL,
     Result,
     ScoredRun,
     Scores,
@@ -29,7 +28,7 @@ from msshift_bench.leaderboard.description import (
 )
 from msshift_bench.leaderboard.entries import SETTINGS, Rescored
 from msshift_bench.plumbing.files import write_parquet
-from msshift_bench.runs import RunReport
+from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import get_shift
 
 SHIFTS = ("topics", "wh-words", "length")
