@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.runner import Case, Clock, Sizes
-
-if TYPE_CHECKING:
-    from msshift_bench.similarity import NearestQueries
 
 BLOCK, READ = 4096, 131_072
 CENTRES = 2000
@@ -65,20 +61,21 @@ def draw_texts(generator: np.random.Generator, count: int) -> list[str]:
 
 def nearest(folder: Path, sizes: Sizes, clock: Clock) -> None:
     """Find the exact nearest training query of each test query."""
+    with clock():
+        count_nearest(folder, sizes, most=1)
+
+
+def count_nearest(folder: Path, sizes: Sizes, **limits: float) -> int:
+    """Return how many pairs are within the limits, of all test with all training queries."""
+    from msshift_bench.plumbing import slices
     from msshift_bench.similarity import NearestQueries
 
-    with clock():
-        meet_all(NearestQueries(open_vectors(folder)[sizes.training :], most=1), folder, sizes)
-
-
-def meet_all(search: NearestQueries, folder: Path, sizes: Sizes) -> None:
-    """Compare with all training queries."""
-    from msshift_bench.plumbing import slices
-
     vectors = open_vectors(folder)
+    search = NearestQueries(np.array(vectors[sizes.training :]), **limits)
     for part in slices(sizes.training, READ):
         names = [(str(row), "") for row in range(part.start, part.stop)]
         search.meet(names, vectors[part], np.arange(len(names)))
+    return sum(map(len, search.found))
 
 
 def matrix_product(folder: Path, sizes: Sizes, clock: Clock) -> None:
@@ -121,13 +118,9 @@ def jaccard(_: Path, sizes: Sizes, clock: Clock) -> None:
 
 def near_duplicates(folder: Path, sizes: Sizes, clock: Clock) -> dict[str, str]:
     """Find the 100 nearest training queries of each test query that reach a cosine of 0.91."""
-    from msshift_bench.similarity import NearestQueries
-
     with clock():
-        tests = np.array(open_vectors(folder)[sizes.training :])
-        search = NearestQueries(tests, most=100, least=0.91)
-        meet_all(search, folder, sizes)
-    return {"pairs": f"{sum(map(len, search.found)):,}"}
+        pairs = count_nearest(folder, sizes, most=100, least=0.91)
+    return {"pairs": f"{pairs:,}"}
 
 
 def find(folder: Path, _: Sizes, clock: Clock) -> None:
