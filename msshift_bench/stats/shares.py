@@ -104,10 +104,7 @@ class Agreement:
 
 
 def annotator_agreement(
-    labels: Sequence[Sequence[Hashable]],
-    clusters: Sequence[Hashable],
-    *,
-    confidence: float = 0.95,
+    labels: Sequence[Sequence[Hashable]], clusters: Sequence[Hashable], *, confidence: float = 0.95
 ) -> Agreement:
     """Return the mean Cohen's kappa of all pairs of annotators, with its interval.
 

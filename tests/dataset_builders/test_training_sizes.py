@@ -17,13 +17,7 @@ from msshift_bench.dataset_builders.cut import Samples, ids_and_texts, queries_t
 from msshift_bench.dataset_builders.groups import word_count
 from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics
 from msshift_bench.dataset_builders.triples import add_triples
-from msshift_bench.errors import (
-    CollectionError,
-    DataError,
-    MsShiftError,
-    NotFoundError,
-    UsageError,
-)
+from msshift_bench.errors import CollectionError, DataError, MsShiftError, NotFoundError, UsageError
 from msshift_bench.evaluation import Settings, data_notes, losses_of
 from msshift_bench.records import SPLITS
 from msshift_bench.shifts import SHIFTS
