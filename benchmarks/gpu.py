@@ -90,18 +90,17 @@ def measure(folder: Path, sizes: Sizes, clock: Clock, *, name: str) -> dict[str,
     collection, length = open_collection(COLLECTION), recipe.query_length + recipe.passage_length
     texts = [passage.text for passage in collection.passages()]
     work = folder / name
-    make_random_encoder(work / "bert", shape, texts, length=length, seed=0)
+    make_random_encoder(work / "encoder", shape, texts, length=length, seed=0)
     with clock(), quiet_libraries():
         triples = triples_of(folder, recipe)
-        model = recipe.new_model(work / "bert").to(sizes.device)
         peak_gb(sizes.device)
         start = time.perf_counter()
-        recipe.fit(model, triples, work / "checkpoints", name=name)
+        model = recipe.fit(work, triples, name=name)
         trained = peak_gb(sizes.device)
         steps = sizes.steps / (time.perf_counter() - start)
 
-        half = copy_of(recipe, model, "bfloat16", work / "bert")
-        full = copy_of(recipe, model, "float32", work / "bert")
+        half = copy_of(recipe, model, "bfloat16", work / "encoder")
+        full = copy_of(recipe, model, "float32", work / "encoder")
         del model
         queries = list(collection.queries.values())[: sizes.queries]
         size = recipe.search.batch_size

@@ -77,10 +77,13 @@ def counted(
 
     Args:
         items: the items.
-        stage: the stage.
+        stage: the stage; ``""`` is not reported.
         total: how many there are; 0 if that is not known. The last report has what there was.
         every: items between two reports.
     """
+    if not stage:
+        yield from items
+        return
     report_progress(stage, 0, total)
     done = 0
     for done, item in enumerate(items, 1):

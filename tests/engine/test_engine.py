@@ -51,8 +51,8 @@ def threads(_: int) -> set[int]:
 
 def sleep(folder: Path) -> None:
     """Say so, and sleep until something ends it."""
-    report_progress(str(folder), 1, 2)
     try:
+        report_progress(str(folder), 1, 2)
         while True:
             time.sleep(0.1)
     finally:

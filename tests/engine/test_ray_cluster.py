@@ -76,7 +76,18 @@ def test_a_task_uses_as_many_threads_as_it_is_told(engine: Engine) -> None:
         assert list(engine.map(threads, range(3), cpus=number)) == [{number}] * 3
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """A training takes as many processors as torch has threads, and a node has one."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.mark.neural
+@pytest.mark.usefixtures("one_thread")
 def test_trainings_and_blocks_of_a_search_give_the_same_runs(
     cluster: Any,
     engine: Engine,
