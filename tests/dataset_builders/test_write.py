@@ -23,7 +23,7 @@ from msshift_bench.data import (
 )
 from msshift_bench.dataset_builders import triples as builder, write
 from msshift_bench.dataset_builders.audit import add_split_leakage
-from msshift_bench.dataset_builders.build import build_dataset, import_official
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.dataset_builders.write import hydrate_dataset
@@ -31,7 +31,6 @@ from msshift_bench.errors import DataError, IntegrityError, NotFoundError, Usage
 from msshift_bench.plumbing import reporting
 from tests.conftest import Build
 from tests.support.file_bytes import file_bytes
-from tests.support.official_checkout import write_resttest
 from tests.support.tsv_files import qrel_lines, query_lines
 
 NAME = "mini:500"
@@ -159,16 +158,6 @@ def test_the_command(copy: Path) -> None:
         assert done.exit_code == 0
         assert said in done.stderr
         assert not done.stdout or json.loads(done.stdout)["texts"] is True
-
-
-def test_what_was_imported_without_texts_cannot_get_them(tmp_path: Path) -> None:
-    checkout = write_resttest(tmp_path, {bucket: bucket for bucket in "12345"})
-    import_official([checkout], tmp_path / "msshift", texts=False)
-    with pytest.raises(DataError, match="imported without the texts of resttest, so that nothing"):
-        hydrate_dataset(tmp_path / "msshift", MINI)
-    card = (tmp_path / "msshift" / "README.md").read_text()
-    assert "was imported without the texts" in card
-    assert "msshift import" not in card
 
 
 SMALL = "mini:300"
