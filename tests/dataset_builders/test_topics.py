@@ -166,20 +166,14 @@ def test_buckets_depend_on_nothing_but_the_queries(bucketed: Path, tmp_path: Pat
     assert data.read_manifest(tmp_path / "again") == data.read_manifest(bucketed)
 
 
-def test_the_command_builds_buckets(msshift: Command, tmp_path: Path) -> None:
+def test_the_command_builds_buckets(msshift: Command, tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "dev.tsv").write_text("".join(f"{query_id}\tits text\n" for query_id in TESTS))
-    done = msshift(
-        *("build", "resttest", "--collection", "mini:500", "--test-queries", "dev.tsv"),
-        *("--encoder", "terms"),
+    commands = (
+        "build resttest --collection mini:500 --test-queries dev.tsv --encoder terms",
+        "build length --encoder terms --out other",
+        "build restest --encoder terms --out other",
     )
-    assert done.returncode == 0, done.stderr
-    assert "resttest (rule k-means, unbalanced)" in done.stdout
-    assert "resttest: top terms" in done.stdout
-    refused = msshift("build", "length", "--encoder", "terms", "--out", "other")
-    assert refused.returncode == 2
-    assert "--encoder of no use: the groups of length rest on no embeddings" in refused.stderr
-    refused = msshift("build", "restest", "--encoder", "terms", "--out", "other")
-    assert "unknown shift 'restest': did you mean 'resttest'?" in refused.stderr
+    golden.check_commands("resttest.txt", msshift, commands)
 
 
 @pytest.mark.slow

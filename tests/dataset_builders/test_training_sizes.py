@@ -177,18 +177,11 @@ def test_a_few_queries_do_not_unbalance(sizes: tuple[int, int], balanced: bool) 
 
 @pytest.mark.slow
 def test_the_command_line(msshift: Command, tmp_path: Path, golden: Golden) -> None:
-    build = ("build", "length", "--collection", "mini:500")
-    done = msshift(*build, "--train-size", "20")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split("group")[1].split()[:4] == ["train", "validation", "test", "unused"]
-    (short,) = (line for line in done.stdout.splitlines() if line.split()[:1] == ["short"])
-    assert short.split()[1] == "20"
-    done = msshift(*build, "--train-size", "all", "--out", "all")
-    assert done.returncode == 0, done.stderr
-    assert "length (rule split-space, unbalanced)" in done.stdout
     (tmp_path / "ids.txt").write_text("nobody\n")
+    built = ("--train-size 20", "--train-size all --out all")
     wrong = (*("--train-size=some", "--train-size=0", "--train-size=1.5"), "--test-queries=ids.txt")
-    commands = (" ".join((*build, option, "--out=much")) for option in wrong)
+    options = (*built, *(f"{option} --out much" for option in wrong))
+    commands = (f"build length --collection mini:500 {option}" for option in options)
     golden.check_commands("train-size.txt", msshift, commands)
     assert not (tmp_path / "much").exists()
 
