@@ -273,10 +273,6 @@ def before_the_citation(card: DatasetCard) -> str:
     return str(card.text.partition("```bibtex")[0])
 
 
-def manifest_of(collection: dict[str, Any], edition: str = "rebuilt") -> Manifest:
-    return Manifest("2.0.0", edition, "", True, collection, {}, {}, {}, {}, {})
-
-
 @pytest.mark.parametrize(
     ("told", "licence", "front", "address"),
     [
@@ -342,7 +338,8 @@ def test_what_is_added_to_a_data_set_leaves_its_licence(foreign: Path, tmp_path:
 def test_what_came_from_ms_marco_carries_its_terms(
     layout: str, name: str, edition: str, theirs: bool
 ) -> None:
-    manifest = manifest_of({"name": name, "layout": layout, "text": "raw"}, edition)
+    collection = {"name": name, "layout": layout, "text": "raw"}
+    manifest = Manifest("2.0.0", edition, "", True, collection, {}, {}, {}, {}, {})
     assert provenance.licence_of(manifest) == ("cc-by-nc-sa-4.0" if theirs else "unknown")
     for term in MS_MARCO_TERMS[:3]:
         assert (term in provenance.licence_terms(manifest)) is theirs
