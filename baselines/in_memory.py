@@ -24,16 +24,11 @@ import numpy.typing as npt
 from pydantic import Field, PrivateAttr
 
 from msshift_bench.baselines.retrievers.biencoder import DenseSearch
-from msshift_bench.baselines.systems.finding import (
-    kind_of,
-    neural_systems,
-)
+from msshift_bench.baselines.systems.finding import kind_of, neural_systems
 from msshift_bench.baselines.systems.recipe import refusal
 from msshift_bench.baselines.systems.searcher import Searcher, best_of
 from msshift_bench.baselines.systems.system import Run, System
-from msshift_bench.baselines.training.backbones import (
-    weights_digest,
-)
+from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.checked import check_value
 from msshift_bench.errors import DataError, UsageError, require
 from msshift_bench.libraries import torch

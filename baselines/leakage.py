@@ -265,11 +265,7 @@ def _row(query_id: str, text: str, judged: Mapping[str, int], bm25: Bm25) -> Row
 
 
 def _topics(
-    collection: Collection,
-    rows: Sequence[Row],
-    test: str | Path | None,
-    count: int,
-    bm25: Bm25,
+    collection: Collection, rows: Sequence[Row], test: str | Path | None, count: int, bm25: Bm25
 ) -> tuple[list[Row], Mapping[str, Mapping[str, int]]]:
     """Return the test topics, and their judgements with those of what is not relevant."""
     if test is None:
@@ -357,9 +353,7 @@ def _scored_topics(
 
 
 def run_leakage_experiment(
-    collection: Collection | str | Path,
-    experiment: Experiment,
-    out: str | Path,
+    collection: Collection | str | Path, experiment: Experiment, out: str | Path
 ) -> Result:
     """Train systems with and without leakage, and compare what they rank.
 
@@ -533,10 +527,7 @@ class _Run:
         )
         model, facts = chosen.trained(run)
         found = chosen.search.score(
-            model,
-            [topic.text for topic in material.topics],
-            material.texts,
-            material.places,
+            model, [topic.text for topic in material.topics], material.texts, material.places
         )
         write_parquet(
             self.scores,

@@ -155,10 +155,7 @@ def _is_there(folder: Path, identity: Mapping[str, object]) -> bool:
 
 
 def _learn(
-    recipe: PretrainingRecipe,
-    texts: Callable[[], Iterator[str]],
-    work: Path,
-    record: Facts,
+    recipe: PretrainingRecipe, texts: Callable[[], Iterator[str]], work: Path, record: Facts
 ) -> tuple[Any, Any]:
     """Train, and return the model and the trainer's state."""
     begin = work / _BEGIN

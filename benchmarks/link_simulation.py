@@ -273,13 +273,7 @@ def main() -> int:
     return int(wrong > 0)
 
 
-_COLUMNS = (
-    "slope held",
-    "inner held",
-    "prediction held",
-    "slope rejected",
-    "inner rejected",
-)
+_COLUMNS = ("slope held", "inner held", "prediction held", "slope rejected", "inner rejected")
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -218,10 +218,7 @@ CASES = {
         {
             "bi-encoder, exact": partial(search, system="bi-encoder"),
             "bi-encoder, IVF": partial(
-                search,
-                system="bi-encoder",
-                index="IVF4096,Flat",
-                index_parameters="nprobe=64",
+                search, system="bi-encoder", index="IVF4096,Flat", index_parameters="nprobe=64"
             ),
             "bi-encoder, HNSW": partial(
                 search, system="bi-encoder", index="HNSW32", index_parameters="efSearch=2000"

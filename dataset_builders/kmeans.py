@@ -64,12 +64,7 @@ class Clusters:
 
 
 def kmeans(
-    vectors: Vectors,
-    keys: Sequence[str],
-    *,
-    k: int = 100,
-    iterations: int = 25,
-    seed: int = 0,
+    vectors: Vectors, keys: Sequence[str], *, k: int = 100, iterations: int = 25, seed: int = 0
 ) -> Clusters:
     """Cluster the rows of a matrix by Lloyd's algorithm.
 

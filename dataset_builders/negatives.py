@@ -28,12 +28,7 @@ from msshift_bench.arrays import Ints
 from msshift_bench.data import DATA_VERSION, Collection, ContentDigest, open_collection
 from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.plumbing import (
-    batches,
-    counted,
-    map_in_threads,
-    report_progress,
-)
+from msshift_bench.plumbing import batches, counted, map_in_threads, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.search import (
     BATCH,
@@ -89,12 +84,7 @@ def _chooser(index: Bm25, count: int, depth: int, seed: int) -> Chooser:
 
 
 def ranked_negatives(
-    ids: PassageIds,
-    rows: Sequence[Row],
-    rankings: Iterable[Ranking],
-    *,
-    count: int,
-    seed: int,
+    ids: PassageIds, rows: Sequence[Row], rankings: Iterable[Ranking], *, count: int, seed: int
 ) -> Iterator[tuple[str, ...]]:
     """Choose from given rankings as `sample_negatives` does from BM25's.
 

@@ -31,13 +31,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats
-from msshift_bench.data import (
-    Collection,
-    Dataset,
-    Manifest,
-    open_dataset,
-    sha256_of,
-)
+from msshift_bench.data import Collection, Dataset, Manifest, open_dataset, sha256_of
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.clusters import (
     Clustering,
@@ -368,10 +362,7 @@ def _given_tests(dataset: Dataset) -> frozenset[str] | None:
 
 
 def verify_topics(
-    published: Dataset | str | Path,
-    collection: Collection,
-    *,
-    encoder: str | None = None,
+    published: Dataset | str | Path, collection: Collection, *, encoder: str | None = None
 ) -> Account:
     """Embed the queries again and check that they fall into their published clusters.
 
@@ -408,10 +399,7 @@ def verify_topics(
 
 
 def retrain_topics(
-    published: Dataset | str | Path,
-    collection: Collection,
-    *,
-    encoder: str | None = None,
+    published: Dataset | str | Path, collection: Collection, *, encoder: str | None = None
 ) -> Account:
     """Embed and cluster the queries again, and compare with the published topics.
 
@@ -468,10 +456,7 @@ def _embed_again(
     _check_queries(published, queries, collection, SHIFTS["topics"])
     built = published.embedding
     embeddings = embed_for_groups(
-        queries,
-        collection,
-        encoder=encoder or built["encoder"],
-        pooling=built.get("pooling"),
+        queries, collection, encoder=encoder or built["encoder"], pooling=built.get("pooling")
     )
     facts = {
         "same_bytes": embeddings.sha256 == built["sha256"],

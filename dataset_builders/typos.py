@@ -299,9 +299,7 @@ def _test(statistic: str, first: Counter[str], second: Counter[str]) -> Compared
 
 
 def describe_edits(
-    texts: Mapping[str, str],
-    variants: Sequence[Variant],
-    others: Sequence[Variant] | None = None,
+    texts: Mapping[str, str], variants: Sequence[Variant], others: Sequence[Variant] | None = None
 ) -> Account:
     """Count what was changed in variants, and test whether others follow one rule with them.
 

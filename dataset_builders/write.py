@@ -305,10 +305,7 @@ def amend_dataset(
         return seal(partial, change(partial, manifest), beside=names - manifest.paths())
 
 
-def hydrate_dataset(
-    data: Dataset | str | Path,
-    collection: Collection | str | Path,
-) -> Manifest:
+def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | Path) -> Manifest:
     """Put the queries' texts back into a built data set, which then equals a build with texts.
 
     Every split must have the digest that the manifest states for it with texts. The data set is

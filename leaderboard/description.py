@@ -187,9 +187,7 @@ class Description(Checked):
     authors: Annotated[tuple[Name, ...], Field(min_length=1, max_length=100), Listed]
     note: Text
     submitted: Annotated[
-        str,
-        Field(pattern=r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$"),
-        BeforeValidator(_day),
+        str, Field(pattern=r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$"), BeforeValidator(_day)
     ]
     source: Line = ""
     system: SubmittedSystem

@@ -19,13 +19,7 @@ import numpy as np
 from msshift_bench.arrays import Floats
 from msshift_bench.checked import write_rows
 from msshift_bench.data import Dataset, sha256_of
-from msshift_bench.errors import (
-    Finding,
-    MsShiftError,
-    NotFoundError,
-    UsageError,
-    are_warnings,
-)
+from msshift_bench.errors import Finding, MsShiftError, NotFoundError, UsageError, are_warnings
 from msshift_bench.evaluation import Scores, parse_measure, scores_table
 from msshift_bench.leaderboard.description import (
     BOARDS,
@@ -98,11 +92,7 @@ class Verdict(NamedTuple):
         return are_warnings(self.findings)
 
 
-def check_entry(
-    folder: Path,
-    dataset: Dataset | None = None,
-    runs: Path | None = None,
-) -> Verdict:
+def check_entry(folder: Path, dataset: Dataset | None = None, runs: Path | None = None) -> Verdict:
     """Check one version of an entry.
 
     Args:
@@ -188,12 +178,7 @@ def _check_figures(entry: Entry, _: Dataset | None) -> Iterator[Finding]:
         values = [values for run in scores.runs.values() for values in run.scores.values()]
         yield from _broken(
             entry,
-            (
-                not entry.head["runs"],
-                "no-head",
-                "its metadata name no run that was scored",
-                _AGAIN,
-            ),
+            (not entry.head["runs"], "no-head", "its metadata name no run that was scored", _AGAIN),
             (
                 digest not in board.shifts.get(shift, ()),
                 "test-set-not-accepted",

@@ -17,12 +17,7 @@ from typing import Any, NamedTuple
 
 from msshift_bench.data import cited
 from msshift_bench.evaluation import figure_ends, figure_text, parse_measure
-from msshift_bench.leaderboard.description import (
-    BOARDS,
-    CLASSES,
-    Board,
-    leaked_share,
-)
+from msshift_bench.leaderboard.description import BOARDS, CLASSES, Board, leaked_share
 from msshift_bench.leaderboard.entries import (
     BADGES,
     FIGURES,
@@ -32,12 +27,7 @@ from msshift_bench.leaderboard.entries import (
     load_entries,
 )
 from msshift_bench.output import page_environment, static_files
-from msshift_bench.plumbing import (
-    check_contents,
-    copy_files,
-    counted,
-    replace_folder,
-)
+from msshift_bench.plumbing import check_contents, copy_files, counted, replace_folder
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import MEAN, Figure
 

@@ -42,11 +42,7 @@ from msshift_bench.leaderboard.entries import (
     score_submission,
 )
 from msshift_bench.leaderboard.gate import check_entry
-from msshift_bench.plumbing import (
-    check_contents,
-    replace_folder,
-    write_parquet,
-)
+from msshift_bench.plumbing import check_contents, replace_folder, write_parquet
 from msshift_bench.runs import RunSet, Sidecar, find_run_sets, sidecar_path
 from msshift_bench.shifts import DATASET_NAME
 from msshift_bench.stats import MEAN
@@ -65,10 +61,7 @@ _HUB_TASK = "  - id: {0}-out\n    config: {0}\n    split: queries\n"
 
 
 def submit_system(
-    runs: str | Path,
-    system: str | Path,
-    out: str | Path,
-    data: Dataset | str | Path = DATASET_NAME,
+    runs: str | Path, system: str | Path, out: str | Path, data: Dataset | str | Path = DATASET_NAME
 ) -> Entry:
     """Score a system's run sets, and write its entry, with a copy of the run files beside it.
 

@@ -75,9 +75,7 @@ if TYPE_CHECKING:
         push_dataset as push_dataset,
         verify_dataset as verify_dataset,
     )
-    from msshift_bench.dataset_builders.audit import (
-        add_split_leakage as add_split_leakage,
-    )
+    from msshift_bench.dataset_builders.audit import add_split_leakage as add_split_leakage
     from msshift_bench.dataset_builders.build import (
         build_dataset as build_dataset,
         import_official as import_official,

@@ -360,11 +360,7 @@ def _read(path: Path, refuse: Callable[[list[Finding]], Exception]) -> bytes:
 
 
 def _finding(
-    model: type,
-    error: Any,
-    source: Path | str,
-    lines: Mapping[str, int],
-    line: int = 0,
+    model: type, error: Any, source: Path | str, lines: Mapping[str, int], line: int = 0
 ) -> Finding:
     """Return pydantic's error in the words of this package, at its place in the file."""
     place = [part for part in error["loc"] if part != "[key]"]

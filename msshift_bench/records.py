@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "OTHERS",
-    "PLACES",
-    "SPLITS",
-    "UNUSED",
-    "Grouping",
-    "Passage",
-    "Qrel",
-    "Query",
-    "Row",
-]
+__all__ = ["OTHERS", "PLACES", "SPLITS", "UNUSED", "Grouping", "Passage", "Qrel", "Query", "Row"]
 
 SPLITS = ("train", "validation", "test")
 """The splits of every experiment, in the order in which they are written."""

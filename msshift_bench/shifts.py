@@ -197,11 +197,7 @@ _TABLE = (
         name="wh-words",
         title="Question words",
         description="the question word, which says what kind of answer is wanted",
-        groups={
-            "wha": "what, definition",
-            "how": "how",
-            "who": "who, when, where, which",
-        },
+        groups={"wha": "what, definition", "how": "how", "who": "who, when, where, which"},
         test_size=6500,
         train_size=48_500,
         rules=("word", "substring"),
@@ -275,7 +271,7 @@ SIZED: Mapping[str, Shift] = MappingProxyType(
             source="Zhan2022Extrapolation",
             average="pooled",
             by_size=True,
-        ),
+        )
     }
 )
 """The shifts that come in sizes, by name; `SHIFTS` knows their sizes, e.g. ``restrain-14k``."""
@@ -323,7 +319,7 @@ TEST_ONLY: Mapping[str, TestOnlyShift] = MappingProxyType(
             name="typos",
             description="one typing error per query, in a word that is no stop word",
             maker="msshift_bench.dataset_builders.typos:misspell",
-        ),
+        )
     }
 )
 """Every test-only shift by name."""

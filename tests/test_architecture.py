@@ -78,11 +78,7 @@ FORBIDDEN = [
     ("records.py", "import msshift_bench.plumbing", "records -> {0}plumbing"),
     ("new_room.py", "", "- {0}new_room"),
     ("evaluation/evaluating.py", "def f(): import torch", "evaluation.evaluating -> torch"),
-    (
-        "evaluation/evaluating.py",
-        "def g(): import datasets",
-        "evaluation.evaluating -> datasets",
-    ),
+    ("evaluation/evaluating.py", "def g(): import datasets", "evaluation.evaluating -> datasets"),
     (
         "evaluation/evaluating.py",
         "def h(): import ir_datasets",

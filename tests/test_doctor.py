@@ -36,11 +36,7 @@ from tests.conftest import Build, Command
             ("threads", "warning", "may use 4 of 4 processors", "unset OMP_NUM_THREADS"),
         ),
         # A container with a processor and a half: libraries see four.
-        (
-            "150000",
-            {},
-            ("threads", "warning", "1.5 of 4 processors", "export OMP_NUM_THREADS=1"),
-        ),
+        ("150000", {}, ("threads", "warning", "1.5 of 4 processors", "export OMP_NUM_THREADS=1")),
         ("150000", {"OMP_NUM_THREADS": "1"}, ("threads", "ok", "1.5 of 4", "")),
         (
             "max",

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msshift_bench.baselines.rerankers.word_reranker import (
-    WordReranker,
-    word_similarities,
-)
+from msshift_bench.baselines.rerankers.word_reranker import WordReranker, word_similarities
 from msshift_bench.libraries import torch
 
 _MEANS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, -0.1, -0.3, -0.5, -0.7, -0.9)

@@ -12,10 +12,7 @@ from typing import Any
 
 from pydantic import PositiveInt
 
-from msshift_bench.baselines.rerankers.word_reranker import (
-    WordReranker,
-    word_similarities,
-)
+from msshift_bench.baselines.rerankers.word_reranker import WordReranker, word_similarities
 from msshift_bench.libraries import torch
 
 

@@ -138,8 +138,7 @@ def make_word_table(
         place = np.full(len(known), -1, np.int64)
         place[chosen] = np.arange(len(chosen))
         vectors = _factors(
-            _neighbours(place[found], passage_of, len(words), settings.window),
-            settings.dimensions,
+            _neighbours(place[found], passage_of, len(words), settings.window), settings.dimensions
         )
     else:
         vectors = _from_file(find_vectors(source), words)

@@ -184,10 +184,7 @@ class BiEncoder(Neural):
     def new_model(self, encoder: str | Path) -> Any:
         """Return an encoder with the recipe's pooling."""
         backbone = load_backbone(
-            self,
-            encoder,
-            query_length=self.query_length,
-            document_length=self.passage_length,
+            self, encoder, query_length=self.query_length, document_length=self.passage_length
         )
         parts = [backbone, _modules.Pooling(backbone.get_embedding_dimension(), self.pooling)]
         if self.normalize:
@@ -226,9 +223,7 @@ def encode_texts(
 
 
 def search_vectors(
-    queries: npt.NDArray[np.float32],
-    passages: EncodedPassages,
-    depth: int,
+    queries: npt.NDArray[np.float32], passages: EncodedPassages, depth: int
 ) -> Iterator[Ranking]:
     """Rank all passages for each query by exact dot product.
 

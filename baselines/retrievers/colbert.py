@@ -190,9 +190,7 @@ class ColBert(Neural):
 
 
 def search_tokens(
-    queries: npt.NDArray[np.float32],
-    passages: EncodedPassages,
-    depth: int,
+    queries: npt.NDArray[np.float32], passages: EncodedPassages, depth: int
 ) -> Iterator[Ranking]:
     """Rank all passages for each query by MaxSim.
 

@@ -32,13 +32,7 @@ from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import batches, in_parallel, slices
-from msshift_bench.search import (
-    BATCH,
-    Best,
-    Ranking,
-    Sparse,
-    check_compiler,
-)
+from msshift_bench.search import BATCH, Best, Ranking, Sparse, check_compiler
 
 _sparse: Any = Library("sentence_transformers.sparse_encoder")
 _distributed: Any = Library("sentence_transformers.util.distributed")
@@ -215,9 +209,7 @@ class Splade(Neural):
         if self.in_batch_negatives == "positives":
             return OtherPositives()
         return _sparse.losses.SparseMultipleNegativesRankingLoss(
-            model,
-            scale=scale,
-            gather_across_devices=_distributed.is_dist_initialized(),
+            model, scale=scale, gather_across_devices=_distributed.is_dist_initialized()
         )
 
     def callbacks(self, loss: Any) -> list[Any]:
@@ -321,11 +313,7 @@ def inverted_index(vectors: Any) -> Arrays:
         vectors: a sparse matrix of shape (passages, vocabulary).
     """
     postings = vectors.T.tocsr()
-    return {
-        "weights": postings.data,
-        "passages": postings.indices,
-        "starts": postings.indptr,
-    }
+    return {"weights": postings.data, "passages": postings.indices, "starts": postings.indptr}
 
 
 def search_inverted_index(queries: Any, passages: EncodedPassages, depth: int) -> Iterator[Ranking]:

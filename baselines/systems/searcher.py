@@ -140,10 +140,7 @@ class EncodedPassages:
 
 
 def encode_passages(
-    encode: Callable[[list[str]], Arrays],
-    passages: Iterable[Passage],
-    folder: Path,
-    total: int = 0,
+    encode: Callable[[list[str]], Arrays], passages: Iterable[Passage], folder: Path, total: int = 0
 ) -> EncodedPassages:
     """Encode passages in blocks on disk; existing blocks are kept.
 
@@ -173,12 +170,7 @@ def encode_passages(
 
 
 def search_blocks(
-    add: AddBlock,
-    passages: EncodedPassages,
-    queries: int,
-    *,
-    depth: int,
-    floor: float = -np.inf,
+    add: AddBlock, passages: EncodedPassages, queries: int, *, depth: int, floor: float = -np.inf
 ) -> Iterator[Ranking]:
     """Rank passages for each query, one block of passages in memory at a time.
 

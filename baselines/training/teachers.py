@@ -50,11 +50,7 @@ def _score_by_bm25(lesson: Lesson, index: Callable[[], Bm25]) -> npt.NDArray[np.
 
 
 def _score_by_model(
-    folder: Path,
-    batch_size: int,
-    weights: object,
-    lesson: Lesson,
-    _index: Callable[[], Bm25],
+    folder: Path, batch_size: int, weights: object, lesson: Lesson, _index: Callable[[], Bm25]
 ) -> npt.NDArray[np.float32]:
     """Return the scores of a model that was kept beside its run.
 

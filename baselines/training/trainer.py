@@ -278,11 +278,7 @@ def fit(
         options["loss"], more = loss()
         callbacks = [*more, *callbacks]
     running = Trainer(
-        model=model,
-        args=chosen,
-        train_dataset=examples,
-        callbacks=callbacks,
-        **options,
+        model=model, args=chosen, train_dataset=examples, callbacks=callbacks, **options
     )
     running.remove_callback(transformers.PrinterCallback)
     checkpoint = last_checkpoint(folder)

@@ -338,11 +338,7 @@ def _first_examples(run: Run, recipe: Recipe) -> Sequence[Example]:
 
 
 def _taught(
-    run: Run,
-    teacher: Teacher,
-    rows: npt.NDArray[np.int32],
-    doc_ids: Sequence[str],
-    texts: pa.Array,
+    run: Run, teacher: Teacher, rows: npt.NDArray[np.int32], doc_ids: Sequence[str], texts: pa.Array
 ) -> npt.NDArray[np.float32]:
     """Return the teacher's scores of all passages of the triples; each pair is scored once."""
     pairs = rows[:, :1].astype(np.int64) * len(doc_ids) + rows[:, 1:]
@@ -350,10 +346,7 @@ def _taught(
     queries, places = np.divmod(distinct, len(doc_ids))
     met, starts = np.unique(queries, return_index=True)
     lesson = Lesson(
-        [run.train[query] for query in met.tolist()],
-        doc_ids,
-        texts,
-        np.split(places, starts[1:]),
+        [run.train[query] for query in met.tolist()], doc_ids, texts, np.split(places, starts[1:])
     )
     scores = teacher.score(lesson, run.bm25)
     if not np.isfinite(scores).all():

@@ -23,10 +23,7 @@ from msshift_bench.analysis.group_links import (
     find_links,
     say_link,
 )
-from msshift_bench.analysis.paper_tables import (
-    analyse_published,
-    load_published,
-)
+from msshift_bench.analysis.paper_tables import analyse_published, load_published
 from msshift_bench.analysis.query_links import BOX, query_claims, what_intervals_count
 
 __all__ = [

@@ -105,13 +105,7 @@ def analyse_run_sets(
         'These data cannot show a link between weighted-jaccard and the Rel Loss in RR@10.'
     """
     chosen = _options_of(indicators, options)
-    report = evaluate_run_sets(
-        runs,
-        data,
-        shifts,
-        settings,
-        allow=allow,
-    )
+    report = evaluate_run_sets(runs, data, shifts, settings, allow=allow)
     # Training sets of one test set are no groups whose queries could be near or far.
     scores = [
         part
@@ -208,11 +202,7 @@ def link_losses(
 
 
 def analyse_report(
-    report: Result,
-    similarities: Sequence[Similarity],
-    *,
-    split: str = "test",
-    bins: int = 6,
+    report: Result, similarities: Sequence[Similarity], *, split: str = "test", bins: int = 6
 ) -> Result:
     """Link what systems lose to the similarity of the groups, and of their queries.
 

@@ -276,10 +276,7 @@ def _layout(figures: Figures) -> list[Section]:
     columns = {"test_queries": ("queries", COUNT), "share": ("share", REL_LOSS)}
     tables = [
         tabulate(
-            figures.where(group=question.name),
-            question.name,
-            {"slice": "of test queries"},
-            columns,
+            figures.where(group=question.name), question.name, {"slice": "of test queries"}, columns
         )
         for question in SIMILARITY
     ]

@@ -51,12 +51,7 @@ from msshift_bench.output import csv_text
 from msshift_bench.plumbing import csv_rows, decimal_number, jsonl_records, write_atomically
 from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters
-from msshift_bench.similarity import (
-    NearestQueries,
-    QuerySource,
-    check_same_texts,
-    read_query_set,
-)
+from msshift_bench.similarity import NearestQueries, QuerySource, check_same_texts, read_query_set
 
 _ENDINGS = (".csv", ".json")
 _NEEDED = Pair._fields[:4]
@@ -378,11 +373,7 @@ def _spire_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
 
 
 def similar_pairs(
-    train: QuerySource,
-    test: QuerySource,
-    encoder: EncoderSpec,
-    *,
-    per_test: int = 10,
+    train: QuerySource, test: QuerySource, encoder: EncoderSpec, *, per_test: int = 10
 ) -> list[Pair]:
     """Return every test query with its candidates.
 

@@ -14,16 +14,7 @@ from typing import Annotated
 import typer
 
 from msshift_bench._version import __version__
-from msshift_bench.cli import (
-    analysis,
-    begin,
-    board,
-    building,
-    datasets,
-    leakage,
-    scoring,
-    systems,
-)
+from msshift_bench.cli import analysis, begin, board, building, datasets, leakage, scoring, systems
 from msshift_bench.cli.command import Command, CommandGroup, Unfolded, text_and_examples
 from msshift_bench.cli.failures import ready_streams, tell
 from msshift_bench.cli.output import note

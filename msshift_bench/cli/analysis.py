@@ -12,11 +12,7 @@ from msshift_bench.cli import options
 from msshift_bench.cli.command import is_typed, refuse, refuse_others
 from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import UsageError
-from msshift_bench.plumbing import (
-    in_line,
-    progress_bars,
-    write_parquet,
-)
+from msshift_bench.plumbing import in_line, progress_bars, write_parquet
 
 if TYPE_CHECKING:
     from msshift_bench.records import Qrel
@@ -244,8 +240,7 @@ def analyse(
         ),
     ] = False,
     plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw the points of an alignment (.svg, .png or .pdf)."),
+        Path | None, typer.Option(help="Draw the points of an alignment (.svg, .png or .pdf).")
     ] = None,
 ) -> None:
     """Say whether losses depend on similarity to the training queries, and how sure that is.

@@ -48,8 +48,7 @@ _LEGEND = (
 def demo(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("msshift-demo"),
     collection: Annotated[
-        str,
-        typer.Option(help="The collection. `mini` is generated here; nothing is downloaded."),
+        str, typer.Option(help="The collection. `mini` is generated here; nothing is downloaded.")
     ] = "mini",
     everything: Annotated[
         bool,

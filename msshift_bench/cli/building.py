@@ -106,11 +106,7 @@ def build(
         ),
     ] = None,
     seed: Annotated[
-        int,
-        typer.Option(
-            help="The seed of every random choice.",
-            rich_help_panel="Samples",
-        ),
+        int, typer.Option(help="The seed of every random choice.", rich_help_panel="Samples")
     ] = 0,
     nano: Annotated[options.Nano, "Samples"] = False,
     ids_only: Annotated[options.IdsOnly, "Output"] = False,

@@ -144,12 +144,7 @@ def find(
     check_outputs(printing.output, inputs=inputs)
     with progress_bars():
         found = msshift_bench.find_leakage(
-            train,
-            test,
-            **search,
-            nearest=nearest,
-            qrels=qrels,
-            separate_ids=separate_ids,
+            train, test, **search, nearest=nearest, qrels=qrels, separate_ids=separate_ids
         )
     found.write(out)
     note(f"wrote {out}")

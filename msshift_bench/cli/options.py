@@ -56,10 +56,7 @@ RunSets = Annotated[
 ]
 Shifts = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Only this shift (repeatable).",
-        autocompletion=completing(SHIFTS),
-    ),
+    typer.Option(help="Only this shift (repeatable).", autocompletion=completing(SHIFTS)),
 ]
 SourceName = Annotated[
     str | None,
@@ -69,16 +66,11 @@ SourceName = Annotated[
     ),
 ]
 CollectionQrels = Annotated[
-    str | None,
-    typer.Option(help="Read this file of judgements instead of the collection's own."),
+    str | None, typer.Option(help="Read this file of judgements instead of the collection's own.")
 ]
-Nano = Annotated[
-    bool,
-    typer.Option("--nano", help="Write a part, e.g. 300 queries per group."),
-]
+Nano = Annotated[bool, typer.Option("--nano", help="Write a part, e.g. 300 queries per group.")]
 IdsOnly = Annotated[
-    bool,
-    typer.Option("--ids-only", help="Leave the texts out; `msshift import` adds them."),
+    bool, typer.Option("--ids-only", help="Leave the texts out; `msshift import` adds them.")
 ]
 Overwrite = Annotated[
     bool,
@@ -266,7 +258,7 @@ class Cluster:
     ray: Annotated[
         str | None,
         typer.Option(
-            help="Carry tasks out on this Ray cluster: host:port, or auto for this machine's.",
+            help="Carry tasks out on this Ray cluster: host:port, or auto for this machine's."
         ),
     ] = None
     store: Annotated[

@@ -46,8 +46,7 @@ def score(
         ),
     ] = None,
     qrels: Annotated[
-        Path | None,
-        typer.Option(help="Score run files on this qrels file (TREC's four columns)."),
+        Path | None, typer.Option(help="Score run files on this qrels file (TREC's four columns).")
     ] = None,
     data: options.Data = DATASET_NAME,
     reference: Annotated[
@@ -285,8 +284,7 @@ def evaluate(
 
 def compare(
     runs: Annotated[
-        list[str],
-        typer.Argument(help="Folders of systems, or a folder that holds several."),
+        list[str], typer.Argument(help="Folders of systems, or a folder that holds several.")
     ],
     *,
     scoring: options.Scoring,

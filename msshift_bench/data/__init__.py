@@ -58,17 +58,8 @@ from msshift_bench.data.manifest import (
     read_manifest,
     write_manifest,
 )
-from msshift_bench.data.reading import (
-    Variant,
-    read_queries,
-    read_variants,
-    write_variants,
-)
-from msshift_bench.data.test_sets import (
-    TestSet,
-    read_extra_tests,
-    read_test_folder,
-)
+from msshift_bench.data.reading import Variant, read_queries, read_variants, write_variants
+from msshift_bench.data.test_sets import TestSet, read_extra_tests, read_test_folder
 from msshift_bench.data.triples import export_triples
 
 __all__ = [

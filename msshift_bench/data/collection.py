@@ -20,12 +20,7 @@ import numpy as np
 
 from msshift_bench import mini
 from msshift_bench.data.digests import ContentDigest
-from msshift_bench.data.reading import (
-    qrel_rows,
-    query_rows,
-    read_judgements,
-    read_texts,
-)
+from msshift_bench.data.reading import qrel_rows, query_rows, read_judgements, read_texts
 from msshift_bench.errors import (
     CollectionError,
     FindingLog,

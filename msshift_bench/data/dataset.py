@@ -305,10 +305,7 @@ def load_dataset(
     path: Dataset | str | Path = ..., name: str | None = ..., *, split: str
 ) -> list[Row]: ...
 def load_dataset(
-    path: Dataset | str | Path = DATASET_NAME,
-    name: str | None = None,
-    *,
-    split: str | None = None,
+    path: Dataset | str | Path = DATASET_NAME, name: str | None = None, *, split: str | None = None
 ) -> Mapping[str, list[Row]] | list[Row]:
     """Load one experiment, checked against the manifest of the build.
 
@@ -361,9 +358,7 @@ def load_triples(path: Dataset | str | Path = DATASET_NAME, name: str = "") -> T
 
 
 def open_source(
-    dataset: Dataset,
-    collection: Collection | str | Path | None,
-    qrels: str | Path | None = None,
+    dataset: Dataset, collection: Collection | str | Path | None, qrels: str | Path | None = None
 ) -> Collection:
     """Open the collection that a data set was built from.
 
@@ -389,9 +384,7 @@ def open_source(
     return open_collection(collection, qrels=qrels)
 
 
-def verify_dataset(
-    data: Dataset | str | Path = DATASET_NAME,
-) -> tuple[Manifest, list[Finding]]:
+def verify_dataset(data: Dataset | str | Path = DATASET_NAME) -> tuple[Manifest, list[Finding]]:
     """Recompute every digest and count of a built data set, and look for extra files.
 
     Args:

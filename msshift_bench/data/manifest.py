@@ -176,10 +176,7 @@ class Manifest:
     texts: bool
     collection: Annotated[Mapping[str, Any], _like(_Source)]
     parameters: Mapping[str, Any]
-    shifts: Mapping[
-        ShiftName,
-        Annotated[Mapping[str, Any], _like(_Facts)],
-    ]
+    shifts: Mapping[ShiftName, Annotated[Mapping[str, Any], _like(_Facts)]]
     configs: Annotated[Mapping[Name, Annotated[Mapping[Name, SplitEntry], _MOST]], _MOST]
     written_with: Annotated[Mapping[Name, Text], _MOST]
     files: Annotated[Mapping[Name, Digest], _MOST]

@@ -21,13 +21,7 @@ from msshift_bench.data.reading import (
     read_texts,
     read_variants,
 )
-from msshift_bench.errors import (
-    CollectionError,
-    DataError,
-    FindingLog,
-    NotFoundError,
-    UsageError,
-)
+from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.records import Row
 from msshift_bench.shifts import can_name_runs
 

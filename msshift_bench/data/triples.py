@@ -24,11 +24,7 @@ _BREAKS = str.maketrans("\t\n\r", "   ")
 
 
 def export_triples(
-    data: Dataset | str | Path,
-    name: str,
-    out: str | Path,
-    *,
-    texts: Collection | None = None,
+    data: Dataset | str | Path, name: str, out: str | Path, *, texts: Collection | None = None
 ) -> int:
     r"""Write the triples of one config as TSV, one a line, in their order.
 
@@ -91,10 +87,7 @@ def _queries(dataset: Dataset, name: str, collection: Collection) -> Mapping[str
 
 
 def _keep(
-    collection: Collection,
-    dataset: Dataset,
-    name: str,
-    database: sqlite3.Connection,
+    collection: Collection, dataset: Dataset, name: str, database: sqlite3.Connection
 ) -> None:
     """Put the passages into a table, and check that the triples were drawn from them."""
     digest = ContentDigest()

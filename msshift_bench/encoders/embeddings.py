@@ -88,10 +88,7 @@ class Embeddings:
 
 
 def embed_queries(
-    queries: Mapping[str, str],
-    spec: EncoderSpec,
-    *,
-    cache: Path | None = None,
+    queries: Mapping[str, str], spec: EncoderSpec, *, cache: Path | None = None
 ) -> Embeddings:
     """Return a vector for every query, and cache it.
 
@@ -270,11 +267,7 @@ def _named_encoder(
 
 
 def _embed(
-    texts: Sequence[str],
-    spec: EncoderSpec,
-    source: EncoderSource,
-    encoder: Encoder,
-    folder: Path,
+    texts: Sequence[str], spec: EncoderSpec, source: EncoderSource, encoder: Encoder, folder: Path
 ) -> tuple[Ints, list[Vectors]]:
     """Embed texts block by block, by the engine in use; existing blocks are kept.
 

@@ -28,11 +28,7 @@ from msshift_bench.evaluation.claims import (
 )
 from msshift_bench.evaluation.notes import change_notes, extra_notes, trained_notes
 from msshift_bench.evaluation.results import Result, notes_of
-from msshift_bench.evaluation.scores import (
-    Scores,
-    check_is_mean,
-    counted_queries,
-)
+from msshift_bench.evaluation.scores import Scores, check_is_mean, counted_queries
 from msshift_bench.evaluation.scoring import find_dataset, score_files
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import change_tables, extra_tables

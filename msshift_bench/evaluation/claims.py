@@ -440,11 +440,7 @@ def _named(scores: Scores, measure: Measure) -> Figure:
 
 
 def left_out_claims(
-    scores: Scores,
-    measure: Measure,
-    missing: str,
-    averaged: str,
-    without: LeftOut,
+    scores: Scores, measure: Measure, missing: str, averaged: str, without: LeftOut
 ) -> Iterator[Claim]:
     """Yield what figures are without some queries, and how sure the difference is.
 

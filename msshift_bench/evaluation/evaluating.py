@@ -20,10 +20,7 @@ from msshift_bench.errors import (
     UnknownNameError,
     UsageError,
 )
-from msshift_bench.evaluation.checks import (
-    COMPARED_RUNS,
-    Checks,
-)
+from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks
 from msshift_bench.evaluation.claims import (
     LEAKED_SLICES,
     LeftOut,
@@ -102,10 +99,7 @@ def read_scores(
 
 
 def score_run_sets(
-    run_sets: Sequence[RunSet],
-    dataset: Dataset,
-    settings: Settings,
-    checks: Checks,
+    run_sets: Sequence[RunSet], dataset: Dataset, settings: Settings, checks: Checks
 ) -> list[Scores]:
     """Score run sets query by query.
 

@@ -208,9 +208,7 @@ def _ndcg(run: JudgedRun, cutoff: int | None) -> Floats:
     queries, ranks, gains = run.judgements.ideal
     inside = ranks <= (cutoff or len(ranks))
     ideal = np.bincount(
-        queries[inside],
-        gains[inside] * _discount(ranks[inside]),
-        minlength=len(run.judgements),
+        queries[inside], gains[inside] * _discount(ranks[inside]), minlength=len(run.judgements)
     )
     return _divide(_per_query(run, gained), ideal)
 

@@ -258,10 +258,7 @@ def delta_notes(figures: Figures, settings: Settings) -> Iterator[str]:
 
 
 def comparison_notes(
-    data: DataInfo,
-    settings: Settings,
-    figures: Figures,
-    averages: Iterable[str],
+    data: DataInfo, settings: Settings, figures: Figures, averages: Iterable[str]
 ) -> Iterator[str]:
     """Yield the notes below a comparison: data, policies, and how differences were tested.
 
@@ -341,9 +338,7 @@ def extra_notes(settings: Settings, figures: Figures) -> list[str]:
     ]
 
 
-def trained_notes(
-    trained: Mapping[tuple[str, str, str, str], TrainedQueries | None],
-) -> list[str]:
+def trained_notes(trained: Mapping[tuple[str, str, str, str], TrainedQueries | None]) -> list[str]:
     """Return what models trained on of the test queries, and of which models nobody knows it.
 
     Args:

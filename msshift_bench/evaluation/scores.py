@@ -20,12 +20,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import TestSet
-from msshift_bench.errors import (
-    DataError,
-    Finding,
-    RunError,
-    UsageError,
-)
+from msshift_bench.errors import DataError, Finding, RunError, UsageError
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import plain

@@ -12,11 +12,7 @@ from pathlib import Path
 from msshift_bench.data import Dataset, TestSet, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks
-from msshift_bench.evaluation.claims import (
-    LeftOut,
-    left_out_claims,
-    run_claims,
-)
+from msshift_bench.evaluation.claims import LeftOut, left_out_claims, run_claims
 from msshift_bench.evaluation.notes import left_out_notes, run_notes, trained_notes
 from msshift_bench.evaluation.results import Result, Section, notes_of
 from msshift_bench.evaluation.scores import (
@@ -29,10 +25,7 @@ from msshift_bench.evaluation.scores import (
     score_run,
 )
 from msshift_bench.evaluation.settings import Settings
-from msshift_bench.evaluation.tables import (
-    left_out_tables,
-    run_tables,
-)
+from msshift_bench.evaluation.tables import left_out_tables, run_tables
 from msshift_bench.plumbing import map_in_threads, report_progress
 from msshift_bench.records import Qrel
 from msshift_bench.runs import FOR_ALL, Judgements, RunSet, read_qrels

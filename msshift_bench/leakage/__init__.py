@@ -28,11 +28,7 @@ from msshift_bench.leakage.found import (
     tiers_up_to,
 )
 from msshift_bench.leakage.search import THRESHOLDS, WordSpace, find_leakage, read_topics
-from msshift_bench.leakage.threshold import (
-    ThresholdCurve,
-    pairs_to_judge,
-    review_leakage,
-)
+from msshift_bench.leakage.threshold import ThresholdCurve, pairs_to_judge, review_leakage
 
 __all__ = [
     "CANDIDATES_NAME",

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import DataInfo, sha256_of
-from msshift_bench.errors import (
-    CollectionError,
-    DataError,
-    FindingLog,
-    NotFoundError,
-    UsageError,
-)
+from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.evaluation import Result, Section
 from msshift_bench.leakage.found import (
     CANDIDATES_NAME,
@@ -171,11 +165,7 @@ def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:
 
 
 def _copy(
-    rows: _Rows,
-    source: Path,
-    target: Path,
-    leaking: Container[str],
-    known: Container[str],
+    rows: _Rows, source: Path, target: Path, leaking: Container[str], known: Container[str]
 ) -> tuple[list[Figure], dict[str, str]]:
     """Copy the lines of queries that do not leak.
 

@@ -26,16 +26,7 @@ from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import Note, Result, Section, parse_measure
-from msshift_bench.output import (
-    P_VALUE,
-    REL_LOSS,
-    Format,
-    Head,
-    Table,
-    heads_of,
-    number,
-    pivot,
-)
+from msshift_bench.output import P_VALUE, REL_LOSS, Format, Head, Table, heads_of, number, pivot
 from msshift_bench.runs import Judgements, judge_run
 from msshift_bench.stats import Claim, Estimate, Figure, Figures, Inference, infer
 

@@ -3,20 +3,6 @@
 It may use `records` and `errors`.
 """
 
-from msshift_bench.mini.generator import (
-    DEFAULT_SIZE,
-    DOMAINS,
-    MAX_SIZE,
-    passages,
-    qrels,
-    queries,
-)
+from msshift_bench.mini.generator import DEFAULT_SIZE, DOMAINS, MAX_SIZE, passages, qrels, queries
 
-__all__ = [
-    "DEFAULT_SIZE",
-    "DOMAINS",
-    "MAX_SIZE",
-    "passages",
-    "qrels",
-    "queries",
-]
+__all__ = ["DEFAULT_SIZE", "DOMAINS", "MAX_SIZE", "passages", "qrels", "queries"]

@@ -264,10 +264,7 @@ def pivot(
 
 
 def tabulate(
-    figures: Figures,
-    title: str,
-    rows: Mapping[str, str],
-    columns: Mapping[str, tuple[str, Format]],
+    figures: Figures, title: str, rows: Mapping[str, str], columns: Mapping[str, tuple[str, Format]]
 ) -> Table:
     """Return a table of a row per combination of names, and a column per kind of figure.
 

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from msshift_bench.analysis import (
-    ALL_GROUPS,
-    BOX,
-    Link,
-    find_links,
-    say_link,
-    what_intervals_count,
-)
+from msshift_bench.analysis import ALL_GROUPS, BOX, Link, find_links, say_link, what_intervals_count
 from msshift_bench.output import LINE, PALE_INK, Look, looks_of
 from msshift_bench.report.drawing import (
     NotDrawn,

@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import (
-    Measure,
-    Result,
-    Scores,
-    data_notes,
-    parse_measure,
-)
+from msshift_bench.evaluation import Measure, Result, Scores, data_notes, parse_measure
 from msshift_bench.output import (
     INK,
     LINE,
@@ -91,10 +85,7 @@ def _rel_loss(inputs: Inputs) -> Picture | NotDrawn:
     shifts = [(shift, inputs.figures(shift, "rel_loss")) for shift, _ in inputs.shifts]
     panels = [(shift, losses) for shift, losses in shifts if losses]
     if not panels:
-        return NotDrawn(
-            title,
-            *why_no_loss(part for _, scores in inputs.shifts for part in scores),
-        )
+        return NotDrawn(title, *why_no_loss(part for _, scores in inputs.shifts for part in scores))
     heights = [
         (len(shift.tested) + 1) * (0.15 * len(losses.names("system")) + 0.12) + 0.5
         for shift, losses in panels

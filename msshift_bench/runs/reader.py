@@ -27,12 +27,7 @@ from msshift_bench.runs.judged import (
     RunReport,
     check_tie_policy,
 )
-from msshift_bench.runs.judging import (
-    QueriesInterleavedError,
-    RunJudge,
-    grouped,
-    whole_queries,
-)
+from msshift_bench.runs.judging import QueriesInterleavedError, RunJudge, grouped, whole_queries
 from msshift_bench.runs.lines import Lines, take
 from msshift_bench.runs.sources import (
     MOST_THREADS,
@@ -231,12 +226,7 @@ def _open_parts(
 
 
 def _judge(
-    source: object,
-    judgements: Judgements | None,
-    tie_policy: str,
-    run_format: str,
-    *,
-    strict: bool,
+    source: object, judgements: Judgements | None, tie_policy: str, run_format: str, *, strict: bool
 ) -> tuple[JudgedRun, RunFindings]:
     with (
         _open_parts(source, run_format, tie_policy) as (parts, files),

@@ -301,11 +301,7 @@ class Bm25:
         return index
 
     def _index_terms(
-        self,
-        tokenizer: Any,
-        ids: PassageIds,
-        terms: _Terms,
-        parameters: Bm25Parameters,
+        self, tokenizer: Any, ids: PassageIds, terms: _Terms, parameters: Bm25Parameters
     ) -> None:
         self.parameters = parameters
         self.ids = ids

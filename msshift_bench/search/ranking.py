@@ -213,12 +213,7 @@ class Best:
             self._lowest[query] = unpack(self.keys[query, :1])[0][0]
 
     def add_products(
-        self,
-        asked: Sparse,
-        postings: Sparse,
-        start: int,
-        size: int,
-        queries: slice = slice(None),
+        self, asked: Sparse, postings: Sparse, start: int, size: int, queries: slice = slice(None)
     ) -> None:
         """Add the passages whose product with a query is above 0, which must be the floor.
 

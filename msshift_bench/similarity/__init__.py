@@ -15,11 +15,7 @@ from msshift_bench.similarity.indicators import (
     IndicatorOptions,
     find_indicator,
 )
-from msshift_bench.similarity.overlap import (
-    count_overlap,
-    queries_by_passage,
-    relevant_passages,
-)
+from msshift_bench.similarity.overlap import count_overlap, queries_by_passage, relevant_passages
 from msshift_bench.similarity.query_sets import (
     GROUP_SPLITS,
     QueryColumns,
@@ -37,12 +33,7 @@ from msshift_bench.similarity.values import (
     set_similarity,
     similarity_per_query,
 )
-from msshift_bench.similarity.vectors import (
-    NearestQueries,
-    TextVectors,
-    product_error,
-    unit_rows,
-)
+from msshift_bench.similarity.vectors import NearestQueries, TextVectors, product_error, unit_rows
 
 __all__ = [
     "GROUP_SPLITS",

@@ -16,13 +16,7 @@ import pyarrow as pa
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo, Dataset, open_dataset
 from msshift_bench.encoders import OWN, EncoderSpec, choose_encoder
-from msshift_bench.errors import (
-    Finding,
-    MissingError,
-    RunError,
-    UnknownNameError,
-    UsageError,
-)
+from msshift_bench.errors import Finding, MissingError, RunError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Note, Result, Section
 from msshift_bench.output import COUNT, QUERIES, Head, heads_of, number, pivot
 from msshift_bench.runs import Sidecar, find_run_sets, model_path

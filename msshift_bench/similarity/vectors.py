@@ -110,10 +110,7 @@ def model_based(train: QueryColumns, test: QueryColumns, texts: TextVectors) -> 
 
 
 def _mean_products(
-    train: QueryColumns,
-    test: QueryColumns,
-    texts: TextVectors,
-    scaled: Callable[[Vectors], Floats],
+    train: QueryColumns, test: QueryColumns, texts: TextVectors, scaled: Callable[[Vectors], Floats]
 ) -> QueryValues:
     """Return the mean dot product of each test query with the training queries, in 64 bits.
 

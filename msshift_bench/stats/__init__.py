@@ -55,11 +55,7 @@ from msshift_bench.stats.planning import (
     more_seeds_to_halve,
     queries_to_detect,
 )
-from msshift_bench.stats.shares import (
-    Agreement,
-    annotator_agreement,
-    clustered_share,
-)
+from msshift_bench.stats.shares import Agreement, annotator_agreement, clustered_share
 
 __all__ = [
     "ASSUMED_CORRELATION",

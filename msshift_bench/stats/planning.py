@@ -151,10 +151,7 @@ def _half_widths(planned: Uncertainty, confidence: float) -> tuple[Floats, Float
 
 
 def detectable_rel_loss(
-    queries: int,
-    *,
-    deviation: float = ASSUMED_DEVIATION,
-    correlation: float = ASSUMED_CORRELATION,
+    queries: int, *, deviation: float = ASSUMED_DEVIATION, correlation: float = ASSUMED_CORRELATION
 ) -> float | None:
     """Return the smallest Rel Loss that a test on so many queries is likely to find.
 

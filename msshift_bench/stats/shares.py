@@ -102,10 +102,7 @@ class Agreement:
 
 
 def annotator_agreement(
-    labels: Sequence[Sequence[Hashable]],
-    clusters: Sequence[Hashable],
-    *,
-    confidence: float = 0.95,
+    labels: Sequence[Sequence[Hashable]], clusters: Sequence[Hashable], *, confidence: float = 0.95
 ) -> Agreement:
     """Return the mean Cohen's kappa of all pairs of annotators, with its interval.
 
@@ -143,9 +140,7 @@ def annotator_agreement(
     mean = float(_kappa(table).mean())
     left_out = _kappa(table[:, None] - counts).mean(axis=0) if len(places) > 1 else np.array([])
     return Agreement(
-        None if math.isnan(mean) else mean,
-        _jackknife(mean, left_out, confidence),
-        len(clusters),
+        None if math.isnan(mean) else mean, _jackknife(mean, left_out, confidence), len(clusters)
     )
 
 

@@ -78,10 +78,7 @@ def test_every_example_comes_once_a_round_in_an_order_that_follows_from_the_seed
 
 
 def test_every_meeting_takes_the_next_negatives_and_a_pool_begins_again_at_its_end() -> None:
-    for pool, expected in (
-        ("abcdef", ["ab", "cd", "ef", "ab"]),
-        ("abc", ["ab", "ca", "bc", "ab"]),
-    ):
+    for pool, expected in (("abcdef", ["ab", "cd", "ef", "ab"]), ("abc", ["ab", "ca", "bc", "ab"])):
         plan = _plan(_examples(4, pool=tuple(pool)), batch_size=4, steps=4, negatives=2)
         assert [{"".join(t[2:]) for t in batch} for batch in plan] == [{e} for e in expected]
 

@@ -26,9 +26,7 @@ from msshift_bench.dataset_builders.release import OfficialRelease, read_officia
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.dataset_builders.zhan import read_resttest
-from msshift_bench.errors import (
-    DataError,
-)
+from msshift_bench.errors import DataError
 from msshift_bench.records import Row
 from msshift_bench.shifts import parse_config
 from tests.conftest import Build, Command, WriteFolder

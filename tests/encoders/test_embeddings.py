@@ -156,10 +156,7 @@ def test_damage_to_the_cache_is_noticed_and_so_is_another_process(
     with pytest.raises(IntegrityError, match=r"vectors.npy was damaged .* delete"):
         embed()
     (file.parent / "digest.json").unlink()
-    with (
-        hold_folder(file.parent),
-        pytest.raises(UsageError, match="another process is writing"),
-    ):
+    with hold_folder(file.parent), pytest.raises(UsageError, match="another process is writing"):
         embed()
 
 

@@ -115,10 +115,7 @@ def test_a_data_set_of_somebody_else(
     )
     entry = manifest.configs["length-short"]["train"]
     file = replace(entry.files[0], rows=ROWS, bytes=path.stat().st_size, sha256=sha256_of(path))
-    splits = {
-        **manifest.configs["length-short"],
-        "train": replace(entry, rows=ROWS, files=(file,)),
-    }
+    splits = {**manifest.configs["length-short"], "train": replace(entry, rows=ROWS, files=(file,))}
     write_manifest(folder, replace(manifest, configs={**manifest.configs, "length-short": splits}))
     with pytest.raises(IntegrityError, match="unpacks to more than 1,073,741,824 bytes"):
         load_dataset(folder, "length-short", split="train")

@@ -327,11 +327,7 @@ def test_weights_that_take_no_part_may_be_missing(
     tiny_models: Path, data: Path, tmp_path: Path
 ) -> None:
     # The BERT was saved without its pooler, which a bi-encoder does not read.
-    given: dict[str, Any] = {
-        "data": data,
-        "out": tmp_path,
-        "search.depth": 3,
-    }
+    given: dict[str, Any] = {"data": data, "out": tmp_path, "search.depth": 3}
     for _ in range(2):
         (run,) = make_runs(str(tiny_models / "bert"), kind="bi-encoder", **given)
     assert len(sidecar(run)["parameters"]["weights_sha256"]) == 64

@@ -110,22 +110,14 @@ LONG = "x" * 300
         (f"touch f; {REPORT} --out f", 2, "f is not a folder; give the name of a folder to write"),
         (f"touch f; {REPORT} --out f/r", 2, "f/r: "),
         (f"mkdir d; touch d/f; {REPORT} --out d", 2, "d is not a report that was written before"),
-        (
-            "ln -s /dev/full x.csv; MSSHIFT analyse --published --output x.csv",
-            2,
-            "x.csv is a pipe",
-        ),
+        ("ln -s /dev/full x.csv; MSSHIFT analyse --published --output x.csv", 2, "x.csv is a pipe"),
         (f"mkdir d.json; {UNSEEN} --output d.json", 2, "d.json is a folder; give the name of a f"),
         (
             f"{SIMILARITY} --indicator mean-cosine --encoder some/model",
             3,
             "no encoder 'some/model': there is no such folder, and the Hugging Face Hub could not",
         ),
-        (
-            "mkdir d; MSSHIFT analyse --published --train d --test d",
-            2,
-            "d is a folder, not a file",
-        ),
+        ("mkdir d; MSSHIFT analyse --published --train d --test d", 2, "d is a folder, not a file"),
     ],
 )
 def test_refusals_are_one_sentence(shell: Shell, line: str, code: int, sentence: str) -> None:

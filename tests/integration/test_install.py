@@ -129,12 +129,7 @@ def test_what_the_library_cached_of_another_folder_stays_and_is_not_taken(
 
 
 def test_the_hub_serves_any_revision(
-    install: Install,
-    hub: LoopbackHub,
-    first: Path,
-    second: Path,
-    tmp_path: Path,
-    elsewhere: Path,
+    install: Install, hub: LoopbackHub, first: Path, second: Path, tmp_path: Path, elsewhere: Path
 ) -> None:
     hub.publish(REPO, first, "2.0.0")
     hub.publish(REPO, second, "1.0.1")

@@ -64,12 +64,7 @@ def environment(folder: Path) -> dict[str, str]:
             "model",
             "neural",
         ),
-        (
-            "huggingface_hub",
-            "run some/model --data DATA",
-            "a published model",
-            "neural",
-        ),
+        ("huggingface_hub", "run some/model --data DATA", "a published model", "neural"),
         ("Stemmer", "triples DATA", "BM25", "bm25"),
         ("huggingface_hub", "push DATA --repo some/where", "pushing to the Hub", "hf"),
         ("huggingface_hub", "install some/where", "downloading from the Hub", "hf"),
@@ -157,11 +152,7 @@ def test_a_hub_that_does_not_answer_is_asked_once(
 @pytest.mark.parametrize(
     ("precision", "gpu", "sentence"),
     [
-        (
-            "fp16",
-            False,
-            "trains in fp16, which needs a GPU, and torch finds none here; ",
-        ),
+        ("fp16", False, "trains in fp16, which needs a GPU, and torch finds none here; "),
         (
             "bf16",
             True,

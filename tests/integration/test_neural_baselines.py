@@ -23,9 +23,7 @@ SIZE = 300
 COLLECTION = f"mini:{SIZE}"
 
 DROPOUT = {"dropout": 0.1, "initial": 0.05, "matching": False}
-CHANGES = {
-    "bi-encoder": {"validation": {"every": 3, "queries": 10, "depth": 5, "patience": 0}},
-}
+CHANGES = {"bi-encoder": {"validation": {"every": 3, "queries": 10, "depth": 5, "patience": 0}}}
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,7 @@ from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.errors import RunError, SubmissionError, UsageError
 from msshift_bench.evaluation import figure_text
 from msshift_bench.leaderboard.description import BOARDS, read_ids
-from msshift_bench.leaderboard.entries import (
-    entries_folder,
-    key_of,
-    load_entries,
-    open_entry,
-)
+from msshift_bench.leaderboard.entries import entries_folder, key_of, load_entries, open_entry
 from msshift_bench.leaderboard.gate import check_entries, check_entry, write_rescored
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.shifts import SHIFTS

@@ -159,10 +159,7 @@ def test_an_unknown_index_is_refused_before_anything_is_trained(
     given: dict[str, Any] = {"recipe": recipe, "held_out": ["short"]}
     with pytest.raises(UsageError, match="faiss cannot search by index 'HNWS32'"):
         make_runs(
-            "bi-encoder",
-            data=build_once("mini:300", "length"),
-            out=tmp_path / "runs",
-            **given,
+            "bi-encoder", data=build_once("mini:300", "length"), out=tmp_path / "runs", **given
         )
     assert not list(tmp_path.rglob("checkpoints"))
 

@@ -26,13 +26,7 @@ from tests.killed.contents import Contents, contents, differences
 from tests.killed.preloaded import PRELOADED
 from tests.killed.scenarios import SCENARIOS, Command
 
-__all__ = [
-    "Done",
-    "Laboratory",
-    "Started",
-    "Undisturbed",
-    "is_outside",
-]
+__all__ = ["Done", "Laboratory", "Started", "Undisturbed", "is_outside"]
 
 CALLS = ("rename", "replace", "mkdir", "unlink", "remove", "rmdir", "link", "symlink")
 """The functions of `os` that make, rename or remove a name; libraries call them by these names."""

@@ -143,20 +143,14 @@ SCENARIOS = {
     "report": Scenario(_runs, ("report", "runs", "--data", "msshift", "--no-links")),
     "submit": Scenario(_runs, _SUBMIT, own=["system.toml"]),
     "submit over a submission": Scenario(
-        _earlier_submission,
-        _SUBMIT,
-        [_CHECK],
-        own=["system.toml"],
+        _earlier_submission, _SUBMIT, [_CHECK], own=["system.toml"]
     ),
     "leaderboard check": Scenario(_submission, _BADGE, [_CHECK]),
     "leaderboard build": Scenario(
-        _submission,
-        ("leaderboard", "build", "--entries", "submission/entries", "--out", "site"),
+        _submission, ("leaderboard", "build", "--entries", "submission/entries", "--out", "site")
     ),
     "leakage find": Scenario(
-        _planted,
-        ("leakage", "find", "--train", "train.tsv", "--test", "test.tsv"),
-        own=["*.tsv"],
+        _planted, ("leakage", "find", "--train", "train.tsv", "--test", "test.tsv"), own=["*.tsv"]
     ),
     "leakage clean": Scenario(
         _found, ("leakage", "clean", "--found", "found", "--train", "train.tsv"), own=["*.tsv"]

@@ -20,12 +20,7 @@ from msshift_bench.leaderboard.description import (
 )
 from msshift_bench.leaderboard.entries import entries_folder, key_of, load_entries, open_entry
 from tests.support.fabricated import write_system
-from tests.support.synthetic_entries import (
-    add_entry,
-    add_figures,
-    description,
-    scored_report,
-)
+from tests.support.synthetic_entries import add_entry, add_figures, description, scored_report
 
 # Descriptions.
 

@@ -18,12 +18,7 @@ from msshift_bench.leaderboard.site import BoardTable, board_tables, build_site
 from msshift_bench.output import to_text
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import MEAN, Figure
-from tests.support.synthetic_entries import (
-    add_entry,
-    description,
-    hostile_entries,
-    scored_report,
-)
+from tests.support.synthetic_entries import add_entry, description, hostile_entries, scored_report
 
 # Numbers.
 

@@ -28,14 +28,7 @@ from msshift_bench.evaluation import (
     open_test_set,
     score_runs,
 )
-from msshift_bench.leakage import (
-    TIERS,
-    LeakedPair,
-    WordSpace,
-    read_left_out,
-    read_topics,
-    search,
-)
+from msshift_bench.leakage import TIERS, LeakedPair, WordSpace, read_left_out, read_topics, search
 from msshift_bench.mini import queries
 from msshift_bench.records import Qrel, Query
 from msshift_bench.search import normalise, sorted_words

@@ -14,14 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench.annotation import (
-    DIFFERENT,
-    LEAKAGE,
-    LEAKS,
-    Pair,
-    read_annotations,
-    write_sheet,
-)
+from msshift_bench.annotation import DIFFERENT, LEAKAGE, LEAKS, Pair, read_annotations, write_sheet
 from msshift_bench.errors import UsageError
 from msshift_bench.leakage import (
     LeakedPair,

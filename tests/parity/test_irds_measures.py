@@ -74,10 +74,7 @@ def test_avg_in_and_out_by_id(folder: Path, ours: Figures, group: str) -> None:
 
 
 def test_its_command_line_takes_the_id(
-    folder: Path,
-    ours: Figures,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    folder: Path, ours: Figures, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = str(folder / "system" / "length" / "long.run")
     test_set = "msshift/length/short/test"

@@ -90,9 +90,7 @@ def test_without_ties_as_in_ranx(ranx: Any, qrels: Any, run: Any, rng: random.Ra
 
 @given(
     st.dictionaries(
-        st.integers(1, 6),
-        st.dictionaries(st.integers(1, 30), st.just(1), min_size=1),
-        min_size=1,
+        st.integers(1, 6), st.dictionaries(st.integers(1, 30), st.just(1), min_size=1), min_size=1
     ),
     st.dictionaries(
         st.integers(1, 6), st.lists(st.integers(1, 30), unique=True, min_size=1), min_size=1

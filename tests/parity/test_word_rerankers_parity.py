@@ -45,9 +45,7 @@ def model_of(system: WordReranker[Any]) -> tuple[Any, Any, WordTable]:
     vectors = np.concatenate([np.zeros((1, 5)), rng.normal(size=(6, 5))]).astype(np.float32)
     table = WordTable(WORDS, (9, 5, 4, 3, 2, 1), 20, vectors)
     recipe = open_system(system.name, "mini").changed(
-        query_length=QUERY_LENGTH,
-        passage_length=PASSAGE_LENGTH,
-        **CHANGES[system.name],
+        query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH, **CHANGES[system.name]
     )
     torch.manual_seed(1)
     module = word_reranker._scorer_class(system)(recipe, table)

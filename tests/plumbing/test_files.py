@@ -15,12 +15,7 @@ import pytest
 
 from msshift_bench.cli import main
 from msshift_bench.errors import MissingError, NotFoundError, UsageError
-from msshift_bench.plumbing.files import (
-    check_target,
-    write_array,
-    write_atomically,
-    write_json,
-)
+from msshift_bench.plumbing.files import check_target, write_array, write_atomically, write_json
 from msshift_bench.plumbing.folders import hold_folder, replace_folder
 
 

@@ -23,13 +23,7 @@ from msshift_bench.cli import app
 from msshift_bench.data import open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.errors import MissingExtraError, UnknownNameError, UsageError
-from msshift_bench.evaluation import (
-    Result,
-    Settings,
-    evaluate_run_sets,
-    losses_of,
-    score_runs,
-)
+from msshift_bench.evaluation import Result, Settings, evaluate_run_sets, losses_of, score_runs
 from msshift_bench.output import pictures
 from msshift_bench.report import WrittenReport, draw_result, write_report
 from msshift_bench.runs import find_run_sets, model_path

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
-from msshift_bench.runs import (
-    TIE_POLICIES,
-    Judgements,
-    judge_run,
-    validate_run,
-)
+from msshift_bench.runs import TIE_POLICIES, Judgements, judge_run, validate_run
 from tests.runs.conftest import codes, places
 
 JUDGEMENTS = Judgements.from_qrels(

@@ -18,13 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.errors import RunError, UsageError
-from msshift_bench.runs import (
-    TIE_POLICIES,
-    JudgedRun,
-    Judgements,
-    judge_run,
-    read_run,
-)
+from msshift_bench.runs import TIE_POLICIES, JudgedRun, Judgements, judge_run, read_run
 from tests.runs.conftest import JUDGEMENTS, MAPPING, PLACES, RUN, Write, codes, places, refused
 from tests.support.compressing import COMPRESSORS
 from tests.support.golden import Golden

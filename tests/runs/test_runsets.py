@@ -10,14 +10,7 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.errors import UsageError
-from msshift_bench.runs import (
-    FOR_ALL,
-    Sidecar,
-    find_run_sets,
-    model_path,
-    run_path,
-    sidecar_path,
-)
+from msshift_bench.runs import FOR_ALL, Sidecar, find_run_sets, model_path, run_path, sidecar_path
 from msshift_bench.shifts import SHIFTS
 from tests.support.golden import Golden
 

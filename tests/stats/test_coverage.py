@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.coverage_simulation import (
-    Setting,
-    coverage,
-    false_rejections,
-)
+from benchmarks.coverage_simulation import Setting, coverage, false_rejections
 from benchmarks.star_simulation import (
     CANDIDATES,
     Drawn,

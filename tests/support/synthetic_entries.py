@@ -13,13 +13,7 @@ from msshift_bench.arrays import Floats, Ints
 from msshift_bench.checked import write_rows
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import DATA_VERSION, DataInfo
-from msshift_bench.evaluation import (
-    Result,
-    ScoredRun,
-    Scores,
-    Settings,
-    losses_of,
-)
+from msshift_bench.evaluation import Result, ScoredRun, Scores, Settings, losses_of
 from msshift_bench.leaderboard.description import (
     FAMILIES,
     Description,

@@ -71,11 +71,7 @@ def rows_of(folder: Path, *configs: str) -> dict[str, dict[str, list[dict[str, A
 
 
 def load_rows(
-    name: str,
-    configs: list[str],
-    folder: Path,
-    environment: Mapping[str, str],
-    **kwargs: Any,
+    name: str, configs: list[str], folder: Path, environment: Mapping[str, str], **kwargs: Any
 ) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Return config -> split -> rows as the plain datasets library loads them.
 
