@@ -54,17 +54,13 @@ class Clusters:
         centroids: shape (k, d).
         labels: shape (n,): the nearest centroid of each row, as `assign` gives it.
         margins: shape (n,), from 0 to 1; see `assign`.
-        sizes: shape (k,): the rows of each cluster, at least 1.
         inertia: the sum of the squared distances of all rows to their centroids.
-        iterations: how often the centroids were moved.
     """
 
     centroids: Floats
     labels: Labels
     margins: Floats
-    sizes: Ints
     inertia: float
-    iterations: int
 
 
 def kmeans(
@@ -112,7 +108,7 @@ def kmeans(
         report_progress("k-means", moves, iterations)
     if moves < iterations:
         report_progress("k-means", moves, moves)
-    return _finish(vectors, norms, centroids, moves)
+    return _finish(vectors, norms, centroids)
 
 
 class _Sums:
@@ -177,7 +173,7 @@ def _fill_empty(vectors: Vectors, centroids: Floats, labels: Labels) -> Floats:
     return filled
 
 
-def _finish(vectors: Vectors, norms: Floats, centroids: Floats, moves: int) -> Clusters:
+def _finish(vectors: Vectors, norms: Floats, centroids: Floats) -> Clusters:
     """Number the clusters, and label all rows by the final centroids.
 
     Moving an empty cluster lowers the inertia. Numbering by size, and giving the rows that are
@@ -192,13 +188,11 @@ def _finish(vectors: Vectors, norms: Floats, centroids: Floats, moves: int) -> C
             centroids = filled
             labels, nearest, second = two_nearest(vectors, norms, centroids)
             continue
-        sizes = np.bincount(labels, minlength=k)
-        first_rows = np.unique(labels, return_index=True)[1]
+        _, first_rows, sizes = np.unique(labels, return_index=True, return_counts=True)
         order = np.lexsort((first_rows, -sizes))
         if np.array_equal(order, np.arange(k)):
             margins = margins_of(nearest, second)
-            inertia = math.fsum(nearest.tolist())
-            return Clusters(centroids, labels, margins, sizes, inertia, moves)
+            return Clusters(centroids, labels, margins, math.fsum(nearest.tolist()))
         centroids = centroids[order]
         labels = np.argsort(order).astype(np.int32)[labels]
         tied = np.flatnonzero(nearest == second)

@@ -93,13 +93,11 @@ class Agreement:
             gave one and the same label to every item, so that chance cannot be told.
         interval: its interval over the clusters, inside [-1, 1]; `None` below 2 clusters, or if
             leaving one out leaves kappa undefined.
-        pairs: the kappas of the pairs: the first annotator with the second, with the third, ...
         items: how many items all annotators labelled.
     """
 
     kappa: float | None
     interval: Interval | None
-    pairs: tuple[float | None, ...]
     items: int
 
 
@@ -139,14 +137,10 @@ def annotator_agreement(
     for number, (first, second) in enumerate(pairs):
         np.add.at(counts[number], (rows, first, second), 1)
     table = counts.sum(axis=1)
-    kappas = _kappa(table)
-    mean = float(kappas.mean())
+    mean = float(_kappa(table).mean())
     left_out = _kappa(table[:, None] - counts).mean(axis=0) if len(places) > 1 else np.array([])
     return Agreement(
-        None if math.isnan(mean) else mean,
-        _jackknife(mean, left_out, confidence),
-        tuple(None if math.isnan(kappa) else float(kappa) for kappa in kappas),
-        len(clusters),
+        None if math.isnan(mean) else mean, _jackknife(mean, left_out, confidence), len(clusters)
     )
 
 

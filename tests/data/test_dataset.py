@@ -60,14 +60,6 @@ def test_a_config_holds_its_group_out(built: Path, shift: str) -> None:
         assert [row.query_id for row in rows["validation"]] == [row.query_id for row in shared]
 
 
-def test_the_whole_shift_has_its_splits(built: Path) -> None:
-    table = data.open_dataset(built).table("length", "queries")
-    counts = data.read_manifest(built).shifts["length"]["rows"]
-    splits = table["split"].to_pylist()
-    for split in ("train", "test"):
-        assert splits.count(split) == sum(counts[group][split] for group in counts)
-
-
 def test_names_are_checked(built: Path) -> None:
     dataset = data.open_dataset(built)
     for ask, said in (

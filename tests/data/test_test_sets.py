@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,30 +13,11 @@ import pytest
 from msshift_bench import data
 from msshift_bench.errors import CollectionError, DataError
 from tests.conftest import WriteFolder
-
-
-def test_malformed_variants_are_named_with_their_lines(tmp_path: Path) -> None:
-    path = tmp_path / "typed.tsv"
-    path.write_text("1\tcheap\ta\n1\tchaep\ta\n2\t \ta\n3\tx\ttwo words\n4\tx\ta#b\n5\tx\n")
-    with pytest.raises(CollectionError) as caught:
-        data.read_variants(path)
-    for expected in (
-        ":2: query '1' has a variant by a already",
-        ":3: the variant of query '2' has no text",
-        ":4: 'two words' is not a method's name",
-        ":5: 'a#b' is not a method's name",
-        ":6: 2 tab-separated fields where 3 were expected",
-    ):
-        assert expected in str(caught.value)
-    path.write_text("")
-    with pytest.raises(CollectionError, match="the file holds no variant"):
-        data.read_variants(path)
+from tests.support.golden import Golden
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "typed.tsv"
-    with pytest.raises(DataError, match="the variant of query '1' holds a tab or a line break"):
-        data.write_variants(path, [data.Variant("1", "cheap\nflights", "a")])
     odd = data.Variant("1", "che\x85ap \u2028 flights\x0c", "a")
     data.write_variants(path, [odd])
     assert data.read_variants(path) == (odd,)
@@ -61,28 +43,38 @@ def test_a_file_or_a_folder_of_variants_is_a_test_set(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("queries", "qrels", "codes"),
-    [
-        ("1\n", "1 d1\n", ["field-count", "field-count"]),
-        ("1\n", "7 0 d1 1\n", ["field-count"]),  # Nobody knows whether 7 is a query.
-        ("1\ta\n1\tb\n", "1 0 d1 x\n", ["repeated-id", "relevance-not-integer"]),
-        ("", "1 0 d1 1\n", ["no-queries"]),
-        ("1\ta\n", "7 0 d1 1\n", ["unknown-query"]),
-        ("1\ta\n", "", ["no-judgement"]),
-    ],
-)
-def test_what_is_wrong_with_both_files_is_said_at_once(
-    tmp_path: Path, tsv_folder: WriteFolder, queries: str, qrels: str, codes: list[str]
+# The queries and the judgements.
+WRONG = [
+    ("1\n", "1 d1\n"),
+    ("1\n", "7 0 d1 1\n"),  # Nobody knows whether 7 is a query.
+    ("1\ta\n1\tb\n", "1 0 d1 x\n"),
+    ("", "1 0 d1 1\n"),
+    ("1\ta\n", "7 0 d1 1\n"),
+    ("1\ta\n", ""),
+]
+VARIANTS = "1\tcheap\ta\n1\tchaep\ta\n2\t \ta\n3\tx\ttwo words\n4\tx\ta#b\n5\tx\n"
+
+
+def test_what_is_wrong_is_said_at_once(
+    tmp_path: Path, tsv_folder: WriteFolder, golden: Golden
 ) -> None:
-    folder = tsv_folder(queries=queries, qrels=qrels)
-    with pytest.raises(CollectionError) as caught:
-        data.read_extra_tests({"dl19": folder})
-    assert [finding.code for finding in caught.value.findings] == codes
-    if "no" not in codes[0]:
-        with pytest.raises(CollectionError) as caught:
-            len(data.open_collection(folder).qrels)
-        assert [finding.code for finding in caught.value.findings] == codes
+    def read(name: str, text: str) -> None:
+        (tmp_path / name).write_text(text)
+        data.read_variants(tmp_path / name)
+
+    broken = data.Variant("1", "cheap\nflights", "a")
+    refusals = {
+        "variants": partial(read, "typed.tsv", VARIANTS),
+        "no variant": partial(read, "empty.tsv", ""),
+        "a line break": partial(data.write_variants, tmp_path / "x.tsv", [broken]),
+    }
+    for number, (queries, qrels) in enumerate(WRONG):
+        folder = tsv_folder(f"{number}", queries=queries, qrels=qrels)
+        refusals[f"test set {number}"] = partial(data.read_extra_tests, {"dl19": folder})
+        if queries and qrels:
+            collection = data.open_collection(folder)
+            refusals[f"collection {number}"] = partial(getattr, collection, "qrels")
+    golden.check_refusals("no-test-sets.txt", refusals)
 
 
 def test_judgements_of_another_collection(tsv_folder: WriteFolder) -> None:

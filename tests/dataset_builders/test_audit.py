@@ -16,11 +16,12 @@ from msshift_bench.dataset_builders.audit import audit_release
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.errors import CollectionError, NotFoundError, UnknownNameError
-from msshift_bench.output import Account
 from tests.conftest import Build, Command, WriteFolder
+from tests.support.golden import Golden
 from tests.support.official_checkout import training_file, write_checkout
 
-# File name -> query_id -> text. Group 1 repeats a text of group 0 in other letters.
+# File name -> query_id -> text. Group 1 repeats a text of group 0 in other letters, "whatever" and
+# "shower" hold a word inside another, and "a  b c d e" has six words by single spaces, else five.
 SETS = {
     "0": {"1": "Blue  whale", "2": "blue whale", "3": "red fox"},
     "1": {"4": "BLUE WHALE", "3": "red fox"},
@@ -49,87 +50,12 @@ def release(tmp_path: Path) -> Path:
     return write_checkout(tmp_path, **groups)
 
 
-@pytest.fixture
-def audit(release: Path) -> Account:
-    return audit_release(release)
-
-
-def add_training(release: Path, *lines: str) -> None:
-    (release / "TRAIN").mkdir()
-    (release / "TRAIN" / "queries_clustering.tsv").write_text(training_file(*lines))
-
-
-FIGURES = {
-    ("test_sets", "topics-C0"): (3, 5, ["100", "54"], 0, 0, 0, 0),
-    ("test_sets", "topics-C1"): (2, 2, [], 0, 1, 0, 0),
-    ("test_sets", "topics-C2"): (1, 1, [], 0, 0, 1, 0),
-    ("test_sets", "topics-C3"): (2, 2, [], 0, 0, 0, 1),
-    ("test_sets", "topics-C4"): (1, 1, [], 1, 0, 0, 0),
-    # queries, substring, word, only inside ("whatever"), no word, first by substring and by word
-    ("wh_words", "wha"): (3, 3, 2, 1, 1, 2, 1),
-    ("wh_words", "how"): (3, 3, 1, 2, 1, 2, 1),  # "which show" has a word of another group
-    ("wh_words", "who"): (2, 2, 2, 0, 0, 2, 2),
-    # "a  b c d e" has six words by single spaces and five by white space.
-    ("length", "short"): (2, 1, 0),
-    ("length", "long"): (2, 0, 1),
-}
-
-
-def test_counts(audit: Account) -> None:
-    for (table, row), expected in FIGURES.items():
-        assert tuple(audit.facts[table][row].values()) == expected, row
-    facts = audit.facts
-    assert list(facts["test_sets"])[-2:] == ["length-short", "length-long"]
-    shared = (facts["by_id"]["topics-C0"], facts["by_text"]["topics-C0"])
-    assert [counts["topics-C1"] for counts in shared] == [1, 2]
-    assert [counts["topics-C0"] for counts in shared] == [3, 2]
-    assert facts["by_text"]["topics-C1"]["topics-C0"] == 2
-    assert len(facts["by_id"]) == len(facts["by_id"]["length-long"]) == 10
-
-
-def test_errata(audit: Account) -> None:
-    assert list(audit.facts["errata"].values()) == [
-        3,  # orphans
-        17,  # different queries
-        1,  # query 3 has another relevant passage in topic 1
-        1,  # query 3 in two topics
-        *(1, 0, 1),  # wha and how: 12; wha and who; how and who: 13
-        1,  # short and long: 20
-        3,  # short or long: 20, 21, 22
-        0,
-    ]
-    pairs = [f"in both {one}" for one in ("wha and how", "wha and who", "how and who")]
-    assert list(audit.facts["errata"])[4:7] == pairs
-
-
-def test_training_queries_that_are_test_queries(release: Path) -> None:
-    assert audit_release(release).facts["trained_on"] is None
-    add_training(
-        release,
-        "red fox\t4\t1\t3\t0\t0\t0",
-        "same text\t5\t1\t3\t0\t0\t1",
-        '"whatever"\t0\t1\t3\t1\t0\t1',
-        "Fox\t0\t1\t3\t0\t0\t1",
-    )
-    audit = audit_release(release)
-    assert audit.facts["training_rows"] == 4
-    trained_on = audit.facts["trained_on"]
-    found = {train: {t: n for t, n in row.items() if n} for train, row in trained_on.items()}
-    assert {train: row for train, row in found.items() if row} == {
-        "topics-C4": {"topics-C0": 1, "topics-C1": 1},
-        "topics-C0": {"wh-words-wha": 1},
-        "length-short": {"topics-C3": 2, "wh-words-wha": 1},
-    }
-    assert audit.tables[-1].title.startswith("Test queries (columns)")
-    assert "training file: 4 queries, matched by their exact text" in audit.notes
-
-
-def test_what_cannot_be_audited(release: Path) -> None:
-    with pytest.raises(NotFoundError, match="no checkout of the official release"):
-        audit_release(release / "EVAL")
-    add_training(release, "red fox\t9\t1\t3\t0\t0\t0")
-    with pytest.raises(CollectionError, match="topic_cluster is '9'"):
-        audit_release(release)
+TRAINING = training_file(
+    "red fox\t4\t1\t3\t0\t0\t0",
+    "same text\t5\t1\t3\t0\t0\t1",
+    '"whatever"\t0\t1\t3\t1\t0\t1',
+    "Fox\t0\t1\t3\t0\t0\t1",
+)
 
 
 def run(*arguments: str | Path) -> str:
@@ -139,12 +65,11 @@ def run(*arguments: str | Path) -> str:
     return result.stdout
 
 
-def test_the_command_prints_text_markdown_and_json(release: Path, audit: Account) -> None:
+def test_what_a_release_holds_is_printed(release: Path, golden: Golden) -> None:
+    audit = audit_release(release)
     text, markdown = run(release), run(release, "--format", "markdown")
-    for table in audit.tables:
-        assert table.title in text
-        assert f"**{table.title}**" in markdown
-    assert "| topics-C0 | 3 | 5 | 2: 100, 54 | 0 | 0 | 0 | 0 |" in markdown
+    golden.check("audit.md", markdown)
+    assert all(table.title in text for table in audit.tables)
     assert "no TRAIN/queries_clustering.tsv" in text
     found = json.loads(run(release, "--format", "json"))
     assert found == audit.facts
@@ -153,6 +78,17 @@ def test_the_command_prints_text_markdown_and_json(release: Path, audit: Account
     assert len(found["files"]) == 20
     with pytest.raises(UnknownNameError, match="format 'word'"):
         run(release, "--format", "word")
+    (release / "TRAIN").mkdir()
+    (release / "TRAIN" / "queries_clustering.tsv").write_text(TRAINING)
+    golden.check("audit-trained.md", run(release, "--format", "markdown"))
+    audit = audit_release(release)
+    assert audit.facts["training_rows"] == 4
+    assert audit.facts["trained_on"]["length-short"]["topics-C3"] == 2
+    with pytest.raises(NotFoundError, match="no checkout of the official release"):
+        audit_release(release / "EVAL")
+    (release / "TRAIN" / "queries_clustering.tsv").write_text(TRAINING + "red\t9\t1\t3\t0\t0\t0\n")
+    with pytest.raises(CollectionError, match="topic_cluster is '9'"):
+        audit_release(release)
 
 
 def test_card_and_manifest_say_it(build_once: Build) -> None:

@@ -24,20 +24,15 @@ from msshift_bench.dataset_builders.audit import add_split_leakage
 from msshift_bench.dataset_builders.build import import_official
 from msshift_bench.dataset_builders.release import OfficialRelease, read_official, read_test_sets
 from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.dataset_builders.write import hydrate_dataset
 from msshift_bench.dataset_builders.zhan import read_resttest
-from msshift_bench.errors import (
-    CollectionError,
-    DataError,
-    MissingError,
-    NotFoundError,
-    UnknownNameError,
-    UsageError,
-)
+from msshift_bench.errors import DataError
 from msshift_bench.records import Row
 from msshift_bench.shifts import parse_config
 from tests.conftest import Build, Command, WriteFolder
 from tests.support.cut_rows import cut_rows, ids_of
 from tests.support.file_bytes import file_bytes
+from tests.support.golden import Golden
 from tests.support.official_checkout import (
     training_file,
     write_checkout,
@@ -52,6 +47,27 @@ Checkout = Callable[..., Path]
 def checkout(tmp_path: Path) -> Checkout:
     """Return a function that writes a checkout with one query in each test set."""
     return partial(write_checkout, tmp_path / "ms-marco-shift")
+
+
+GROUPS = ("1", "2", "3", "4", "5")
+# Bucket n holds query n; bucket 2 holds a second one, with two relevant passages.
+EXTRAPOLATE = {g: f"{g}\t0\td{g}\t1\n" for g in GROUPS}
+EXTRAPOLATE["2"] += "10\t0\td9\t1\n10\t0\td10\t1\n"
+
+
+@pytest.fixture
+def buckets(tmp_path: Path) -> Checkout:
+    def write(changed: dict[tuple[str, str], str] | None = None) -> Path:
+        for group in GROUPS:
+            others = "".join(text for g, text in EXTRAPOLATE.items() if g != group)
+            bucket = tmp_path / f"resttest_files/msmarco-passage/bucket-{group}"
+            bucket.mkdir(parents=True, exist_ok=True)
+            for regime, text in (("extrapolate", EXTRAPOLATE[group]), ("interpolate", others)):
+                path = bucket / f"{regime}.dev-qrel.txt"
+                path.write_text((changed or {}).get((group, regime), text))
+        return tmp_path
+
+    return write
 
 
 def rows_of(release: OfficialRelease, shift: str, split: str) -> list[Row]:
@@ -85,42 +101,6 @@ def test_test_sets_are_taken_as_they_are(checkout: Checkout) -> None:
     json.dumps(report)
 
 
-def test_a_folder_that_is_no_checkout(checkout: Checkout, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"lacks 20 of 20 files .*naver/ms-marco-shift"):
-        read_official(tmp_path)
-    folder = checkout()
-    (folder / "EVAL" / "qrel" / "qrel_3.json").unlink()
-    with pytest.raises(NotFoundError, match=r"lacks 1 of 20 files \(EVAL/qrel/qrel_3.json\)"):
-        read_official(folder)
-
-
-@pytest.mark.parametrize(
-    ("queries", "qrel", "message"),
-    [
-        ("1\ta\n2\tb\tc\n", {"1": {"d": 1}}, r"queries_0.tsv:2: 3 tab-separated fields"),
-        ("1\ta\n1\tb\n", {"1": {"d": 1}}, r"queries_0.tsv:2: query_id '1' again"),
-        ("1\ta\n", '{"1": {"d": 1}\n,}', r"qrel_0.json:2: not JSON"),
-        ("1\ta\n", "[]", r"qrel_0.json:1: not an object"),
-        ("1\ta\n", "[" * 100_000, r"qrel_0.json: not JSON: nested too deep"),
-        ("1\ta\n", '{"1": {"d": 1}, "1": {"d": 1}}', r"qrel_0.json: query_id '1' again"),
-        ("1\ta\n", '{"1": {"d": 1, "d": 1}}', r"passage 'd': judged again"),
-        ("1\ta\n", {"1": ["d"]}, r"query '1' has no object"),
-        ("1\ta\n", {"1": {"d": "1"}}, r"passage 'd': relevance '1' is not a whole number"),
-        ("1\ta\n", {"1": {"d": True}}, r"relevance True is not a whole number"),
-        ("1\ta\n", '{"1": {"d": ' + "9" * 5000 + "}}", r"not JSON: a number has thousands"),
-        ("1\ta\n", {"1": {"d": 10**30}}, r"relevance 10{30} is not a whole number of at most 2147"),
-        ("1\t \n", {"1": {"d": 1}}, r"query '1' has no text \[empty-text\]"),
-        ("1\ta\n", {}, r"query '1' has no relevant passage \[unjudged-query\]"),
-        ("1\ta\n", {"1": {"d": 0}}, r"query '1' has no relevant passage"),
-    ],
-)
-def test_malformed_test_sets(
-    checkout: Checkout, queries: str, qrel: Mapping[str, Any] | str, message: str
-) -> None:
-    with pytest.raises(CollectionError, match=message):
-        read_official(checkout(C0=(queries, qrel)))
-
-
 @pytest.fixture
 def collection(tsv_folder: WriteFolder) -> Collection:
     folder = tsv_folder(
@@ -134,26 +114,78 @@ GOOD = "\t0\t1\t3\t0\t0\t1"
 """The labels of a training query: of topic 0, of no question word, short."""
 
 
-@pytest.mark.parametrize(
-    ("training", "message"),
-    [
-        ("", r"queries_clustering.tsv:1: this is not the header line"),
-        (f"one{GOOD}\n", r":1: this is not the header line"),
-        (training_file("one\t0\t1"), r":2: 3 tab-separated fields where 7 were expected"),
-        (training_file(GOOD), r":2: the query is empty"),
-        (training_file("one\t6\t1\t3\t0\t0\t1"), r":2: topic_cluster is '6'.*\[unknown-cluster\]"),
-        (training_file("one\t0\t1\t4\t0\t0\t1"), r":2: whword_cluster is '4'"),
-        (training_file("one\t0\t1\t3\t0\t2\t1"), r":2: length_cluster is '2', .* none of 0, 1 "),
-        (training_file("one\t0\t1\t3\t0\t0\tyes"), r":2: length_train is 'yes'.*\[unknown-flag\]"),
-        (training_file("one\t0.0\t1\t3\t0\t0\t1"), r":2: topic_cluster is '0.0'"),
-        (training_file("", f"one{GOOD}"), r":2: blank line"),
-    ],
-)
-def test_malformed_training_files(
-    checkout: Checkout, collection: Collection, training: str, message: str
+JUDGED = {"1": {"d": 1}}
+
+# What is wrong -> the queries and the qrels of C0.
+TEST_SETS: dict[str, tuple[str, Mapping[str, Any] | str]] = {
+    "three fields": ("1\ta\n2\tb\tc\n", JUDGED),
+    "a query twice": ("1\ta\n1\tb\n", JUDGED),
+    "no JSON": ("1\ta\n", '{"1": {"d": 1}}\n}'),
+    "no object": ("1\ta\n", "[]"),
+    "nested": ("1\ta\n", "[" * 100_000),
+    "a key twice": ("1\ta\n", '{"1": {"d": 1}, "1": {"d": 1}}'),
+    "a passage twice": ("1\ta\n", '{"1": {"d": 1, "d": 1}}'),
+    "a list": ("1\ta\n", {"1": ["d"]}),
+    "a text": ("1\ta\n", {"1": {"d": "1"}}),
+    "a truth": ("1\ta\n", {"1": {"d": True}}),
+    "thousands of digits": ("1\ta\n", '{"1": {"d": ' + "9" * 5000 + "}}"),
+    "a large number": ("1\ta\n", {"1": {"d": 10**30}}),
+    "no text": ("1\t \n", JUDGED),
+    "no judgement": ("1\ta\n", {}),
+    "nothing relevant": ("1\ta\n", {"1": {"d": 0}}),
+}
+TRAINING = {
+    "an empty file": "",
+    "no header line": f"one{GOOD}\n",
+    "few fields": training_file("one\t0\t1"),
+    "an empty query": training_file(GOOD),
+    "topic 6": training_file("one\t6\t1\t3\t0\t0\t1"),
+    "word 4": training_file("one\t0\t1\t4\t0\t0\t1"),
+    "length 2": training_file("one\t0\t1\t3\t0\t2\t1"),
+    "no flag": training_file("one\t0\t1\t3\t0\t0\tyes"),
+    "a fraction": training_file("one\t0.0\t1\t3\t0\t0\t1"),
+    "a blank line": training_file("", f"one{GOOD}"),
+    "unknown queries": training_file(f"absent{GOOD}"),
+}
+BUCKETS = [
+    ("3", "extrapolate", "3 0 d3 1\n1 0 d1 1\n"),
+    ("3", "extrapolate", "3 0 d3 1\n6 0 d1 1\n"),
+    ("3", "extrapolate", "3 0 d4 1\n"),
+    ("3", "extrapolate", "3 0 d3 0\n"),
+    ("1", "interpolate", "2 0 d2 1\n"),
+    ("5", "extrapolate", "5 d5\n"),
+]
+
+
+def test_what_cannot_be_read(
+    checkout: Checkout, buckets: Checkout, collection: Collection, tmp_path: Path, golden: Golden
 ) -> None:
-    with pytest.raises(CollectionError, match=message):
-        read_official(checkout(training=training), collection=collection)
+    def read(content: bytes | None = None, **files: Any) -> None:
+        folder = checkout(**files)
+        if content is not None:
+            (folder / "EVAL/qrel/qrel_3.json").write_bytes(content)
+        read_official(folder, collection=collection)
+
+    def lack(read: Callable[[Path], object], folder: Path, file: str) -> None:
+        (folder / file).unlink()
+        read(folder)
+
+    def read_buckets(group: str, regime: str, text: str) -> None:
+        read_resttest(buckets({(group, regime): text}))
+
+    bucket = "resttest_files/msmarco-passage/bucket-4/interpolate.dev-qrel.txt"
+    refusals: dict[str, Callable[[], object]] = {
+        "no checkout": partial(read_official, tmp_path),
+        "a file less": partial(lack, read_official, checkout(), "EVAL/qrel/qrel_3.json"),
+        **{wrong: partial(read, C0=files) for wrong, files in TEST_SETS.items()},
+        "no UTF-8": partial(read, b'{"\xff": {}}'),
+        **{wrong: partial(read, training=text) for wrong, text in TRAINING.items()},
+        "no collection": partial(read_official, checkout()),
+        "no buckets": partial(read_resttest, tmp_path),
+        **{" ".join(place): partial(read_buckets, *place) for place in BUCKETS},
+        "a bucket less": lambda: lack(read_resttest, buckets(), bucket),
+    }
+    golden.check_refusals("not-read.txt", refusals)
 
 
 def odd(rows: int, *lines: int) -> dict[str, object]:
@@ -218,17 +250,6 @@ def test_training_rows_join_by_their_text(
         trained = rows_of(release, shift, "train")
         assert [row[:3] for row in trained] == expected
         assert {row.relevant_doc_ids for row in trained} <= {("d1",)}
-
-
-def test_training_queries_need_their_collection(checkout: Checkout, collection: Collection) -> None:
-    folder = checkout(training=training_file(f"absent{GOOD}"))
-    with pytest.raises(UsageError, match="give the collection that has their ids"):
-        read_official(folder)
-    with pytest.raises(DataError, match=r"none of the 1 queries of .* is a query of toy"):
-        read_official(folder, collection=collection)
-    (folder / "EVAL" / "qrel" / "qrel_0.json").write_bytes(b'{"\xff": {}}')
-    with pytest.raises(CollectionError, match=r"byte 3 is not UTF-8"):
-        read_test_sets(folder)
 
 
 MINI = open_collection("mini:500")
@@ -354,66 +375,37 @@ def test_the_command_says_that_there_is_none(msshift: Command, tmp_path: Path) -
     assert "--qrels is a file of a collection; name that, too: --collection" in done.stderr
 
 
-def test_sources_that_cannot_be_imported(tmp_path: Path, tsv_folder: WriteFolder) -> None:
-    checkout, out = write_checkout(tmp_path / "one"), tmp_path / "msshift"
-    with pytest.raises(NotFoundError, match="is no release that can be imported: it holds neither"):
-        import_official([tmp_path], out)
-    with pytest.raises(UsageError, match="two sources hold the shift topics"):
-        import_official([checkout, write_checkout(tmp_path / "two")], out)
-    with pytest.raises(UnknownNameError, match=r"unknown shift in these sources 'lenght'.*length"):
-        import_official([checkout], out, shifts=["lenght"])
-    with pytest.raises(DataError, match=r"^mini:300 holds none of the released queries; give the"):
-        import_official([checkout], out, collection="mini:300")
+def test_what_cannot_be_imported_or_added(
+    tmp_path: Path, tsv_folder: WriteFolder, build_once: Build, golden: Golden
+) -> None:
+    checkout, second = (write_checkout(tmp_path / name) for name in ("one", "two"))
+    buckets = write_resttest(tmp_path / "buckets", {bucket: bucket for bucket in "12345"})
     query_id, text = next(iter(read_test_sets(checkout)[0].queries.items()))
     other = tsv_folder(queries=f"{query_id}\tanother text\n", qrels=f"{query_id} 0 d1 1\n")
-    with pytest.raises(DataError, match="holds none of the released queries"):
-        import_official([checkout], out, collection=other)
-    assert not out.exists()
+    read, out, tests = tmp_path / "read", tmp_path / "msshift", tmp_path / "tests"
+    import_official([checkout], read)
+    without = import_official([buckets], tests, texts=False)
+    assert without.shifts["resttest"]["rows"]["3"]["test"] == 1
+    card = (tests / "README.md").read_text()
+    assert "was imported without the texts" in card
+    assert "msshift import" not in card
+    before = file_bytes(tmp_path)
+    refusals = {
+        "no source": partial(import_official, [tmp_path], out),
+        "two of a shift": partial(import_official, [checkout, second], out),
+        "unknown shift": partial(import_official, [checkout], out, shifts=["lenght"]),
+        "other ids": partial(import_official, [checkout], out, collection="mini:300"),
+        "other texts": partial(import_official, [checkout], out, collection=other),
+        "no texts": partial(import_official, [buckets], out),
+        "nothing that leaks": partial(add_split_leakage, read),
+        "nothing to train on": partial(add_triples, read, "mini:300"),
+        "texts to put back": partial(hydrate_dataset, tests, MINI),
+        "ids to compare": partial(add_split_leakage, build_once("mini:300", "length", texts=False)),
+    }
+    golden.check_refusals("not-imported.txt", refusals)
+    assert file_bytes(tmp_path) == before
     (other / "queries.tsv").write_text(f"{query_id}\t{text}\n")
     assert import_official([checkout], out, collection=other).collection["layout"] == "tsv"
-    buckets = write_resttest(tmp_path / "buckets", {bucket: bucket for bucket in "12345"})
-    with pytest.raises(UsageError, match="resttest is released without texts; give the collection"):
-        import_official([buckets], tmp_path / "tests")
-    manifest = import_official([buckets], tmp_path / "tests", texts=False)
-    assert manifest.shifts["resttest"]["rows"]["3"]["test"] == 1
-
-
-def test_a_release_of_test_queries_has_nothing_to_train_on(tmp_path: Path) -> None:
-    folder = tmp_path / "msshift"
-    import_official([write_checkout(tmp_path / "one")], folder)
-    before = file_bytes(folder)
-    with pytest.raises(UsageError, match="has no training queries, so that nothing can leak"):
-        add_split_leakage(folder)
-    with pytest.raises(UsageError, match="holds no training queries to make triples of"):
-        add_triples(folder, "mini:300")
-    assert file_bytes(folder) == before
-
-
-def test_texts_are_compared_only_where_they_are(build_once: Build) -> None:
-    ids = build_once("mini:300", "length", texts=False)
-    with pytest.raises(MissingError, match=r"holds ids only, no texts .*'msshift import "):
-        add_split_leakage(ids)
-
-
-GROUPS = ("1", "2", "3", "4", "5")
-# Bucket n holds query n; bucket 2 holds a second one, with two relevant passages.
-EXTRAPOLATE = {g: f"{g}\t0\td{g}\t1\n" for g in GROUPS}
-EXTRAPOLATE["2"] += "10\t0\td9\t1\n10\t0\td10\t1\n"
-
-
-@pytest.fixture
-def buckets(tmp_path: Path) -> Checkout:
-    def write(changed: dict[tuple[str, str], str] | None = None) -> Path:
-        for group in GROUPS:
-            others = "".join(text for g, text in EXTRAPOLATE.items() if g != group)
-            bucket = tmp_path / f"resttest_files/msmarco-passage/bucket-{group}"
-            bucket.mkdir(parents=True, exist_ok=True)
-            for regime, text in (("extrapolate", EXTRAPOLATE[group]), ("interpolate", others)):
-                path = bucket / f"{regime}.dev-qrel.txt"
-                path.write_text((changed or {}).get((group, regime), text))
-        return tmp_path
-
-    return write
 
 
 def test_buckets_are_groups(buckets: Checkout, tsv_folder: WriteFolder) -> None:
@@ -436,32 +428,3 @@ def test_buckets_are_groups(buckets: Checkout, tsv_folder: WriteFolder) -> None:
     few = open_collection(tsv_folder("few", queries="1\tone\n", qrels="1 0 d1 1\n"))
     with pytest.raises(DataError, match=r"few lacks 5 of the 6 queries: 10, 2, 3, 4, 5; give"):
         read_resttest(buckets(), few)
-
-
-def test_a_folder_that_is_no_checkout_of_buckets(buckets: Checkout, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"lacks 10 of 10 files .*jingtaozhan/extrapolate-eval"):
-        read_resttest(tmp_path)
-    folder = buckets({("5", "extrapolate"): "5 d5\n"})
-    with pytest.raises(CollectionError, match=r"bucket-5/extrapolate.dev-qrel.txt:1: found 2"):
-        read_resttest(folder)
-    (folder / "resttest_files/msmarco-passage/bucket-4/interpolate.dev-qrel.txt").unlink()
-    with pytest.raises(NotFoundError, match=r"lacks 1 of 10 files \(.*bucket-4/interpolate.dev"):
-        read_resttest(folder)
-
-
-@pytest.mark.parametrize(
-    ("group", "regime", "text", "message"),
-    [
-        ("3", "extrapolate", "3 0 d3 1\n1 0 d1 1\n", r"bucket-3/extrap.*query '1' is in bucket 1"),
-        ("3", "extrapolate", "3 0 d3 1\n6 0 d1 1\n", r"bucket-1/interp.*: 1 judgements, of 6, of "),
-        ("3", "extrapolate", "3 0 d4 1\n", r"1 judgements, of 3, are of no other bucket"),
-        ("3", "extrapolate", "3 0 d3 0\n", r"bucket-3/extrap.*: 3 with a passage that is not rel"),
-        ("1", "interpolate", "2 0 d2 1\n", r"5 judgements, of 10, 3, 4, 5, of the other buckets"),
-    ],
-)
-def test_buckets_that_are_no_partition(
-    buckets: Checkout, group: str, regime: str, text: str, message: str
-) -> None:
-    with pytest.raises(DataError, match=message) as caught:
-        read_resttest(buckets({(group, regime): text}))
-    assert "are no partition of the queries" in str(caught.value)

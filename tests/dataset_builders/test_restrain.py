@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -24,12 +27,13 @@ from msshift_bench.dataset_builders.cut import NANO_SIZES, Samples
 from msshift_bench.dataset_builders.kmeans import squared_distances
 from msshift_bench.dataset_builders.topics import replay_topics
 from msshift_bench.dataset_builders.zhan import order_by_nearness
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import evaluate_run_sets
 from msshift_bench.similarity import unit_rows
 from tests.conftest import Command
 from tests.support.cut_rows import ids_of
 from tests.support.fabricated import write_run
+from tests.support.golden import Golden
 from tests.support.run_files import write_test_set
 from tests.support.tsv_files import write_tsv_folder
 
@@ -168,25 +172,7 @@ def test_a_vector_of_zeros_is_near_nothing() -> None:
     assert near.cosines.tolist() == [0, -1, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("folders", "size", "error", "message"),
-    [
-        ([], "20", UsageError, "--test-set FOLDER"),
-        (["dl"], "0", UnknownNameError, "unknown shift 'restrain-0'"),
-        (["dl"], "300", UsageError, "and 428 have a relevant passage.*at most 214"),
-        (["unjudged"], "20", DataError, "no test query has a relevant passage"),
-        (["dl", "dl"], "20", DataError, "stands in another test set, too"),
-        (["same"], "20", DataError, "6 of the 6 test queries are queries with a relevant"),
-    ],
-)
-def test_bad_requests(
-    test_set: Path,
-    tmp_path: Path,
-    folders: list[str],
-    size: str,
-    error: type[Exception],
-    message: str,
-) -> None:
+def test_bad_requests(test_set: Path, tmp_path: Path, golden: Golden) -> None:
     texts = {name: (test_set / name).read_text() for name in ("queries.tsv", "qrels.tsv")}
     bare = {name: re.sub("(?m)^t", "", text) for name, text in texts.items()}
     unjudged = {**texts, "qrels.tsv": f"t{TESTED[0]} 0 nothing 0\n"}
@@ -194,16 +180,24 @@ def test_bad_requests(
         (tmp_path / folder).mkdir()
         for name, text in files.items():
             (tmp_path / folder / name).write_text(text)
-    test_sets = [tmp_path / folder for folder in folders]
-    names, asked = [f"restrain-{size}"], {"restrain": {"test_sets": test_sets}}
-    with pytest.raises(error, match=message):
-        build_dataset(MINI, names, tmp_path / "x", options=asked)
-    ruled = {"restrain": {"test_sets": [test_set], "rule": "nearst"}}
-    with pytest.raises(UnknownNameError, match="unknown restrain rule 'nearst'"):
-        build_dataset(MINI, ["restrain-20"], tmp_path / "x", options=ruled)
-    for wrong in ({"texts": False}, {"samples": Samples(train_size=5)}):
-        with pytest.raises(UsageError):
-            build_dataset(MINI, names, tmp_path / "x", options=asked, **wrong)  # type: ignore[arg-type]
+
+    def build(*folders: str, size: int = 20, rule: str = "nearest", **options: Any) -> None:
+        asked = {"test_sets": [tmp_path / folder for folder in folders], "rule": rule}
+        names = [f"restrain-{size}"]
+        build_dataset(MINI, names, tmp_path / "x", options={"restrain": asked}, **options)
+
+    refusals = {
+        "no test set": build,
+        "size 0": partial(build, "dl", size=0),
+        "size 300": partial(build, "dl", size=300),
+        "unjudged": partial(build, "unjudged"),
+        "the same twice": partial(build, "dl", "dl"),
+        "the same ids": partial(build, "same"),
+        "a rule": partial(build, "dl", rule="nearst"),
+        "no texts": partial(build, "dl", texts=False),
+        "a training size": partial(build, "dl", samples=Samples(train_size=5)),
+    }
+    golden.check_refusals("no-restrain.txt", refusals)
     assert not (tmp_path / "x").exists()
 
 
@@ -230,19 +224,15 @@ def test_the_sizes_stand_in_one_table(built: Path, tmp_path: Path) -> None:
     assert rows[2][:4] == ["60", "dense", "100.0", "100.0"]
 
 
-def test_the_command(test_set: Path, msshift: Command) -> None:
-    built = msshift(
-        *("build", "restrain-50", "restrain-40", "--collection", "mini:300"),
-        *("--test-set", test_set, "--encoder", "terms"),
+def test_the_command(test_set: Path, msshift: Command, tmp_path: Path, golden: Golden) -> None:
+    shutil.copytree(test_set, tmp_path / "dl")
+    commands = (
+        "build restrain-50 restrain-40 --collection mini:300 --test-set dl --encoder terms",
+        "build restrain-50 --collection mini:300",
+        "build restrain",
+        "evaluate runs --shift restrain",
     )
-    assert built.returncode == 0, built.stderr
-    assert "restrain-50 (rule nearest)" in built.stdout
-    assert "restrain-40 (rule nearest)" in built.stdout
+    golden.check_commands("restrain.txt", msshift, commands)
     listed = msshift("list").stdout
-    assert "restrain-50: training queries near the test queries" in listed
-    assert "restrain: training queries near the test queries" in listed
-    refused = msshift("build", "restrain-50", "--collection", "mini:300")
-    assert refused.returncode == 2
-    assert "restrain needs the test queries: --test-set FOLDER" in refused.stderr
-    for command in (("build", "restrain"), ("evaluate", "runs", "--shift", "restrain")):
-        assert "restrain comes in sizes" in msshift(*command).stderr
+    for name in ("restrain-50", "restrain"):
+        assert f"{name}: training queries near the test queries" in listed

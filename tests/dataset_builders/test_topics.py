@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from msshift_bench import data, errors
+from msshift_bench import data
 from msshift_bench.dataset_builders import topics
 from msshift_bench.dataset_builders.build import build_dataset, default_shifts
-from msshift_bench.dataset_builders.clusters import Clustering
 from msshift_bench.dataset_builders.cut import Samples, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.topics import group_by_bucket, read_buckets, replay_topics
 from msshift_bench.encoders.embeddings import Embeddings
@@ -21,10 +22,12 @@ from msshift_bench.mini import generator as mini
 from msshift_bench.records import OTHERS
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
+from tests.support.golden import Golden
 from tests.support.mini_rows import domains
 
 MINI = data.open_collection("mini")
 SMALL = data.open_collection("mini:500")
+QUERIES = ids_and_texts(queries_table(SMALL))
 
 
 @pytest.fixture(scope="session")
@@ -61,16 +64,9 @@ def test_what_a_topic_is_can_be_read(built: Path) -> None:
     assert 0 < found["margins"]["median"] < 1
 
 
-def test_topics_are_as_large_as_asked_for_and_unknown_options_are_named(tmp_path: Path) -> None:
-    queries = ids_and_texts(queries_table(SMALL))
-    sizes = Counter(topics.group_by_topic(queries, collection=SMALL, topic_size=60).labels.values())
-    assert all(60 <= sizes[f"C{number}"] < 120 for number in range(5))
-    with pytest.raises(errors.UnknownNameError, match="k-means"):
-        topics.group_by_topic(queries, "kmeans", collection=SMALL)
-    with pytest.raises(
-        errors.UnknownNameError, match=r"option of the shift topics 'poling'.*pooling"
-    ):
-        build_dataset(SMALL, ["topics"], tmp_path / "x", options={"topics": {"poling": "cls"}})
+def test_topics_are_as_large_as_asked_for() -> None:
+    groups = topics.group_by_topic(QUERIES, collection=SMALL, topic_size=60).labels.values()
+    assert all(60 <= Counter(groups)[f"C{number}"] < 120 for number in range(5))
 
 
 @pytest.mark.slow
@@ -83,41 +79,6 @@ def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
     for path in sorted(built.rglob("*")):
         if path.is_file():
             assert (tmp_path / "again" / path.relative_to(built)).read_bytes() == path.read_bytes()
-
-
-@pytest.mark.slow
-def test_changed_clusters_are_not_read(build_copy: Build) -> None:
-    copy = build_copy("mini", "topics")
-    known = topics.read_topics(data.open_dataset(copy))
-    assert isinstance(known, Clustering)
-    assert known.query_ids == tuple(sorted(MINI.queries))
-    path = copy / topics.CENTROIDS
-    table = pq.read_table(path)
-    path.unlink()
-    pq.write_table(table.slice(1), path)
-    with pytest.raises(errors.IntegrityError, match="has changed since it was built"):
-        topics.verify_topics(copy, MINI)
-
-
-@pytest.mark.slow
-def test_other_queries_cannot_be_replayed_or_verified(built: Path, tmp_path: Path) -> None:
-    for level in (topics.verify_topics, topics.retrain_topics):
-        with pytest.raises(errors.DataError, match=r"mini:500 .*give the collection"):
-            level(built, SMALL)
-    with pytest.raises(errors.DataError, match="give the collection they were made from"):
-        topics.replay_topics(built, SMALL, tmp_path / "x")
-    assert not (tmp_path / "x").exists()
-
-
-def test_without_clusters_nothing_is_verified_and_an_import_not_replayed(
-    build_copy: Build, tmp_path: Path
-) -> None:
-    folder = build_copy("mini:500", "length")
-    with pytest.raises(errors.DataError, match="publishes no clusters"):
-        topics.verify_topics(folder, SMALL)
-    data.write_manifest(folder, replace(data.read_manifest(folder), edition="official-2022"))
-    with pytest.raises(errors.UsageError, match="was imported"):
-        topics.replay_topics(folder, SMALL, tmp_path / "x")
 
 
 def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
@@ -154,7 +115,6 @@ def test_retraining_promises_identity_for_the_same_bytes_alone(
     assert 0 < facts["regrouped"] < 0.5
 
 
-QUERIES = ids_and_texts(queries_table(SMALL))
 TESTS = frozenset(list(QUERIES)[::3])
 
 
@@ -193,11 +153,6 @@ def test_the_card_says_what_the_buckets_are(bucketed: Path) -> None:
     assert (parameters["embedding"]["encoder"], parameters["train_size"]) == ("terms", "all")
     assert all(", ".join(words) in card for words in facts["found"]["terms"].values())
     assert "how long, how many, when" not in card  # those of the release are others
-    alike = dict.fromkeys(QUERIES, "what is it")
-    with pytest.raises(errors.DataError, match="hold 1 distinct vectors, and 5 clusters need 5"):
-        group_by_bucket(alike, collection=SMALL)
-    with pytest.raises(errors.UnknownNameError, match="resttest rule"):
-        group_by_bucket(QUERIES, "means", collection=SMALL)
     assert default_shifts() == ("topics", "wh-words", "length")
 
 
@@ -209,26 +164,48 @@ def test_buckets_depend_on_nothing_but_the_queries(bucketed: Path, tmp_path: Pat
     assert again.labels == published.labels_by_query()
     assert replay_topics(bucketed, SMALL, tmp_path / "again")[1] == []
     assert data.read_manifest(tmp_path / "again") == data.read_manifest(bucketed)
-    with pytest.raises(errors.DataError, match="hold 750 queries, and mini:500 749 others"):
-        smaller = dict(list(QUERIES.items())[1:])
-        group_by_bucket(smaller, collection=SMALL, published=published)
 
 
-def test_the_command_builds_buckets(msshift: Command, tmp_path: Path) -> None:
+def test_the_command_builds_buckets(msshift: Command, tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "dev.tsv").write_text("".join(f"{query_id}\tits text\n" for query_id in TESTS))
-    done = msshift(
-        *("build", "resttest", "--collection", "mini:500", "--test-queries", "dev.tsv"),
-        *("--encoder", "terms"),
+    commands = (
+        "build resttest --collection mini:500 --test-queries dev.tsv --encoder terms",
+        "build length --encoder terms --out other",
+        "build restest --encoder terms --out other",
     )
-    assert done.returncode == 0, done.stderr
-    assert "resttest (rule k-means, unbalanced)" in done.stdout
-    assert "resttest: top terms" in done.stdout
-    refused = msshift("build", "length", "--encoder", "terms", "--out", "other")
-    assert refused.returncode == 2
-    assert "--encoder of no use: the groups of length rest on no embeddings" in refused.stderr
-    refused = msshift("build", "restest", "--encoder", "terms", "--out", "other")
-    assert "unknown shift 'restest': did you mean 'resttest'?" in refused.stderr
-    path = tmp_path / "msshift/resttest-buckets/centroids.parquet"
-    path.write_bytes(b"")
-    with pytest.raises(errors.IntegrityError, match="has changed since it was built"):
-        read_buckets(data.open_dataset(tmp_path / "msshift"))
+    golden.check_commands("resttest.txt", msshift, commands)
+
+
+@pytest.mark.slow
+def test_what_cannot_be_grouped_read_or_made_again(
+    built: Path, bucketed: Path, build_copy: Build, tmp_path: Path, golden: Golden
+) -> None:
+    imported = build_copy("mini:500", "length").rename(tmp_path / "imported")
+    data.write_manifest(imported, replace(data.read_manifest(imported), edition="official-2022"))
+    topical = build_copy("mini", "topics")
+    assert topics.read_topics(data.open_dataset(topical)).query_ids == tuple(sorted(MINI.queries))
+    changed = Path(shutil.copytree(bucketed, tmp_path / "changed"))
+    for path in (changed / topics.CENTRES, topical / topics.CENTROIDS):
+        table = pq.read_table(path)
+        path.unlink()
+        pq.write_table(table.slice(1), path)
+    published, out = topics.read_buckets(data.open_dataset(bucketed)), tmp_path / "x"
+    options = {"topics": {"poling": "cls"}}
+    fewer, alike = dict(list(QUERIES.items())[1:]), dict.fromkeys(QUERIES, "what is it")
+    bucket = partial(group_by_bucket, collection=SMALL)
+    refusals = {
+        "a rule of topics": partial(topics.group_by_topic, QUERIES, "kmeans", collection=SMALL),
+        "an option": partial(build_dataset, SMALL, ["topics"], out, options=options),
+        "a rule of buckets": partial(bucket, QUERIES, "means"),
+        "equal texts": partial(bucket, alike),
+        "fewer queries": partial(bucket, fewer, published=published),
+        "changed buckets": lambda: read_buckets(data.open_dataset(changed)),
+        "changed topics": partial(topics.verify_topics, topical, MINI),
+        "others verified": partial(topics.verify_topics, built, SMALL),
+        "others retrained": partial(topics.retrain_topics, built, SMALL),
+        "others replayed": partial(replay_topics, built, SMALL, out),
+        "no clusters": partial(topics.verify_topics, imported, SMALL),
+        "an import": partial(replay_topics, imported, SMALL, out),
+    }
+    golden.check_refusals("no-topics.txt", refusals)
+    assert not out.exists()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
@@ -31,16 +32,11 @@ from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.negatives import sample_negatives
 from msshift_bench.dataset_builders.triples import add_triples
-from msshift_bench.errors import (
-    DataError,
-    IntegrityError,
-    NotFoundError,
-    UnknownNameError,
-    UsageError,
-)
+from msshift_bench.errors import DataError, IntegrityError
 from msshift_bench.search import Bm25, bm25
 from tests.conftest import Build, WriteFolder
 from tests.support.file_bytes import file_bytes
+from tests.support.golden import Golden
 from tests.support.tsv_files import write_tsv_folder
 
 MINI = open_collection("mini:300")
@@ -193,35 +189,42 @@ def test_files_that_are_not_what_was_built_are_found(
         load_triples(folder, SHORT)
 
 
-@pytest.mark.parametrize(
-    ("collection", "options", "error", "message"),
-    [
-        ("mini:301", {}, UsageError, "give the collection it was built from"),
-        ("mini:300", {"shifts": ["topics"]}, UnknownNameError, r"unknown shift in .* 'topics'"),
-        ("mini:300", {"count": 0}, UsageError, "0 negatives per query; at least 1 is needed"),
-        ("mini:300", {"depth": 0}, UsageError, "depth is 0"),
-        ("mini:300", {"count": 300}, DataError, r"300 passages are too few to give query .* 300 "),
-    ],
-)
 def test_what_cannot_be_leaves_everything_as_it_was(
-    copy: Path, collection: str, options: dict[str, Any], error: type[Exception], message: str
+    built: Path, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    before = file_bytes(copy)
-    with pytest.raises(error, match=message):
-        add_triples(copy, open_collection(collection), **options)
-    assert file_bytes(copy.parent) == {f"msshift/{name}": data for name, data in before.items()}
-    assert [path.name for path in copy.parent.iterdir()] == ["msshift"]
+    other = write_tsv_folder(tmp_path / "toy", MINI)
+    (other / "collection.tsv").write_text("".join(f"{n}\tanother {n}\n" for n in range(300)))
+    kept = Path(shutil.copytree(built, tmp_path / "kept"))
+    before = file_bytes(tmp_path)
 
+    def export(collection: str | Path) -> None:
+        texts = open_collection(collection)
+        data_triples.export_triples(kept, SHORT, tmp_path / "out.tsv", texts=texts)
 
-def test_names_that_do_not_exist(bare: Path, built: Path) -> None:
-    with pytest.raises(NotFoundError, match="no built data set"):
-        add_triples(bare / "none", MINI)
-    with pytest.raises(UnknownNameError, match="did you mean 'length-short-triples'"):
-        load_triples(built, "length-short")
-    with pytest.raises(UnknownNameError, match="valid are none"):
-        load_triples(bare, SHORT)
-    with pytest.raises(UsageError, match="load_triples streams them"):
-        load_dataset(built, SHORT)
+    def keep_nothing(*arguments: Any) -> None:
+        database: Connection = arguments[3]
+        database.execute("CREATE TABLE passages (doc_id TEXT, text TEXT)")
+
+    def export_nothing() -> None:
+        monkeypatch.setattr(data_triples, "_keep", keep_nothing)
+        export("mini:300")
+
+    refusals = {
+        "other queries": partial(add_triples, copy, open_collection("mini:301")),
+        "another shift": partial(add_triples, copy, MINI, shifts=["topics"]),
+        "no negatives": partial(add_triples, copy, MINI, count=0),
+        "no depth": partial(add_triples, copy, MINI, depth=0),
+        "many negatives": partial(add_triples, copy, MINI, count=300),
+        "no data set": partial(add_triples, copy / "none", MINI),
+        "no config of triples": partial(load_triples, built, "length-short"),
+        "no triples": partial(load_triples, copy, SHORT),
+        "triples as rows": partial(load_dataset, built, SHORT),
+        "texts of other queries": partial(export, "mini:40"),
+        "texts of other passages": partial(export, other),
+        "a text that is missing": export_nothing,
+    }
+    golden.check_refusals("no-triples.txt", refusals)
+    assert file_bytes(tmp_path) == before
 
 
 @pytest.mark.parametrize(("step", "missing"), [(1, "length-long"), (2, "length-short")])
@@ -297,35 +300,6 @@ def test_texts_cannot_break_lines(tmp_path: Path) -> None:
     assert (tmp_path / "full.tsv").read_bytes() == (tmp_path / "ids.tsv").read_bytes()
 
 
-def test_texts_that_are_missing(
-    built: Path, tsv_folder: WriteFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tsv_folder(
-        collection="".join(f"d{i}\tpassage {i}\n" for i in range(20)),
-        queries="".join(f"q{i}\twhat is passage {'x ' * (i % 4)}{i}\n" for i in range(30)),
-        qrels="".join(f"q{i} 0 d{i % 20} 1\n" for i in range(30)),
-    )
-    build_dataset(folder, ["length"], tmp_path / "msshift")
-    add_triples(tmp_path / "msshift", folder, count=1, depth=5)
-    (folder / "collection.tsv").write_text("".join(f"d{i}\tanother {i}\n" for i in range(20)))
-
-    def keep_nothing(*arguments: Any) -> None:
-        database: Connection = arguments[3]
-        database.execute("CREATE TABLE passages (doc_id TEXT, text TEXT)")
-
-    out, toy = tmp_path / "out.tsv", tmp_path / "msshift"
-    for data, collection, message in (
-        (toy, str(folder), "were drawn from 20 passages, and 'toy' holds 20, n"),
-        (built, "mini:40", "give the collection it was built from"),
-        (built, "mini:300", r"mini:300 holds no passage '[0-9]+', which the triples"),
-    ):
-        if collection == "mini:300":
-            monkeypatch.setattr(data_triples, "_keep", keep_nothing)
-        with pytest.raises((UsageError, DataError), match=message):
-            data_triples.export_triples(data, SHORT, out, texts=open_collection(collection))
-    assert not out.exists()
-
-
 # ---- the command ----------------------------------------------------------------------------
 
 
@@ -349,22 +323,3 @@ def test_the_command(built: Path, copy: Path, tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         assert f"{count} triples" in done.stderr
         assert out.read_text().count("\n") == count
-
-
-@pytest.mark.parametrize("named", ["~/toy", "toy"])
-def test_no_file_of_the_collection_is_overwritten(
-    built: Path, tsv_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch, named: str
-) -> None:
-    queries = tsv_folder() / "queries.tsv"
-    monkeypatch.setenv("HOME", str(queries.parent.parent))
-    monkeypatch.chdir(queries.parent.parent)
-    before = queries.read_bytes()
-    export = ["export", "length-long-triples", queries, "--data", built, "--collection", named]
-    for options, message in (
-        (["--text"], "is read, and would be overwritten"),
-        ([], "--collection is read for the texts only"),
-    ):
-        done = run(*export, *options)
-        assert isinstance(done.exception, UsageError)
-        assert message in str(done.exception)
-    assert queries.read_bytes() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from msshift_bench.data import Variant
 from msshift_bench.dataset_builders import typos
-from msshift_bench.errors import (
-    CollectionError,
-    DataError,
-    NotFoundError,
-    UnknownNameError,
-    UsageError,
-)
+from tests.support.golden import Golden
 
 SOME_WORDS = ("the", "of", "what", "is", "cat", "aaa", "Bbb", "don't", "a-b", "x", "2019", "u.s.a")
 words = st.sampled_from(SOME_WORDS) | st.text(st.sampled_from("abetz'-_*@.?"), min_size=1)
@@ -84,10 +79,6 @@ def test_a_variant_depends_on_seed_copy_and_query_alone() -> None:
     few = {query_id: queries[query_id] for query_id in ("7", "31")}
     assert set(typos.make_variants("typos", few.items(), copies=2)) < set(made)
     assert made[:40] != typos.make_variants("typos", queries.items(), seed=1)
-    with pytest.raises(UnknownNameError, match="test-only shift 'typo': did you mean 'typos'"):
-        typos.make_variants("typo", queries.items())
-    with pytest.raises(UsageError, match="0 variants of each query"):
-        typos.make_variants("typos", queries.items(), copies=0)
 
 
 def test_a_comparison_finds_edits_of_another_rule_and_none_of_the_same() -> None:
@@ -131,22 +122,28 @@ def test_published_variants_are_imported(checkout: Path, tmp_path: Path) -> None
     counts = typos.describe_edits(texts, variants).facts["edits"]
     assert counts["typo1"] == dict.fromkeys(typos.EDIT_KINDS, 0) | {"delete": 1, "unchanged": 1}
     assert counts["typo2"] == dict.fromkeys(typos.EDIT_KINDS, 0) | {"unchanged": 2}
-    with pytest.raises(UnknownNameError, match="unknown set of queries in the checkout 'dl19'"):
-        typos.import_variants(tmp_path, "dl19")
-    with pytest.raises(NotFoundError, match="git clone https"):
-        typos.import_variants(tmp_path / "nowhere", "dl2019")
     copy = tmp_path / "older" / "queries.dl2019.typo1.tsv"
     copy.parent.mkdir()
     copy.write_bytes((checkout / copy.name).read_bytes())
     assert typos.import_variants(tmp_path, "dl2019") == (texts, variants)
-    copy.write_text("1\tchaep flights\n2\twhat is\n")
-    with pytest.raises(DataError, match="differ; give the folder of one of them"):
-        typos.import_variants(tmp_path, "dl2019")
-    copy.unlink()
-    (checkout / "queries.dl2019.typo2.tsv").write_text("1\tcheap\n3\tother\n")
-    said = r"(?s)lacks 1 queries: 2.*holds besides 1 queries: 3"
-    with pytest.raises(CollectionError, match=said):
-        typos.import_variants(tmp_path, "dl2019")
+
+
+def test_what_cannot_be_made_or_imported(checkout: Path, tmp_path: Path, golden: Golden) -> None:
+    odd, older = tmp_path / "odd", tmp_path / "data" / "older"
+    odd.mkdir()
+    older.mkdir()
+    for name, text in (("", "1\tcheap\n2\twhat is\n"), (".typo2", "1\tcheap\n3\tother\n")):
+        (odd / f"queries.dl2019{name}.tsv").write_text(text)
+    (older / "queries.dl2019.typo1.tsv").write_text("1\tchaep flights\n2\twhat is\n")
+    refusals = {
+        "no shift": partial(typos.make_variants, "typo", []),
+        "no copies": partial(typos.make_variants, "typos", [], copies=0),
+        "no set": partial(typos.import_variants, checkout, "dl19"),
+        "no checkout": partial(typos.import_variants, tmp_path / "nowhere", "dl2019"),
+        "two that differ": partial(typos.import_variants, tmp_path / "data", "dl2019"),
+        "other queries": partial(typos.import_variants, odd, "dl2019"),
+    }
+    golden.check_refusals("no-typos.txt", refusals)
 
 
 @pytest.mark.realdata

@@ -63,6 +63,11 @@ def folder(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (f"{TWO} --output runs/dense/length/short.run.json", "short.run.json is read, and would"),
         (EXPORT.format("msshift/README.md"), "msshift/README.md is in .*msshift, which is read"),
         (f"{EXPORT.format('own/collection.tsv')} --text", "collection.tsv is read, and would be"),
+        (
+            f"{EXPORT.format('own/collection.tsv')} --text --collection ~/own",
+            "is read, and would be",
+        ),
+        (f"{EXPORT.format('x.tsv')} --collection own", "--collection is read for the texts only"),
         (f"{NEAR} unseen-words --output msshift/length/queries.parquet", "is in .*, which is r"),
         (f"{LINKS} --output runs/dense/length/short.run.json", "short.run.json is read, and would"),
         (f"{LINKS} --output runs/dense/x.json --models runs/dense", "is in runs/dense, which is r"),
@@ -75,6 +80,7 @@ def test_what_is_read_is_no_output(
     folder: Path, line: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MSSHIFT_COLLECTION", "own")
+    monkeypatch.setenv("HOME", str(folder))
     before = file_bytes(folder)
     with pytest.raises(UsageError, match=message) as raised:
         app(line.split(), standalone_mode=False)

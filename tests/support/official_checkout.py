@@ -44,7 +44,7 @@ def write_checkout(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     if training is not None:
-        (folder / "TRAIN").mkdir()
+        (folder / "TRAIN").mkdir(exist_ok=True)
         (folder / "TRAIN" / "queries_clustering.tsv").write_text(training, encoding="utf-8")
     return folder
 
