@@ -103,6 +103,7 @@ def test_points_are_the_losses_of_the_report_and_the_values_of_the_indicator(
     assert line.at(jaccard.similarities.mean()) == pytest.approx(mean.mean())
 
 
+@pytest.mark.slow
 def test_what_analyses_show(analysis: Result, data: Path, tmp_path: Path, golden: Golden) -> None:
     runs, test = tmp_path / "runs", {"8": "cheap rooms in rome", "9": "who is rome"}
     published, far = analyse_published(), {"9": "quantum chromodynamics"}

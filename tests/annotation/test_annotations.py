@@ -268,6 +268,7 @@ def test_json_lines_are_read_as_they_were_published(tmp_path: Path, golden: Gold
         read_annotations([path])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".csv", ".json"])
 def test_no_sheet_takes_the_place_of_one_that_was_filled_in(
     tmp_path: Path, msshift: Command, ending: str

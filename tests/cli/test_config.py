@@ -224,6 +224,7 @@ def test_every_command_that_takes_such_an_option_honours_it(words: tuple[str, ..
         assert config_file.key_of(parameter) == key, parameter.name
 
 
+@pytest.mark.slow
 def test_the_page_runs(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
     ran = run_blocks(page, tmp_path)

@@ -59,6 +59,7 @@ def test_help_says_how_data_are_found_and_which_recipe_is_used() -> None:
     assert "Default: mini, which is made for the collection mini." in shown
 
 
+@pytest.mark.slow
 def test_help_is_light() -> None:
     script = (
         "import sys; from msshift_bench.cli import app\n"

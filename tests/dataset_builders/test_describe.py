@@ -92,6 +92,7 @@ def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> N
     assert len(found) == sum(1 + 3 * len(SHIFTS[name].groups) for name in SHIFTS_BUILT)
 
 
+@pytest.mark.slow
 def test_its_front_matter_names_every_file_and_count(built: Path, card: DatasetCard) -> None:
     manifest = read_manifest(built)
     assert isinstance(card.data, DatasetCardData)

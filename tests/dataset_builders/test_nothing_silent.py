@@ -63,6 +63,7 @@ def test_relevant_passages_that_are_absent_are_counted(
     assert "relevant passages" not in done.stderr
 
 
+@pytest.mark.slow
 def test_triples_say_which_pairs_they_leave_out(
     msshift: Command, build_copy: Build, tmp_path: Path
 ) -> None:

@@ -122,6 +122,7 @@ def test_what_stands_is_not_made_again(tmp_path: Path, expected: dict[str, bytes
     assert set(kept(Engine(), tmp_path, word="another")).isdisjoint(expected)
 
 
+@pytest.mark.slow
 def test_what_stands_at_a_url_is_not_made_again(url: str, expected: dict[str, bytes]) -> None:
     engine = Engine(store=url)
     for _ in range(2):

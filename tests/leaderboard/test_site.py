@@ -20,6 +20,8 @@ from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import MEAN, Figure
 from tests.support.synthetic_entries import add_entry, description, hostile_entries, scored_report
 
+pytestmark = pytest.mark.slow
+
 # Numbers.
 
 

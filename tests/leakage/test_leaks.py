@@ -409,6 +409,7 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     msshift: Command, work: Path
 ) -> None:

@@ -306,6 +306,7 @@ def test_neither_the_names_nor_the_order_of_columns_and_rows_matter(
     assert (places(run), run.report.name) == (EXPECTED, "<stdin>")
 
 
+@pytest.mark.slow
 def test_more_rows_than_are_read_at_once(write_parquet: Write) -> None:
     run = {f"q{query}": {f"d{doc}": float(-doc) for doc in range(50_000)} for query in range(5)}
     rows = [(q, d, score) for q, docs in run.items() for d, score in docs.items()]

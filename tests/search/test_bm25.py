@@ -126,6 +126,7 @@ def test_what_cannot_be_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
         Bm25(MINI, Bm25Parameters(engine="rank_bm25"))
 
 
+@pytest.mark.slow
 def test_jax_stays_out_of_it(tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text("raise SystemError('it would take the GPU')")
     script = (

@@ -158,6 +158,7 @@ def test_seeds_whose_effects_on_two_groups_cancel_leave_the_mean_sure() -> None:
     assert np.ptp(ends(mean)) < 0.1 * min(np.ptp(ends(group["rel_loss"])) for group in groups)
 
 
+@pytest.mark.slow
 def test_unequal_numbers_of_seeds_rest_on_the_smaller() -> None:
     rng = np.random.default_rng(4)
     variances = []
