@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -90,9 +91,16 @@ def test_no_word_that_breaks_a_line_is_written(tmp_path: Path, bad: str, where: 
         ({"q": {"a": 2.0, "b": "high"}}, "tag", r"a\.run: .*'high' is no score"),
         ({"q": {"a": 2.0, "b": 10**400}}, "tag", r"a\.run: .*is no score"),
         ({"q": ["a", "b"]}, "tag", r"doc id -> score, and query 'q' has \['a', 'b'\]"),
+        ({"p": {}, "q": {"a": 2.0, "b": math.inf}}, "tag", "'q' has a score that is not finite"),
+        ([("q", {"a": 2.0}), ("q", {"a": 1.0})], "tag", r"a\.run: query 'q' stands twice"),
     ],
 )
 def test_what_is_no_run_is_named(tmp_path: Path, rankings: Any, tag: Any, words: str) -> None:
     with pytest.raises(MsShiftError, match=words):
         write_run(tmp_path / "a.run", rankings, tag)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_ending_says_how_a_run_is_compressed(tmp_path: Path) -> None:
+    with pytest.raises(MsShiftError, match=r"written plain or as \.gz, not as \.xz"):
+        write_run(tmp_path / "a.run.xz", {"q": {"a": 2.0}}, "tag")
