@@ -167,7 +167,7 @@ def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(
 def test_all_measures_are_tried_before_anything_is_read(golden: Golden) -> None:
     wrong = (
         "RBP(p=0.8) INST INST(max_rel=3) alpha_nDCG@10 nDCG(rel=2)@10 P(rel=2) P(rel=1.5)@3 "
-        "NumQ(rel=2) nDCGG R@0 P(rel=2)@0 AP(judged_only=True)@0 "  # trec_eval ends the process at 0
+        "NumQ(rel=2) nDCGG R@0 P(rel=2)@0 AP(judged_only=True)@0 "  # trec_eval ends at 0
         "nDCG(gains={1:0.5})@10"
     )
     refusals = {
