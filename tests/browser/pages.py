@@ -12,12 +12,14 @@ def shown(page: Any) -> None:
     page.wait_for_function("() => performance.getEntriesByName('table-shown').length")
 
 
-def fits(page: Any) -> bool:
-    """Say whether a page fits its width, at the latest in two seconds, as on a busy machine."""
+def fits(page: Any, width: int) -> bool:
+    """Say whether a page fits a width, at the latest in two seconds, as on a busy machine."""
+    page.set_viewport_size({"width": width, "height": 900})
+    is_met = f"innerWidth === {width} && document.documentElement.scrollWidth <= {width}"
     for _ in range(40):
-        page.wait_for_timeout(50)
-        if page.evaluate("document.documentElement.scrollWidth <= innerWidth"):
+        if page.evaluate(is_met):
             return True
+        page.wait_for_timeout(50)
     return False
 
 

@@ -63,8 +63,7 @@ def test_the_first_row_stands_high_on_every_board(
     page = open_page(sorted((board_site / name).glob("topics-*.html"))[-1])
     shown(page)
     assert page.evaluate(TOP) <= 420
-    page.set_viewport_size({"width": 390, "height": 900})
-    assert fits(page)
+    assert fits(page, 390)
     assert page.evaluate(TOP) <= 640
 
 

@@ -36,8 +36,7 @@ def test_pages_open_from_a_disk(open_page: Any, made_site: Path) -> None:
     board = open_page(made_site / "leaderboard" / "index.html", width=390)
     for width in (390, 1440):
         for one in (page, commands, python, board):
-            one.set_viewport_size({"width": width, "height": 900})
-            assert fits(one), (one.url, width)
+            assert fits(one, width), (one.url, width)
         page.get_by_role("heading", name="msshift-bench").wait_for()
         board.locator("table").first.wait_for()
 

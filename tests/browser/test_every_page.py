@@ -24,8 +24,7 @@ def test_every_page_fits(open_page: Any, board_site: Path) -> None:
         page.goto(path.as_uri())
         expect(page.locator("h1")).to_have_count(1)
         for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            assert fits(page), path
+            assert fits(page, width), path
 
 
 def test_the_reader_chooses_light_or_dark(open_board: Any) -> None:
