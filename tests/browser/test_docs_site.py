@@ -60,9 +60,7 @@ def test_a_command_is_copied_without_its_prompt(open_page: Any, made_site: Path)
     [
         ("index", 390),
         ("evaluate-runs", 1440),
-        ("reproduce", 390),
         ("notebook-evaluate", 390),
-        ("error-codes", 1440),
         ("reference/python", 390),
     ],
 )

@@ -16,11 +16,15 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.slow
-def test_every_page_fits(open_page: Any, board_site: Path) -> None:
-    pages = sorted(board_site.rglob("*.html"))
-    assert len(pages) > 50
+def test_a_page_of_every_kind_fits(open_page: Any, board_site: Path) -> None:
+    largest: dict[tuple[Path, str], Path] = {}
+    for path in sorted(board_site.rglob("*.html"), key=lambda path: path.stat().st_size):
+        # The pages of a board's shift differ in their measure, those of its systems in their data.
+        kind = "" if path.parent.name == "systems" else path.stem.partition("-")[0]
+        largest[path.parent, kind] = path
+    assert len(largest) > 15
     page = open_page(board_site / "index.html")
-    for path in pages:
+    for path in largest.values():
         page.goto(path.as_uri())
         expect(page.locator("h1")).to_have_count(1)
         for width in WIDTHS:
