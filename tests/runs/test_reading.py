@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import random
 import sys
 from functools import partial
@@ -159,9 +160,10 @@ def test_a_run_that_has_changed_is_not_read_again(write: Write) -> None:
     run, same = judge_run(path, JUDGEMENTS), judge_run(path, JUDGEMENTS)
     rankings = list(run.rankings())
     assert len(rankings) == 2
-    path.write_text(RUN + "q3 Q0 d9 1 1 tag\n")
-    with pytest.raises(RunError, match="changed-while-read"):
-        list(same.rankings())
+    for changed in (RUN + "q3 Q0 d9 1 1 tag\n", "no run\n"):
+        path.write_text(changed)
+        with pytest.raises(RunError, match="changed-while-read"):
+            list(same.rankings())
     # What was read stays, for every measure and every order of ties.
     assert list(run.rankings()) == rankings
     assert [query for query, _ in run.with_ties("best").rankings()] == ["q1", "q2"]
@@ -224,6 +226,11 @@ def test_a_run_is_read_as_a_mapping(write: Write, monkeypatch: pytest.MonkeyPatc
     for data in (gzip.compress(RUN.encode()), RUN.encode()):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         assert read_run("-") == MAPPING
+    end, begin = os.pipe()  # as a shell's <(zcat a.run.gz)
+    with os.fdopen(end), os.fdopen(begin, "w") as file:
+        file.write(RUN)
+        file.close()
+        assert read_run(f"/dev/fd/{end}") == MAPPING
     assert read_run(write("q a 2\nq b 1\n")) == {"q": {"a": -2.0, "b": -1.0}}
     assert read_run(write("q Q0 d 7 1 t\n")) == {"q": {"d": 1.0}}
     assert read_run({"q1": pd.Series({"d1": 2.0})}) == {"q1": {"d1": 2.0}}
@@ -342,6 +349,8 @@ def test_odd_ranks_are_warnings(write_parquet: Write, kind: pa.DataType) -> None
 def test_the_rank_policy_takes_the_rank_column(write_parquet: Write) -> None:
     run = judge_run(write_parquet(COLUMNS | {"rank": [3, 1, 2, 1]}), OF_COLUMNS, tie_policy="rank")
     assert places(run) == {(0, 1, 1, 0, 1), (0, 2, 2, 1, 1), (1, 1, 1, 0, 1)}
+    wrong = refused(write_parquet(COLUMNS | {"rank": [3, 1, -2, 1]}), OF_COLUMNS)
+    assert codes(wrong) == [("rank-not-integer", 3)]
     with pytest.raises(UsageError, match="has no ranks"):
         judge_run(write_parquet(COLUMNS), OF_COLUMNS, tie_policy="rank")
 
