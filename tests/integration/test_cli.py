@@ -9,6 +9,7 @@ import shlex
 from importlib.resources import files
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.baselines import find_systems, open_system, recipe_files
@@ -87,10 +88,10 @@ def test_baseline_and_evaluate(
     assert done.stdout == "runs/bm25/length.run.gz\n"
     sidecar = json.loads((tmp_path / "runs" / "bm25" / "length.run.json").read_text())
     assert sidecar["system"] == "bm25"
-    done = msshift("evaluate", "runs", "--output", "report.json")
+    done = msshift("evaluate", "runs", "--output", "report.parquet")
     assert done.returncode == 0, done.stderr
     assert "bm25" in done.stdout
-    assert json.loads((tmp_path / "report.json").read_text())["runs"][0]["shift"] == "length"
+    assert set(pq.read_table(tmp_path / "report.parquet")["system"].to_pylist()) == {"bm25"}
     assert "\x1b" not in done.stdout + done.stderr
 
 

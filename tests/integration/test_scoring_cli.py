@@ -72,6 +72,7 @@ QRELS = "--qrels qrels.txt"
         ),
         ("evaluate runs --allow identcal", 2, "did you mean 'identical'? valid are partial, "),
         ("evaluate runs --by lengt-h", 2, "did you mean 'length'"),
+        ("evaluate runs --by qrels.txt --delta", 2, "--delta is for whole run sets, without --by"),
         ("evaluate runs --measures RR@10,NumRet", 2, "error: NumRet is a sum over queries, not"),
         ("compare runs --measures RR@10,NumRet", 2, "error: NumRet is a sum over queries, not"),
         (
@@ -110,12 +111,13 @@ def test_measures_with_commas_in_brackets(msshift: Command, work: Path, command:
 def test_runs_and_qrels_may_come_from_pipes(msshift_script: str, tmp_path: Path) -> None:
     (tmp_path / "my.run").write_text("1 Q0 b 1 9 me\n1 Q0 a 2 8 me\n")
     (tmp_path / "qrels.txt").write_bytes(gzip.compress(b"# ours\n1 0 a 1\n"))
-    command = f"{msshift_script} score - --format json --qrels <(cat qrels.txt) <my.run"
+    runs = "- <(cat my.run) --allow identical <my.run"
+    command = f"{msshift_script} score --format json --qrels <(cat qrels.txt) {runs}"
     done = subprocess.run(
         ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert read_figures(done.stdout).first(figure="score").value == 0.5
+    assert [row.value for row in read_figures(done.stdout).where(figure="score")] == [0.5, 0.5]
 
 
 def test_scoring_a_run_waits_for_no_heavy_library(made: Path) -> None:
@@ -171,13 +173,14 @@ def test_a_reference_is_a_name_or_a_folder_also_one_that_is_not_among_the_runs(
 def test_a_system_whose_runs_are_not_complete_is_left_out(msshift: Command, work: Path) -> None:
     shutil.copytree(work / "runs", work / "part")
     (work / "part" / "dense" / "length" / "short.run.gz").unlink()
-    arguments = ("compare", "part", "--shift", "length")
+    arguments = ("compare", "part", "--reference", "bm25")
     assert "go on without it (--allow partial)" in msshift(*arguments).stderr
     done = msshift(*arguments, "--allow", "partial")
     assert done.returncode == 0, done.stderr
-    assert "bm25 - splade" in done.stdout
+    assert "splade - bm25" in done.stdout
     assert "dense -" not in done.stdout
     assert "warning: length: dense is left out, because run files of it are missing" in done.stderr
+    assert "wh-words: not compared, because bm25 has no runs for it" in done.stderr
 
 
 def test_systems_of_one_name_are_told_apart(msshift: Command, work: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import os
 import random
 import sys
 from functools import partial
@@ -226,11 +225,6 @@ def test_a_run_is_read_as_a_mapping(write: Write, monkeypatch: pytest.MonkeyPatc
     for data in (gzip.compress(RUN.encode()), RUN.encode()):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         assert read_run("-") == MAPPING
-    end, begin = os.pipe()  # as a shell's <(zcat a.run.gz)
-    with os.fdopen(end), os.fdopen(begin, "w") as file:
-        file.write(RUN)
-        file.close()
-        assert read_run(f"/dev/fd/{end}") == MAPPING
     assert read_run(write("q a 2\nq b 1\n")) == {"q": {"a": -2.0, "b": -1.0}}
     assert read_run(write("q Q0 d 7 1 t\n")) == {"q": {"d": 1.0}}
     assert read_run({"q1": pd.Series({"d1": 2.0})}) == {"q1": {"d1": 2.0}}
