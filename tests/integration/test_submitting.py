@@ -221,7 +221,8 @@ def test_results_for_the_hub(here: Path, msshift: Command) -> None:
     write_runs(here / "runs" / "made-up", here / "msshift", one=True)
     write_system(here / "system.toml", length="none")
     assert msshift(*words).returncode == 0
-    assert "(short, long); not trained per group" in (hub / ".eval_results/msshift.yaml").read_text()
+    of_one = (hub / ".eval_results" / "msshift.yaml").read_text()
+    assert "(short, long); not trained per group" in of_one
 
 
 # What does not fit together.
