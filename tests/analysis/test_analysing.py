@@ -118,7 +118,13 @@ def test_what_analyses_show(analysis: Result, data: Path, tmp_path: Path, golden
     on_topics = find_links(published.figures)[0]
     few = link_losses(points(0.3, 0.25, 0.1, queries=600))
     flat = link_losses(points(0.2, 0.2, 0.2))
+    of_length = {"C0": "short", "C1": "long"}
+    of_two = [
+        row._replace(shift="length", group=of_length[row.group]) if row.group != "C2" else row
+        for row in points(0.3, 0.25, 0.1)
+    ]
     shown |= {
+        "three groups of two shifts, too few for two heights": link_losses(of_two),
         "foretold": predict_losses(published, TRAIN, test),
         "foretold by a link": predict_losses(published, TRAIN, test, link=on_topics),
         "extrapolated": predict_losses(published, TRAIN, far, extrapolate=True),
@@ -202,6 +208,7 @@ def test_what_cannot_be_analysed_is_refused(
         **{wrong: partial(analyse_report, report, given) for wrong, given in spoilt.items()},
         **{name: partial(analyse_run_sets, (tmp_path / name,), data) for name in folders},
         "an unknown indicator": partial(analyse, indicators=["jaccard"]),
+        "an unknown paper": partial(load_published, "ms_shift_v3"),
         "models for no indicator": partial(analyse, models="x"),
         "one interval": partial(analyse, bins=1),
         "missing queries left out": partial(analyse, settings=Settings(missing="skip")),

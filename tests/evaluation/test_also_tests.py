@@ -218,7 +218,7 @@ def evaluate_variants(variant_runs: Path, data: Path, rows: list[Row], tmp_path:
 
 
 def test_losses_by_model_method_and_group(
-    evaluate_variants: Evaluate, rows: list[Row], build_once: Build
+    evaluate_variants: Evaluate, rows: list[Row], build_once: Build, tmp_path: Path
 ) -> None:
     result = evaluate_variants()
     lost = result.figures.where(figure="loss_by_change")
@@ -260,6 +260,9 @@ def test_losses_by_model_method_and_group(
     # No run lacks a query.
     for same in (again, evaluate_variants(missing="skip")):
         assert list(same.figures) == list(result.figures)
+    write_variants(tmp_path / "typed.tsv", [Variant(row.query_id, row.text, "a") for row in rows])
+    of_one = [table.title.partition(": ")[2] for table in evaluate_variants().tables()]
+    assert of_one == ["what each model loses", "does the shift add to it?"]
 
 
 def test_what_does_not_belong_together_is_refused_or_doubted(
