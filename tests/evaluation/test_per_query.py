@@ -12,7 +12,7 @@ import pytest
 
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import ScoredRun, Scores, read_per_query, scores_table
-from msshift_bench.plumbing.files import MAX_UNPACKED
+from msshift_bench.evaluation.per_query import MAX_UNPACKED
 from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import get_shift
 from tests.support.golden import Golden

@@ -91,20 +91,24 @@ def test_a_reader_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
     assert names(tmp_path / ".data.partial") == ["new", "old"]
 
 
+@pytest.mark.parametrize("failing", [("new",), ("new", "old")])
 def test_the_old_folder_stays_if_the_new_one_cannot_be_renamed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: tuple[str, ...]
 ) -> None:
     folder = write(tmp_path / "data", "old")
     renaming = os.rename
 
     def rename(source: Path, target: Path) -> None:
-        if Path(source).name == "new":
+        if Path(source).name in failing:
             raise OSError(28, "No space left on device")
         renaming(source, target)
 
     monkeypatch.setattr(os, "rename", rename)
     with pytest.raises(OSError, match="No space left"), replace_folder(folder) as partial:
         write(partial, "new")
+    assert names(tmp_path) == [".data.partial" if "old" in failing else "data"]
+    monkeypatch.undo()
+    settle(folder)
     assert names(tmp_path) == ["data"]
     assert names(folder) == ["old"]
 
