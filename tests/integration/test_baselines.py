@@ -228,6 +228,9 @@ def test_work_that_was_begun_is_told_from_that_of_another_process(
     (run,) = bm25(data, tmp_path)
     content = run.read_bytes()
     assert states(data, tmp_path) == ["complete"]
+    run.unlink()
+    assert states(data, tmp_path) == ["new"]
+    bm25(data, tmp_path)
     begin(run)
     assert states(data, tmp_path) == ["begun"]
     descriptor = os.open(tmp_path / ".work" / "bm25" / "length" / "all", os.O_RDONLY)
