@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -169,6 +170,11 @@ def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
     found.write(tmp_path / "found")
     columns = pq.read_table(tmp_path / "found" / "candidates.parquet").column_names
     assert columns == ["test_id", "train_id", "tier", "cosine", "test_text", "train_text"]
+    pipe, begin = os.pipe()
+    with os.fdopen(pipe), os.fdopen(begin, "w") as file:
+        file.write("301\tticks\n")
+        file.close()
+        assert [topic.text for topic in read_topics(f"/dev/fd/{pipe}")] == ["ticks"]
     (tmp_path / "fields.tsv").write_text("301\tLyme disease\ttitle\n301\tticks\tvariant\n")
     again = find_leakage(trained, tmp_path / "fields.tsv", separate_ids=True)
     assert set(again.fields) == {"title", "variant"}

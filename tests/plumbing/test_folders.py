@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -123,6 +124,17 @@ def test_what_a_link_leads_to_is_replaced_and_the_link_alone_is_removed(tmp_path
     assert names(tmp_path / "disk" / "data") == ["new"]
     remove_folder(link)
     assert (names(tmp_path), names(tmp_path / "disk")) == (["disk"], ["data"])
+
+
+def test_what_cannot_be_removed_stays_and_nobody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that can only be read."""
+    write(tmp_path / ".data.partial", "left by a killed process")
+    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+    monkeypatch.setattr(time, "sleep", pytest.fail)
+    settle(tmp_path / "data")
+    assert names(tmp_path) == [".data.partial"]
 
 
 def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
