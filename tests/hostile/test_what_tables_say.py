@@ -85,12 +85,9 @@ def test_a_measure_that_counts_grade_1_names_the_one_that_does_not() -> None:
     assert "from 2 on for R(rel=2)@1000 and RR(rel=2)@10" in remark
 
 
-@pytest.mark.parametrize("measures", ["nDCG@10", "R(rel=2)@1000", "NumRet"])
-def test_measures_of_grades_need_no_remark(measures: str) -> None:
-    assert remarks(measures, QRELS) == []
-
-
-def test_judgements_without_grades_need_none() -> None:
+def test_neither_measures_of_grades_nor_judgements_without_them_need_a_remark() -> None:
+    for measures in ("nDCG@10", "R(rel=2)@1000", "NumRet"):
+        assert remarks(measures, QRELS) == []
     assert remarks("R@1000", {query: dict.fromkeys(of, 1) for query, of in QRELS.items()}) == []
 
 
@@ -134,17 +131,6 @@ def test_without_the_other_seed_it_is_evaluated(runs: tuple[Path, Path]) -> None
     assert not result.doubts
 
 
-def test_a_system_without_seeds_names_the_file(runs: tuple[Path, Path]) -> None:
-    folder, data = runs
-    write_runs(folder / "other", data)
-    (folder / "other/length/long.run.gz").unlink()
-    with pytest.raises(RunError) as caught:
-        evaluate_run_sets(folder / "other", data)
-    (finding,) = caught.value.findings
-    assert finding.source == "other/length/long.run"
-    assert "alone" not in finding.fix
-
-
 @pytest.mark.parametrize(
     ("place", "tag"),
     [
@@ -160,9 +146,3 @@ def test_the_default_tag(tmp_path: Path, place: str, tag: str) -> None:
     (tmp_path / place).parent.mkdir(parents=True)
     msshift_bench.write_run(tmp_path / place, {"q": {"d": 1.0}})
     assert (tmp_path / place).read_text() == f"q Q0 d 1 1.0 {tag}\n"
-
-
-def test_a_tag_that_is_named_stays(tmp_path: Path) -> None:
-    (tmp_path / "dense/length").mkdir(parents=True)
-    msshift_bench.write_run(tmp_path / "dense/length/short.run", {"q": {"d": 1.0}}, "mine")
-    assert (tmp_path / "dense/length/short.run").read_text().endswith(" mine\n")
