@@ -104,31 +104,15 @@ def test_every_format_says_it(tmp_path: Path, table_format: str) -> None:
     assert ("R(rel=2)@1000" in done.stdout.replace("\\", "")) == (table_format != "csv")
 
 
-@pytest.fixture
-def runs(build_once: Build, tmp_path: Path) -> tuple[Path, Path]:
-    """Runs of two seeds, of which one lacks a file, and their data set."""
+def test_the_file_and_the_whole_seed_are_named(build_once: Build, tmp_path: Path) -> None:
     data = build_once("mini:500", "length")
     folder = write_runs(tmp_path / "runs/dense", data, seeds=(1, 2))
     (folder / "length/seed-2/long.run.gz").unlink()
-    return folder.parent, data
-
-
-def test_the_file_and_the_whole_seed_are_named(runs: tuple[Path, Path]) -> None:
     with pytest.raises(RunError) as caught:
-        evaluate_run_sets(*runs)
+        evaluate_run_sets(folder, data)
     (finding,) = caught.value.findings
     assert finding.source == "dense/length/seed-2/long.run"
     assert finding.fix.endswith("seed-1 can be evaluated alone")
-    (doubt,) = evaluate_run_sets(*runs, allow=["partial"]).doubts
-    assert doubt.startswith("dense/length: no run without long (seed 2); seed 1 alone can be")
-
-
-def test_without_the_other_seed_it_is_evaluated(runs: tuple[Path, Path]) -> None:
-    folder, data = runs
-    (folder / "dense/length/seed-2").rename(folder.parent / "seed-2")
-    result = evaluate_run_sets(folder, data)
-    assert result.figures.where(figure="rel_loss")
-    assert not result.doubts
 
 
 @pytest.mark.parametrize(

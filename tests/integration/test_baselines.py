@@ -305,12 +305,6 @@ def test_requests_that_cannot_be(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.neural
-def test_a_missing_encoder_is_one_sentence(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"no encoder .*nowhere: "):
-        make_runs("bi-encoder", data=data, out=tmp_path, encoder=str(tmp_path / "nowhere"))
-
-
 def test_training_on_a_test_query_is_refused(data: Path) -> None:
     source = ShiftData.read(get_shift("length"), open_dataset(data), open_collection(COLLECTION))
     train = source.split("short", "train")

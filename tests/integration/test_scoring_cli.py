@@ -170,13 +170,6 @@ def test_a_system_whose_runs_are_not_complete_is_left_out(msshift: Command, work
     assert "wh-words: not compared, because bm25 has no runs for it" in done.stderr
 
 
-def test_systems_of_one_name_are_told_apart(msshift: Command, work: Path) -> None:
-    write_runs(work / "paper" / "bm25", work / "msshift", one=True)
-    done = msshift("compare", "runs/bm25", "paper/bm25", "--shift", "length")
-    assert done.returncode == 0, done.stderr
-    assert "paper/bm25 - runs/bm25" in done.stdout
-
-
 def test_runs_that_lack_queries_are_compared_on_those_that_both_hold(
     msshift: Command, tmp_path: Path
 ) -> None:

@@ -352,6 +352,8 @@ def test_the_rank_policy_takes_the_rank_column(write_parquet: Write) -> None:
 def test_missing_columns_and_what_is_no_parquet_are_findings(write_parquet: Write) -> None:
     path = write_parquet({"a": [1], "b": [2]})
     assert "the columns are a, b" in str(refused(path))
+    twice = write_parquet(pa.table([*COLUMNS.values(), COLUMNS["score"]], [*COLUMNS, "score"]))
+    assert "the columns are query_id, doc_id, score, score" in str(refused(twice))
     path.write_text("1 Q0 11 1 1 t\n")
     assert codes(refused(path, format="parquet")) == [("truncated-input", 0)]
 
