@@ -308,6 +308,7 @@ def test_requests_that_cannot_be(
 def test_training_on_a_test_query_is_refused(data: Path) -> None:
     source = ShiftData.read(get_shift("length"), open_dataset(data), open_collection(COLLECTION))
     train = source.split("short", "train")
+    assert source.split(None, "train") == ()  # of a system that trains on no group's experiment
     assert source.check_disjoint(train, "short") == {"leaked": 0, "equal_texts": 0}
     tested = next(iter(source.tests["short"]))
     twin = tested._replace(query_id="another id")
