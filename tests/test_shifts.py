@@ -31,7 +31,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
         parse_config("topics-c2")
     with pytest.raises(UnknownNameError, match="group of length 'shrt': did you mean 'short'"):
         get_shift("length").check_group("shrt")
-    for name in ("restain-14k", "restrain-014k"):  # a size has one name
+    for name in ("restain-14k", "restrain-14000"):  # a size has one name
         with pytest.raises(UnknownNameError, match="did you mean 'restrain-<size>'"):
             get_shift(name)
 
