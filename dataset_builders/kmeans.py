@@ -161,13 +161,12 @@ def _fill_empty(vectors: Vectors, centroids: Floats, labels: Labels) -> Floats:
     if empty.size == 0:
         return centroids
     squared = squared_distances(vectors, np.arange(len(vectors)), centroids, labels)
+    farthest = iter(np.argsort(-squared, kind="stable"))
     taken: list[Floats] = []
-    for row in np.argsort(-squared, kind="stable"):
-        vector = vectors[row].astype(np.float64)
+    while len(taken) < len(empty):
+        vector = vectors[next(farthest)].astype(np.float64)
         if not any(np.array_equal(vector, other) for other in taken):
             taken.append(vector)
-        if len(taken) == len(empty):
-            break
     filled = centroids.copy()
     filled[empty] = taken
     return filled

@@ -164,14 +164,17 @@ def build_site(out: Path, *entries: Path, docs: str = "") -> Path:
             paths = [table.path, *(["index.html"] if table is pages[0][1] else [])]
             for path in paths:
                 write(path, "board.html", board, tables=tables[board], **_table_page(table))
-        for board, of_board in systems.items():
-            for entry in of_board:
+        for board in tables:
+            for entry in systems[board]:
                 path = f"{board.id}/systems/{entry.description.system.name}.html"
                 write(path, "system.html", board, entry=entry, **_system_page(entry))
-            if of_board:
-                with (folder / board.id / "figures.csv").open("w", newline="") as file:
-                    rows = [(e.description.place, e.badge, *f) for e in of_board for f in e.figures]
-                    csv.writer(file).writerows([("entry", "badge", *Figure._fields), *rows])
+            with (folder / board.id / "figures.csv").open("w", newline="") as file:
+                rows = [
+                    (entry.description.place, entry.badge, *figure)
+                    for entry in systems[board]
+                    for figure in entry.figures
+                ]
+                csv.writer(file).writerows([("entry", "badge", *Figure._fields), *rows])
         write("submit.html", "submit.html", pages[0][0])
     return out / "index.html"
 

@@ -67,6 +67,13 @@ def test_threads_that_wait_for_each_other(
     assert text in seen.text
 
 
+def test_where_no_process_is_bound_all_processors_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(threads.os, "sched_getaffinity")  # as on macOS
+    monkeypatch.setattr(threads, "_QUOTA", Path("none"))
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: 3)
+    assert threads.allowed_processors() == 3
+
+
 def test_what_extras_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = Message()
     for extra in ("some", "old", "none", "all"):

@@ -248,8 +248,6 @@ def identical_runs(runs: Iterable[ScoredRun]) -> Iterator[tuple[ScoredRun, Score
 
 def _is_same(run: ScoredRun, earlier: ScoredRun) -> bool:
     """Whether two runs rank the same passages alike, but for ties of one of them."""
-    if not run.report.ranking:  # scores that were read as such
-        return False
     if run.report.ranking == earlier.report.ranking:
         return True
     files = [Path(scored.report.name) for scored in (run, earlier)]

@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.progress import Progress as Bars, TaskID
 
 _T = TypeVar("_T")
@@ -187,16 +186,14 @@ class ProgressLog:
 
 
 @contextmanager
-def progress_bars(console: Console | None = None) -> Iterator[None]:
+def progress_bars() -> Iterator[None]:
     """Show the progress of what is done inside on stderr: bars on a terminal, else a `ProgressLog`.
 
     A line of several stages (`plumbing.in_line`) has one bar, which leaves when the line is over.
     Any other stage has a bar of its own.
-
-    Args:
-        console: where to draw the bars; stderr by default.
     """
-    if console is None and sys.stderr.isatty():
+    console = None
+    if sys.stderr.isatty():
         from rich.console import Console  # takes a tenth of a short command's time
 
         console = Console(stderr=True)

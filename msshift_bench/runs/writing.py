@@ -101,16 +101,13 @@ def _numbers(values: Sequence[float], name: str) -> _Scores:
     Raises:
         RunError: naming the first that is no number, if one is none.
     """
-    with np.errstate(over="ignore"):
-        try:
-            return np.array(values, np.float32)
-        except (TypeError, ValueError, OverflowError):
-            for value in values:
-                try:
-                    np.float32(value)
-                except (TypeError, ValueError, OverflowError):
-                    raise RunError(f"{name}: {quoted(value)} is no score") from None
-            raise
+    unread = iter(values)
+    try:
+        with np.errstate(over="ignore"):
+            return np.fromiter(unread, np.float32, len(values))
+    except (TypeError, ValueError, OverflowError):
+        wrong = values[len(values) - len(list(unread)) - 1]
+        raise RunError(f"{name}: {quoted(wrong)} is no score") from None
 
 
 def _parts(rankings: Iterable[_Ranked]) -> Iterator[list[_Ranked]]:

@@ -32,7 +32,7 @@ from msshift_bench.analysis import (
 from msshift_bench.analysis.query_links import query_notes
 from msshift_bench.arrays import Floats
 from msshift_bench.cli import app
-from msshift_bench.data import open_dataset
+from msshift_bench.data import DataInfo, open_dataset
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import (
     Result,
@@ -40,6 +40,7 @@ from msshift_bench.evaluation import (
     Settings,
     estimates_of,
     evaluate_run_sets,
+    losses_of,
     parse_measure,
 )
 from msshift_bench.similarity import Similarity, group_similarity, set_similarity
@@ -118,7 +119,13 @@ def test_what_analyses_show(analysis: Result, data: Path, tmp_path: Path, golden
     on_topics = find_links(published.figures)[0]
     few = link_losses(points(0.3, 0.25, 0.1, queries=600))
     flat = link_losses(points(0.2, 0.2, 0.2))
+    of_length = {"C0": "short", "C1": "long"}
+    of_two = [
+        row._replace(shift="length", group=of_length[row.group]) if row.group != "C2" else row
+        for row in points(0.3, 0.25, 0.1)
+    ]
     shown |= {
+        "three groups of two shifts, too few for two heights": link_losses(of_two),
         "foretold": predict_losses(published, TRAIN, test),
         "foretold by a link": predict_losses(published, TRAIN, test, link=on_topics),
         "extrapolated": predict_losses(published, TRAIN, far, extrapolate=True),
@@ -177,6 +184,15 @@ def test_the_loss_of_an_interval_is_that_of_its_queries(
     assert loss.interval == pytest.approx(expected.uncertainty().interval(expected.value, 0.95))
 
 
+def test_a_group_of_one_query_has_no_plan(similarities: list[Similarity]) -> None:
+    sizes = dict(zip(GROUPS, (1, 4, 4), strict=True))
+    draw = np.random.default_rng(0).random
+    scores = made_scores("dense", {g: draw((1, 3, n)) for g, n in sizes.items()}, shift="wh-words")
+    jaccard = [row for row in similarities if row.indicator == "weighted-jaccard"]
+    found = analyse_report(losses_of([scores], DataInfo(), RR), jaccard)
+    assert found.figures.where(figure="detectable").names("group") == ["how", "who"]
+
+
 @pytest.mark.slow
 def test_what_cannot_be_analysed_is_refused(
     report: Result, similarities: list[Similarity], data: Path, runs: Path, tmp_path: Path,
@@ -202,6 +218,7 @@ def test_what_cannot_be_analysed_is_refused(
         **{wrong: partial(analyse_report, report, given) for wrong, given in spoilt.items()},
         **{name: partial(analyse_run_sets, (tmp_path / name,), data) for name in folders},
         "an unknown indicator": partial(analyse, indicators=["jaccard"]),
+        "an unknown paper": partial(load_published, "ms_shift_v3"),
         "models for no indicator": partial(analyse, models="x"),
         "one interval": partial(analyse, bins=1),
         "missing queries left out": partial(analyse, settings=Settings(missing="skip")),
@@ -303,6 +320,8 @@ def test_a_group_has_one_loss_per_system_and_one_similarity(golden: Golden) -> N
     refusals["one value of all queries"] = partial(linked, SLOPES, alike=TOPICS)
     refusals["no score"] = partial(list, claims)
     golden.check_refusals("no-links.txt", refusals)
+    of_numpy = link_losses(points(*np.float32((0.3, 0.2, 0.1)))).to_json()
+    assert json.loads(json.dumps(of_numpy))["figures"][0]["value"] == pytest.approx(0.3)
 
 
 # ---- links inside the groups of one shift, of known slopes ---------------------------------------

@@ -126,6 +126,8 @@ def test_a_saved_model_is_searched_by_the_similarity_that_is_named(
     folder = str(tiny_models / "my-bi-encoder")
     (run,) = make_runs(folder, similarity="cosine", **{"search.depth": 3}, **saved)
     assert sidecar(run)["parameters"]["similarity"] == "cosine"
+    with pytest.raises(UnknownNameError, match="field of a published model 'similarty': did you"):
+        make_runs(folder, similarty="cosine", **saved)
     with pytest.raises(UnknownNameError, match="similarity 'cos'"):
         make_runs(folder, similarity="cos", **saved)
     with pytest.raises(UsageError, match=r"similarity is of bi-encoders, and .* model of splade"):

@@ -128,9 +128,11 @@ def test_the_seed_decides_where_it_starts_and_a_memory_map_is_as_good(tmp_path: 
         # The middle one starts with 3 and 9 and moves to their mean; both are then nearer to
         # others: the last move empties it, and it takes the first of the farthest rows.
         ([2.75, 3, 9, 9.25], [-0.25, 6, 12.25], 1, [1, 2, 0, 0], {9.25, 2.75, 3}),
+        # 2 is half-way: it goes to the lower number, which the larger cluster has in the end.
+        ([-1, -1, 0, 0, 0, 2, 3, 5], [4.5, 0], 1, [0, 0, 0, 0, 0, 0, 1, 1], {0, 4}),
     ],
 )
-def test_empty_clusters_take_the_farthest_rows(
+def test_empty_clusters_take_the_farthest_rows_and_ties_go_to_the_lower_number(
     monkeypatch: pytest.MonkeyPatch,
     rows: list[float],
     start: list[float],

@@ -348,12 +348,14 @@ def test_where_nothing_is_left_there_is_no_validation(toy: Collection, tmp_path:
 
 
 def test_a_release_of_test_queries_gets_no_validation_queries_from_the_other(
-    toy: Collection, tmp_path: Path
+    toy: Collection, msshift: Command, tmp_path: Path
 ) -> None:
     lines = training_file("one\t0\t1\t3\t0\t0\t0", "two\t5\t0\t3\t0\t0\t0")
     release = write_checkout(tmp_path / "one", lines)
     buckets = write_resttest(tmp_path / "two", dict(zip("12345", "34567", strict=True)))
-    manifest = import_official([release, buckets], tmp_path / "msshift", collection=toy)
+    done = msshift("import", release, buckets, "--collection", toy.name)
+    assert (done.returncode, "no validation queries" in done.stderr) == (0, False)
+    manifest = read_manifest(tmp_path / "msshift")
     assert manifest.parameters["validation"]["queries"] == 1
     (row,) = load_dataset(tmp_path / "msshift", "topics-C1", split="validation")
     assert row.query_id == "2"

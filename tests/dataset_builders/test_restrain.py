@@ -29,7 +29,7 @@ from msshift_bench.dataset_builders.topics import replay_topics
 from msshift_bench.dataset_builders.zhan import order_by_nearness
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import evaluate_run_sets
-from msshift_bench.similarity import unit_rows
+from msshift_bench.similarity import group_similarity, unit_rows
 from tests.conftest import Command
 from tests.support.cut_rows import ids_of
 from tests.support.fabricated import write_run
@@ -93,6 +93,8 @@ def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> Non
     card = (built / "README.md").read_text()
     assert "`restrain-20`" in card
     assert "Here the groups are training sets" in card
+    with pytest.raises(UsageError, match="the groups of restrain-20 are training sets"):
+        group_similarity(built, "restrain-20")
 
 
 def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None:

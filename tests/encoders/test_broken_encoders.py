@@ -167,10 +167,13 @@ def loaders() -> dict[str, tuple[str, Callable[[Path], Any]]]:
 
 
 @pytest.mark.slow
-def test_every_loader_refuses_pickles_unopened(tiny_models: Path, tmp_path: Path) -> None:
+def test_every_loader_refuses_pickles_unopened(
+    tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
 
     load = torch.load
+    monkeypatch.setenv("DISABLE_SAFETENSORS_CONVERSION", "no")
     for name, (model, loader) in loaders().items():
         where = pickled(tiny_models / model, tmp_path / name)
         with pytest.raises(DataError, match="is a pickle") as raised:
@@ -178,6 +181,7 @@ def test_every_loader_refuses_pickles_unopened(tiny_models: Path, tmp_path: Path
         assert "torch.load(sys.argv[1], weights_only=True)" in str(raised.value), name
         assert not (where / "sprung").exists(), name
     assert torch.load is load
+    assert os.environ["DISABLE_SAFETENSORS_CONVERSION"] == "no"
 
 
 @pytest.mark.slow

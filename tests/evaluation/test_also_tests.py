@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import scipy.stats
 
 from msshift_bench.data import Variant, open_dataset, write_variants
-from msshift_bench.errors import MsShiftError, RunError
+from msshift_bench.errors import DataError, MsShiftError, RunError
 from msshift_bench.evaluation import Result, Settings, evaluate_also_tests
 from msshift_bench.records import Row
 from msshift_bench.shifts import SHIFTS
@@ -114,6 +115,8 @@ def test_the_drop_against_a_model_trained_on_everything(runs: Path) -> None:
     terms = (ratio * of_all - models) / of_all.mean()
     expected = scipy.stats.t.interval(0.95, 3, 1 - ratio, scipy.stats.sem(terms))
     assert first(evaluate(runs), figure="drop").interval == pytest.approx(expected)
+    (runs / MODELS / "seed-1" / "long.run.gz").unlink()  # one model says nothing of their mean
+    assert not evaluate(runs, "partial").figures.where(figure="drop")
 
 
 def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path, golden: Golden) -> None:
@@ -215,7 +218,7 @@ def evaluate_variants(variant_runs: Path, data: Path, rows: list[Row], tmp_path:
 
 
 def test_losses_by_model_method_and_group(
-    evaluate_variants: Evaluate, rows: list[Row], build_once: Build
+    evaluate_variants: Evaluate, rows: list[Row], build_once: Build, tmp_path: Path
 ) -> None:
     result = evaluate_variants()
     lost = result.figures.where(figure="loss_by_change")
@@ -250,9 +253,16 @@ def test_losses_by_model_method_and_group(
     # A data set of ids does not tell which variants are as the query.
     again = evaluate_variants(data=build_once("mini:300", "length", texts=False))
     assert contents in [note.text for note in again.notes]
+    # Where a mean is 0, nothing can be lost.
+    finds_nothing = evaluate_variants(measures="RR@1").figures
+    assert finds_nothing.names("model") == ["short", "long", "mean"]
+    assert not finds_nothing.where(group=("short", "long", "mean"))
     # No run lacks a query.
     for same in (again, evaluate_variants(missing="skip")):
         assert list(same.figures) == list(result.figures)
+    write_variants(tmp_path / "typed.tsv", [Variant(row.query_id, row.text, "a") for row in rows])
+    of_one = [table.title.partition(": ")[2] for table in evaluate_variants().tables()]
+    assert of_one == ["what each model loses", "does the shift add to it?"]
 
 
 def test_what_does_not_belong_together_is_refused_or_doubted(
@@ -280,7 +290,20 @@ def test_what_does_not_belong_together_is_refused_or_doubted(
     content = long.read_bytes()
     long.write_bytes(short.read_bytes())
     refuse("one file twice", "identical")
-    long.write_bytes(content)
+    typed = {short: short.read_text(), long: content.decode()}
+    for run, method in ((short, "#a "), (long, "#b ")):
+        lines = typed[run].splitlines(keepends=True)
+        run.write_text("".join(line for line in lines if method in line))
+    refuse("no variant of both models", missing="skip")
+    for run, text in typed.items():
+        run.write_text(text)
+    os.renames(system / "length", tmp_path / "plain")
+    os.renames(tmp_path / "plain", system / "length" / "seed-1")
+    refuse("other seeds")
+    with pytest.raises(DataError, match="no model of one seed has runs on the queries and on the"):
+        evaluate_variants("partial")
+    os.renames(system / "length" / "seed-1", tmp_path / "plain")
+    os.renames(tmp_path / "plain", system / "length")
     plain = system / "length/short.run"
     for run in (plain, plain.with_name("long.run"), short, long):
         say(run, "1")

@@ -12,6 +12,7 @@ import pytest
 
 from msshift_bench.errors import DataError
 from msshift_bench.evaluation import ScoredRun, Scores, read_per_query, scores_table
+from msshift_bench.evaluation.per_query import MAX_UNPACKED
 from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import get_shift
 from tests.support.golden import Golden
@@ -97,6 +98,9 @@ def test_rows_that_are_not_where_they_belong_are_refused(tmp_path: Path, golden:
     for number, (wrong, of) in enumerate(tables.items()):
         pq.write_table(of, tmp_path / f"{number}.parquet")
         refusals[wrong] = partial(read_per_query, tmp_path / f"{number}.parquet", MEASURES)
+    with (tmp_path / "large.parquet").open("wb") as file:
+        file.truncate(MAX_UNPACKED + 1)
+    refusals["too large"] = partial(read_per_query, tmp_path / "large.parquet", MEASURES)
     refusals["no file"] = partial(read_per_query, tmp_path / "none.parquet", MEASURES)
     golden.check_refusals("wrong-rows.txt", refusals)
     path = tmp_path / "s.parquet"

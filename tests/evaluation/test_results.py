@@ -89,7 +89,9 @@ def test_csv_arrow_and_data_frames_have_a_row_for_every_figure(result: Result) -
     assert list(lines[0]) == table.column_names == list(frame.columns) == fields
     assert len(lines) == len(table) == len(frame) == len(result.figures)
     assert frame["seeds"].dtype == frame["queries"].dtype == "Int64"
-    assert frame["value"].dtype == "float64"
+    values = [np.nan if figure.value is None else figure.value for figure in result.figures]
+    np.testing.assert_array_equal(frame["value"].to_numpy("float64", na_value=np.nan), values)
+    assert frame["value"].dtype == frame["p"].dtype == "float64"
     head = json.loads(table.schema.metadata[b"msshift_bench"])
     assert head == {
         k: v for k, v in result.to_json().items() if k not in ("figures", *result.facts)

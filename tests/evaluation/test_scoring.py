@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,10 @@ def test_what_is_wrong_is_named(files: tuple[Path, Path], golden: Golden) -> Non
         "no run": lambda: means("x", {"q": {"d": 1}}),
         "no run is named": lambda: score_runs([], qrels),
         "a run twice": lambda: score_runs([run, same], qrels),
+        "no qrels at all": lambda: means(run, {}),
+        "no query of both": lambda: score_runs(
+            [{"q1": {"a": 1}}], QRELS, Settings(missing="skip"), reference={"q2": {"d": 1}}
+        ),
         "half a relevance": lambda: means({"q": {"d": 1}}, [Qrel("q", "d", 0.5)]),  # type: ignore[arg-type]
         "no measure": lambda: means(run, qrels, "MRR!"),
         "a run as qrels": lambda: means(run, run),
@@ -130,6 +135,16 @@ def test_what_a_run_cannot_show_is_remarked(tmp_path: Path, doubts_of: Doubts) -
     assert f"R@100 counts no passage behind rank {depth}: no ranking is longer" in remark
     assert ("(2 of 2 run files)" in remark) == (doubts_of is doubts_of_evaluate)
     assert doubts_of(tmp_path, depth=100) == []
+
+
+def test_a_run_that_cannot_be_read_again_is_only_remarked_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = write(tmp_path / "a.run", spell=lambda doc: str(int(doc)), depth=100)
+    with lost.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        (remark,) = score_runs(["-"], OF_ZEROS, SETTINGS).doubts
+    assert "no relevant passage is among those of any of its 24 queries" in remark
 
 
 def test_query_ids_that_lost_their_zeros_are_told(tmp_path: Path) -> None:

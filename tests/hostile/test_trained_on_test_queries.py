@@ -133,13 +133,14 @@ def test_shared_judgements_are_told_and_not_refused(
 
 
 def test_without_the_data_set_the_table_says_that_nobody_looked(
-    tmp_path: Path, trained: list[Row], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, trained: list[Row], build_once: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, own(trained))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MSSHIFT_HOME", raising=False)
-    said = notes(evaluate(tmp_path, "msshift"))
-    assert "own (length): not compared with what the models without short, long were" in said
+    for data in ("msshift", build_once("mini:300", "wh-words")):  # none, and of another shift
+        said = notes(evaluate(tmp_path, data))
+        assert "own (length): not compared with what the models without short, long were" in said
     with pytest.raises(NotFoundError):
         evaluate(tmp_path, tmp_path / "nowhere")
 

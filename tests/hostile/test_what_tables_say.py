@@ -85,12 +85,9 @@ def test_a_measure_that_counts_grade_1_names_the_one_that_does_not() -> None:
     assert "from 2 on for R(rel=2)@1000 and RR(rel=2)@10" in remark
 
 
-@pytest.mark.parametrize("measures", ["nDCG@10", "R(rel=2)@1000", "NumRet"])
-def test_measures_of_grades_need_no_remark(measures: str) -> None:
-    assert remarks(measures, QRELS) == []
-
-
-def test_judgements_without_grades_need_none() -> None:
+def test_neither_measures_of_grades_nor_judgements_without_them_need_a_remark() -> None:
+    for measures in ("nDCG@10", "R(rel=2)@1000", "NumRet"):
+        assert remarks(measures, QRELS) == []
     assert remarks("R@1000", {query: dict.fromkeys(of, 1) for query, of in QRELS.items()}) == []
 
 
@@ -107,42 +104,15 @@ def test_every_format_says_it(tmp_path: Path, table_format: str) -> None:
     assert ("R(rel=2)@1000" in done.stdout.replace("\\", "")) == (table_format != "csv")
 
 
-@pytest.fixture
-def runs(build_once: Build, tmp_path: Path) -> tuple[Path, Path]:
-    """Runs of two seeds, of which one lacks a file, and their data set."""
+def test_the_file_and_the_whole_seed_are_named(build_once: Build, tmp_path: Path) -> None:
     data = build_once("mini:500", "length")
     folder = write_runs(tmp_path / "runs/dense", data, seeds=(1, 2))
     (folder / "length/seed-2/long.run.gz").unlink()
-    return folder.parent, data
-
-
-def test_the_file_and_the_whole_seed_are_named(runs: tuple[Path, Path]) -> None:
     with pytest.raises(RunError) as caught:
-        evaluate_run_sets(*runs)
+        evaluate_run_sets(folder, data)
     (finding,) = caught.value.findings
     assert finding.source == "dense/length/seed-2/long.run"
     assert finding.fix.endswith("seed-1 can be evaluated alone")
-    (doubt,) = evaluate_run_sets(*runs, allow=["partial"]).doubts
-    assert doubt.startswith("dense/length: no run without long (seed 2); seed 1 alone can be")
-
-
-def test_without_the_other_seed_it_is_evaluated(runs: tuple[Path, Path]) -> None:
-    folder, data = runs
-    (folder / "dense/length/seed-2").rename(folder.parent / "seed-2")
-    result = evaluate_run_sets(folder, data)
-    assert result.figures.where(figure="rel_loss")
-    assert not result.doubts
-
-
-def test_a_system_without_seeds_names_the_file(runs: tuple[Path, Path]) -> None:
-    folder, data = runs
-    write_runs(folder / "other", data)
-    (folder / "other/length/long.run.gz").unlink()
-    with pytest.raises(RunError) as caught:
-        evaluate_run_sets(folder / "other", data)
-    (finding,) = caught.value.findings
-    assert finding.source == "other/length/long.run"
-    assert "alone" not in finding.fix
 
 
 @pytest.mark.parametrize(
@@ -160,9 +130,3 @@ def test_the_default_tag(tmp_path: Path, place: str, tag: str) -> None:
     (tmp_path / place).parent.mkdir(parents=True)
     msshift_bench.write_run(tmp_path / place, {"q": {"d": 1.0}})
     assert (tmp_path / place).read_text() == f"q Q0 d 1 1.0 {tag}\n"
-
-
-def test_a_tag_that_is_named_stays(tmp_path: Path) -> None:
-    (tmp_path / "dense/length").mkdir(parents=True)
-    msshift_bench.write_run(tmp_path / "dense/length/short.run", {"q": {"d": 1.0}}, "mine")
-    assert (tmp_path / "dense/length/short.run").read_text().endswith(" mine\n")

@@ -228,6 +228,9 @@ def test_work_that_was_begun_is_told_from_that_of_another_process(
     (run,) = bm25(data, tmp_path)
     content = run.read_bytes()
     assert states(data, tmp_path) == ["complete"]
+    run.unlink()
+    assert states(data, tmp_path) == ["new"]
+    bm25(data, tmp_path)
     begin(run)
     assert states(data, tmp_path) == ["begun"]
     descriptor = os.open(tmp_path / ".work" / "bm25" / "length" / "all", os.O_RDONLY)
@@ -302,15 +305,10 @@ def test_requests_that_cannot_be(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.neural
-def test_a_missing_encoder_is_one_sentence(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"no encoder .*nowhere: "):
-        make_runs("bi-encoder", data=data, out=tmp_path, encoder=str(tmp_path / "nowhere"))
-
-
 def test_training_on_a_test_query_is_refused(data: Path) -> None:
     source = ShiftData.read(get_shift("length"), open_dataset(data), open_collection(COLLECTION))
     train = source.split("short", "train")
+    assert source.split(None, "train") == ()  # of a system that trains on no group's experiment
     assert source.check_disjoint(train, "short") == {"leaked": 0, "equal_texts": 0}
     tested = next(iter(source.tests["short"]))
     twin = tested._replace(query_id="another id")

@@ -13,15 +13,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.cli.failures import explain
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.errors import UsageError
-from tests.conftest import Command
 from tests.support.fabricated import write_runs
 from tests.support.forking import write_msshift
 
@@ -284,16 +281,6 @@ def test_a_bug_keeps_its_traceback(shell: Shell) -> None:
     assert done.returncode == 1
     assert TRACEBACK in done.stderr
     assert "error: " not in done.stderr
-
-
-def test_two_columns_of_scores(msshift: Command, data: Path, tmp_path: Path) -> None:
-    columns = [["q"], ["d"], [1.0], [2.0]]
-    table = pa.table(list(map(pa.array, columns)), names=["query_id", "doc_id", "score", "score"])
-    pq.write_table(table, tmp_path / "run.parquet")
-    done = msshift("score", "run.parquet", "--test", "length-short", "--data", data / "msshift")
-    assert done.returncode == 1
-    assert "the columns are query_id, doc_id, score, score [unreadable-parquet]" in done.stderr
-    assert TRACEBACK not in done.stderr
 
 
 FULL = "No space left on device; make room and run the command again"

@@ -107,6 +107,8 @@ def test_checks_write_nothing_into_the_package(here: Path, msshift: Command) -> 
     assert msshift("leaderboard", "check", *runs).returncode == 0
     assert {path: path.stat().st_mtime_ns for path in entries_folder().rglob("*")} == before
     assert msshift("leaderboard", "check", "--runs", "runs").returncode == 2
+    nowhere = msshift("leaderboard", "check", "--entries", "nowhere")
+    assert (nowhere.returncode, nowhere.stderr) == (3, "error: no folder nowhere\n")
 
 
 # What a submission holds.
@@ -143,7 +145,7 @@ def test_runs_made_by_baselines_fill_in_what_the_author_leaves_out(here: Path) -
     assert description.system.candidates == "reranks BM25's first 10"
 
 
-def test_lists_of_training_queries_travel_with_the_entry(here: Path) -> None:
+def test_lists_of_training_queries_travel_with_the_entry(here: Path, msshift: Command) -> None:
     groups = ("short", "long")
     for group in groups:
         parts = {
@@ -157,10 +159,13 @@ def test_lists_of_training_queries_travel_with_the_entry(here: Path) -> None:
         (here / "ids").mkdir(exist_ok=True)
         (here / f"ids/{group}.txt").write_text("".join(f"{one}\n" for one in ids))
     write_system(here / "system.toml", length="ids/{held_out}.txt")
-    folder = submit(here) / "entries" / PLACE
+    done = msshift("submit", "runs/made-up", "--system", "system.toml")
+    assert "  length/short: 5 test queries of short\n" in done.stdout
+    folder = here / "submission" / "entries" / PLACE
     assert len(read_ids(folder / "train/length/short.txt.gz")) == 859
     verdict = check_entry(folder, open_dataset(here / "msshift"))
-    assert {finding.code for finding in verdict.findings} == {"saw-held-out-group"}
+    findings = {(finding.code, finding.severity) for finding in verdict.findings}
+    assert findings == {("saw-held-out-group", "warning")}
     entry = open_entry(folder)
     assert entry.training_class == "trained-on-test"
     counts = {row.key[1:]: (row.test_queries, row.leaked) for row in entry.training}
@@ -213,6 +218,12 @@ def test_results_for_the_hub(here: Path, msshift: Command) -> None:
     refused = msshift(*words)
     assert refused.returncode == 2
     assert "a table of the Hub would show its scores as zero-shot" in refused.stderr
+    shutil.rmtree(here / "runs")
+    write_runs(here / "runs" / "made-up", here / "msshift", one=True)
+    write_system(here / "system.toml", length="none")
+    assert msshift(*words).returncode == 0
+    of_one = (hub / ".eval_results" / "msshift.yaml").read_text()
+    assert "(short, long); not trained per group" in of_one
 
 
 # What does not fit together.
@@ -306,7 +317,9 @@ def test_scores_that_are_not_those_of_the_runs_get_no_badge(
     assert entry.badge == "rescored"
 
 
-def test_a_row_is_repeated_within_what_its_authors_say(here: Path, msshift: Command) -> None:
+def test_a_row_is_repeated_within_what_its_authors_say(
+    here: Path, first: Path, msshift: Command
+) -> None:
     text = (here / "system.toml").read_text()
     text = text.replace('commands = ""', 'commands = "make runs"')
     (here / "system.toml").write_text(text.replace('tolerance = ""', "tolerance = 0.02"))
@@ -325,7 +338,20 @@ def test_a_row_is_repeated_within_what_its_authors_say(here: Path, msshift: Comm
     seeds = msshift(*row, "--data", "msshift", "--runs", "seeds")
     assert seeds.returncode == 2
     assert "of other seeds or groups than the entry's" in seeds.stderr
+    other = msshift(*row, "--data", first, "--runs", "runs")
+    assert other.returncode == 2
+    assert "has other test queries of length than mini" in other.stderr
     assert not (here / "submission/entries/rescored.csv").exists()
+    entry = here / "submission" / "entries" / PLACE
+    text = (entry / "system.toml").read_text()
+    (entry / "system.toml").write_text(text.replace("tolerance = 0.02", 'tolerance = ""'))
+    unsaid = msshift(*row, "--data", "msshift", "--runs", "others/made-up-again")
+    assert unsaid.returncode == 0
+    assert "its authors do not say how closely the figures repeat" in unsaid.stderr
+    (entry / "notes.md").touch()
+    refused = msshift(*row)
+    assert refused.returncode == 1
+    assert refused.stdout.startswith("REFUSED mini/made-up  unreadable\n  error: ")
 
 
 def test_rows_that_nobody_can_repeat(msshift: Command, mini_length: Path, tmp_path: Path) -> None:

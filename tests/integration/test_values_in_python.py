@@ -1,16 +1,13 @@
-"""What a user sees of values in a notebook: data frames, long tables, and short reprs."""
+"""What a user sees of values in a notebook: numbers, short reprs, and what pandas is needed for."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from msshift_bench import (
-    Figure,
     Settings,
     evaluate_run_sets,
     find_run_sets,
@@ -22,8 +19,6 @@ from msshift_bench.errors import MissingExtraError
 from msshift_bench.output import csv_text
 from tests.conftest import Build
 from tests.support.fabricated import write_runs
-
-pd = pytest.importorskip("pandas")
 
 
 @pytest.fixture(scope="module")
@@ -37,43 +32,6 @@ def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_runs(folder / "dense", data, seeds=(1, 2))
     write_runs(folder / "bm25", data, one=True)
     return folder
-
-
-def test_a_data_frame_holds_the_very_figures(data: Path, runs: Path) -> None:
-    result = evaluate_run_sets(runs, data, settings=Settings("RR@10 nDCG@10"))
-    frame = result.to_pandas()
-    assert list(frame.columns) == list(Figure._fields)
-    assert len(frame) == len(result.figures)
-    for name in ("value", "low", "high", "p", "seed_sd", "seed_share"):
-        assert frame[name].dtype == "float64"
-        expected = [getattr(figure, name) for figure in result.figures]
-        assert list(frame[name].astype(object).where(frame[name].notna(), None)) == expected
-    for name in ("queries", "seeds"):
-        assert frame[name].dtype == "Int64"
-    bm25 = frame[(frame.system == "bm25") & (frame.model == "")]
-    assert set(bm25.figure) == {"score", "missing"}
-    assert bm25.seeds.isna().all()
-    table = result.to_arrow()
-    assert table.to_pylist()[0] == result.figures[0]._asdict()
-    assert json.loads(table.schema.metadata[b"msshift_bench"])["kind"] == "losses"
-
-
-def test_slices_have_their_label(data: Path, runs: Path) -> None:
-    labels = {row.query_id: row.group for row in open_dataset(data).rows("wh-words", "queries")}
-    frame = evaluate_run_sets([runs / "dense"], data, labels=labels).to_pandas()
-    assert set(frame.slice) == {"", "others", *labels.values()}
-
-
-def test_differences_are_rows_too(data: Path, runs: Path) -> None:
-    files = [runs / "bm25" / "length.run.gz", runs / "dense" / "length" / "seed-1" / "long.run.gz"]
-    frame = score_runs(files, "length-short", data=data, reference=files[1]).to_pandas()
-    scores = frame[frame.figure == "score"]
-    first, second, lead = scores.value
-    assert lead == pytest.approx(first - second)
-    assert list(scores.against) == ["", "", str(files[1])]
-    rows = open_dataset(data).rows("length-short", "test")
-    table = open_dataset(data).table("length-short", "test")
-    assert list(table.to_pandas().query_id) == [row.query_id for row in rows]
 
 
 def test_numbers_are_written_as_numbers() -> None:
@@ -114,14 +72,3 @@ def test_values_have_short_reprs(data: Path, runs: Path) -> None:
         assert "\n" not in shown
     assert repr(dense) == "<Scores: dense on length, 4 runs, 106 queries>"
     assert repr(Settings().measures) == "(Measure('RR@10'),)"
-
-
-def test_rows_are_read_without_pandas(data: Path) -> None:
-    script = (
-        "import sys\n"
-        "from msshift_bench import open_dataset\n"
-        "repr(list(open_dataset(sys.argv[1]).rows('length-short', 'test')))\n"
-        "assert 'pandas' not in sys.modules\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script, data], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr

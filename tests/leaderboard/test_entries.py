@@ -118,6 +118,7 @@ def test_the_newest_version_and_the_later_folder_count(tmp_path: Path) -> None:
     for version in (1, 2, 10):
         add_entry(tmp_path / "a", description("mine", report, version=version, note="x"), report)
     add_entry(tmp_path / "b", description("mine", report, **{"system.title": "Later"}), report)
+    (tmp_path / "a" / "mini" / "to-come").mkdir()
     (entry,) = load_entries(tmp_path / "a")
     assert entry.description.version == 10
     assert [old.description.version for old in entry.older] == [2, 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -157,7 +158,9 @@ def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
         others = [judged if n != side else [Qrel("5", "d1", 1)] for n, judged in enumerate(qrels)]
         with pytest.raises(DataError, match=f"the qrels of the {name} queries are of others"):
             find_leakage(trained, topics, separate_ids=True, qrels=(others[0], others[1]))
-    found = find_leakage(trained, topics, separate_ids=True, qrels=qrels)
+    (tmp_path / "qrels.txt").write_text("301 0 d1 1\n301 0 d2 0\n")
+    judged_in_a_file = qrels[0], tmp_path / "qrels.txt"
+    found = find_leakage(trained, topics, separate_ids=True, qrels=judged_in_a_file)
     assert [one[1:4] for one in found.pairs] == [
         ("301", "same-passage", None), ("7", "same-normalised", None), ("9", "same-words", None)
     ]  # fmt: skip
@@ -167,6 +170,11 @@ def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
     found.write(tmp_path / "found")
     columns = pq.read_table(tmp_path / "found" / "candidates.parquet").column_names
     assert columns == ["test_id", "train_id", "tier", "cosine", "test_text", "train_text"]
+    pipe, begin = os.pipe()
+    with os.fdopen(pipe), os.fdopen(begin, "w") as file:
+        file.write("301\tticks\n")
+        file.close()
+        assert [topic.text for topic in read_topics(f"/dev/fd/{pipe}")] == ["ticks"]
     (tmp_path / "fields.tsv").write_text("301\tLyme disease\ttitle\n301\tticks\tvariant\n")
     again = find_leakage(trained, tmp_path / "fields.tsv", separate_ids=True)
     assert set(again.fields) == {"title", "variant"}
@@ -200,6 +208,7 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path, golden: Golden) -> N
         refusals[str(options)] = partial(find_leakage, TEXTS, TEXTS, **options)
     for sources in (("none.tsv", TEXTS), (TEXTS, "none.tsv")):
         refusals[f"no file {sources.index('none.tsv') + 1}"] = partial(find_leakage, *sources)
+    refusals["a folder"] = partial(find_leakage, TEXTS, tmp_path)
     golden.check_refusals("wrong-files.txt", refusals)
 
 

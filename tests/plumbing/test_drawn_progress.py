@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
+from contextlib import redirect_stderr
 from itertools import pairwise
+from unittest import mock
 
 import pytest
-from rich.console import Console
 
 from msshift_bench.plumbing import (
     ProgressLog,
@@ -76,12 +78,17 @@ def test_what_an_earlier_process_did_is_not_this_one_s_pace() -> None:
 
 def drawn(*reports: tuple[str, int, int]) -> list[str]:
     """Return the last picture of the bars before they leave, line by line."""
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=90, color_system=None)
-    with progress_bars(console):
+    terminal = io.StringIO()
+    with (
+        mock.patch.object(terminal, "isatty", return_value=True),
+        mock.patch.dict(os.environ, {"TERM": "xterm", "COLUMNS": "90"}),
+        redirect_stderr(terminal),
+        progress_bars(),
+    ):
         for report in reports:
             report_progress(*report)
-    pictures = re.sub(r"\x1b\[[0-9?;]*[A-Za-z]", "\r", out.getvalue()).replace("\r\n", "\n")
+    pictures = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
+    pictures = re.sub(r"\x1b\[[0-9?;]*[A-Za-z]", "\r", pictures).replace("\r\n", "\n")
     lines = [re.sub("[━╸╺]+", "", line).split() for line in re.split(r"[\r\n]", pictures)]
     return [" ".join(line) for line in lines if line]
 

@@ -15,7 +15,13 @@ import pytest
 
 from msshift_bench.cli import main
 from msshift_bench.errors import MissingError, NotFoundError, UsageError
-from msshift_bench.plumbing.files import check_target, write_array, write_atomically, write_json
+from msshift_bench.plumbing.files import (
+    check_target,
+    link_file,
+    write_array,
+    write_atomically,
+    write_json,
+)
 from msshift_bench.plumbing.folders import hold_folder, replace_folder
 
 
@@ -26,6 +32,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), write_atomically(path) as file:
         file.write(b"new")
         raise RuntimeError
+    with pytest.raises(FileNotFoundError, match="/what-is-read'"), write_atomically(path):
+        (tmp_path / "what-is-read").read_bytes()
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(path, {"x": float("nan")})
     assert path.read_bytes() == b"old"
@@ -117,6 +125,8 @@ def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
         assert link.is_symlink()
         assert (tmp_path / "elsewhere" / name).read_text() == "[\n 1\n]\n"
     assert len(list((tmp_path / "elsewhere").iterdir())) == 2
+    with pytest.raises(FileExistsError):  # it copies only where there can be no link
+        link_file(tmp_path / "there", tmp_path / "not-yet")
 
 
 def test_only_files_are_written(tmp_path: Path) -> None:
@@ -171,7 +181,7 @@ def test_a_folder_that_is_not_there_is_a_typing_error(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_target_is_tried(tmp_path: Path) -> None:
+def test_a_target_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".x.json.partial").write_text("left by a killed process")
     check_target(tmp_path / "x.json")
     assert list(tmp_path.iterdir()) == []
@@ -191,6 +201,9 @@ def test_a_target_is_tried(tmp_path: Path) -> None:
         replace_folder(tmp_path / "folder"),
     ):
         pytest.fail("written twice")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(PermissionError, match=f"Permission denied: '{longest}'"):
+        check_target(longest)
 
 
 def test_without_locks_one_sentence_says_so(

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -91,20 +92,24 @@ def test_a_reader_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Mon
     assert names(tmp_path / ".data.partial") == ["new", "old"]
 
 
+@pytest.mark.parametrize("failing", [("new",), ("new", "old")])
 def test_the_old_folder_stays_if_the_new_one_cannot_be_renamed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: tuple[str, ...]
 ) -> None:
     folder = write(tmp_path / "data", "old")
     renaming = os.rename
 
     def rename(source: Path, target: Path) -> None:
-        if Path(source).name == "new":
+        if Path(source).name in failing:
             raise OSError(28, "No space left on device")
         renaming(source, target)
 
     monkeypatch.setattr(os, "rename", rename)
     with pytest.raises(OSError, match="No space left"), replace_folder(folder) as partial:
         write(partial, "new")
+    assert names(tmp_path) == [".data.partial" if "old" in failing else "data"]
+    monkeypatch.undo()
+    settle(folder)
     assert names(tmp_path) == ["data"]
     assert names(folder) == ["old"]
 
@@ -119,6 +124,17 @@ def test_what_a_link_leads_to_is_replaced_and_the_link_alone_is_removed(tmp_path
     assert names(tmp_path / "disk" / "data") == ["new"]
     remove_folder(link)
     assert (names(tmp_path), names(tmp_path / "disk")) == (["disk"], ["data"])
+
+
+def test_what_cannot_be_removed_stays_and_nobody_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that can only be read."""
+    write(tmp_path / ".data.partial", "left by a killed process")
+    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+    monkeypatch.setattr(time, "sleep", pytest.fail)
+    settle(tmp_path / "data")
+    assert names(tmp_path) == [".data.partial"]
 
 
 def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:

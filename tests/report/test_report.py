@@ -255,7 +255,11 @@ def test_what_odd_runs_give(build_once: Build, tmp_path: Path, golden: Golden) -
     for place, seeds in (("paper", ()), ("mine", (1,))):
         write_runs(tmp_path / place / "single", data, "wh-words", seeds)
     (tmp_path / "paper" / "single" / "wh-words" / "how.run.gz").unlink()
-    partly = {"settings": Settings("RR@10", confidence=0.975), "allow": ["partial"], "links": False}
+    partly = {
+        "settings": Settings("RR@10 RR", confidence=0.975),
+        "allow": ["partial"],
+        "links": False,
+    }
     mini = open_collection(COLLECTION)
     tested = {f"t{query_id}": text for query_id, text in list(mini.queries.items())[::40]}
     judged = {query_id: list(mini.qrels[query_id[1:]])[-1] for query_id in tested}

@@ -159,9 +159,10 @@ def test_a_run_that_has_changed_is_not_read_again(write: Write) -> None:
     run, same = judge_run(path, JUDGEMENTS), judge_run(path, JUDGEMENTS)
     rankings = list(run.rankings())
     assert len(rankings) == 2
-    path.write_text(RUN + "q3 Q0 d9 1 1 tag\n")
-    with pytest.raises(RunError, match="changed-while-read"):
-        list(same.rankings())
+    for changed in (RUN + "q3 Q0 d9 1 1 tag\n", "no run\n"):
+        path.write_text(changed)
+        with pytest.raises(RunError, match="changed-while-read"):
+            list(same.rankings())
     # What was read stays, for every measure and every order of ties.
     assert list(run.rankings()) == rankings
     assert [query for query, _ in run.with_ties("best").rankings()] == ["q1", "q2"]
@@ -342,6 +343,8 @@ def test_odd_ranks_are_warnings(write_parquet: Write, kind: pa.DataType) -> None
 def test_the_rank_policy_takes_the_rank_column(write_parquet: Write) -> None:
     run = judge_run(write_parquet(COLUMNS | {"rank": [3, 1, 2, 1]}), OF_COLUMNS, tie_policy="rank")
     assert places(run) == {(0, 1, 1, 0, 1), (0, 2, 2, 1, 1), (1, 1, 1, 0, 1)}
+    wrong = refused(write_parquet(COLUMNS | {"rank": [3, 1, -2, 1]}), OF_COLUMNS)
+    assert codes(wrong) == [("rank-not-integer", 3)]
     with pytest.raises(UsageError, match="has no ranks"):
         judge_run(write_parquet(COLUMNS), OF_COLUMNS, tie_policy="rank")
 
@@ -349,6 +352,8 @@ def test_the_rank_policy_takes_the_rank_column(write_parquet: Write) -> None:
 def test_missing_columns_and_what_is_no_parquet_are_findings(write_parquet: Write) -> None:
     path = write_parquet({"a": [1], "b": [2]})
     assert "the columns are a, b" in str(refused(path))
+    twice = write_parquet(pa.table([*COLUMNS.values(), COLUMNS["score"]], [*COLUMNS, "score"]))
+    assert "the columns are query_id, doc_id, score, score" in str(refused(twice))
     path.write_text("1 Q0 11 1 1 t\n")
     assert codes(refused(path, format="parquet")) == [("truncated-input", 0)]
 

@@ -90,6 +90,7 @@ def test_no_word_that_breaks_a_line_is_written(tmp_path: Path, bad: str, where: 
         ({"q": {"a": 2.0}}, 7, r"a\.run: 7 is no string"),
         ({"q": {"a": 2.0, "b": "high"}}, "tag", r"a\.run: .*'high' is no score"),
         ({"q": {"a": 2.0, "b": 10**400}}, "tag", r"a\.run: .*is no score"),
+        ({"q": {"a": [2.0, 1.0]}}, "tag", r"a\.run: \[2\.0, 1\.0\] is no score"),
         ({"q": ["a", "b"]}, "tag", r"doc id -> score, and query 'q' has \['a', 'b'\]"),
         ({"p": {}, "q": {"a": 2.0, "b": math.inf}}, "tag", "'q' has a score that is not finite"),
         ([("q", {"a": 2.0}), ("q", {"a": 1.0})], "tag", r"a\.run: query 'q' stands twice"),

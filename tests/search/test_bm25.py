@@ -232,6 +232,9 @@ def test_other_parameters_and_passages_are_another_index(
     few = Streams(MINI[:99])
     few.index(tmp_path)
     assert few.stages == ["read", "index"]
+    peer = Streams()
+    peer.index(tmp_path, engine="rank_bm25")  # which keeps none
+    assert peer.stages == ["index"]
     assert len(list(tmp_path.iterdir())) == 5
 
 

@@ -74,10 +74,15 @@ WEIGHTS = st.sampled_from([0.0, 0.0, 0.5, 1.0, 1.0, 2.5])
 ROWS = st.lists(st.lists(WEIGHTS, min_size=4, max_size=4), min_size=1, max_size=12)
 
 
-@given(ROWS, ROWS, st.integers(1, 14), st.integers(1, 13), st.booleans())
-@example([[1.0] * 4] * 12, [[1.0] * 4, [0.0] * 4], 5, 4, True)
+@given(ROWS, ROWS, st.integers(1, 14), st.integers(1, 13), st.sampled_from([None, 0, 4]))
+@example([[1.0] * 4] * 12, [[1.0] * 4, [0.0] * 4], 5, 4, 4)
+@example([[1.0] * 4] * 12, [[1.0] * 4, [0.0] * 4], 5, 4, 0)
 def test_the_search_of_inverted_indexes_is_brute_force(
-    table: list[list[float]], asked: list[list[float]], depth: int, size: int, interpreted: bool
+    table: list[list[float]],
+    asked: list[list[float]],
+    depth: int,
+    size: int,
+    interpreted: int | None,
 ) -> None:
     weights, factors = np.array(table, np.float32), np.array(asked, np.float32)
     doc_ids = [str(7 * number % 13) for number in range(len(weights))]
@@ -87,7 +92,8 @@ def test_the_search_of_inverted_indexes_is_brute_force(
         # Windows and chunks that end inside a block.
         patch.setattr(ranking, "_WINDOW", 3)
         patch.setattr(ranking, "_CHUNK", 2)
-        if interpreted:
+        if interpreted is not None:
+            patch.setattr(ranking, "_SPARSE", interpreted)  # at 0, all windows are
             patch.setattr(ranking, "COMPILE_FROM", 0)
             patch.setattr(ranking, "_compiled", lambda: ranking._into_keys)
         for start in range(0, len(weights), size):

@@ -80,6 +80,8 @@ def test_a_model_that_is_not_there_or_not_fit_is_named(
     shutil.copytree(runs, tmp_path / "two" / "bi-encoder")
     shutil.copytree(runs, tmp_path / "two" / "other")
     shutil.copytree(tiny, tmp_path / "tiny")
+    shutil.copytree(runs, tmp_path / "lacking" / "bi-encoder")
+    (tmp_path / "lacking/bi-encoder/length/seed-1/long.run").unlink()
     no_encoders = {"short": tmp_path / "tiny/bert", "long": tmp_path / "tiny"}
     refusals = {
         "no model": partial(of_groups, models=runs, seed=2),
@@ -89,6 +91,8 @@ def test_a_model_that_is_not_there_or_not_fit_is_named(
         "no encoders": partial(of_groups, models=no_encoders),
         "another kind": partial(of_sets, models=tmp_path / "tiny/my-splade"),
         "two systems": partial(of_groups, models=tmp_path / "two"),
+        "no run of a group": partial(of_groups, models=tmp_path / "lacking"),
+        "one per group, and no groups": partial(of_sets, models=widths),
         "of other widths": partial(of_groups, models=widths),
     }
     golden.check_refusals("no-models.txt", refusals)

@@ -267,12 +267,14 @@ def test_plans_with_more_seeds_or_queries_detect_less() -> None:
 
 def test_plans_that_cannot_be_made(golden: Golden) -> None:
     plan = partial(detectable_loss, of_queries_alone(0.01, 99.0))
+    of_three_seeds = Uncertainty(Part(0.04, 99.0), Part(0.03, 2.0), 3)
     wrong = {"queries": -1, "deviation": 0.0, "correlation": 1.0}
     refusals = {
         **{f"{name} {value}": partial(detectable_rel_loss, **{"queries": 10, name: value})
            for name, value in wrong.items()},
         "no loss to detect": partial(queries_to_detect, 0),
         "seeds of one": partial(plan, planned_seeds=3),
+        "one seed of three": partial(detectable_loss, of_three_seeds, planned_seeds=1),
     }  # fmt: skip
     golden.check_refusals("no-plans.txt", refusals)
 
