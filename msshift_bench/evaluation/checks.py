@@ -369,7 +369,10 @@ class Checks:
         """
         findings = []
         if plain.seeds != changed.seeds and "partial" not in self.allow:
-            has, lacks = (", ".join(map(str, part.seeds)) or "none" for part in (plain, changed))
+            has, lacks = (
+                ", ".join(str(seed) for seed in part.seeds if seed is not None) or "none"
+                for part in (plain, changed)
+            )
             findings.append(
                 Finding(
                     "other-seeds",
