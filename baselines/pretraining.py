@@ -19,7 +19,7 @@ from msshift_bench.baselines.pretraining_tasks import (
     load_learner,
     save_encoder,
 )
-from msshift_bench.baselines.systems.recipe import find_recipe, parse_recipe
+from msshift_bench.baselines.systems.recipe import read_recipe
 from msshift_bench.baselines.systems.sidecars import (
     Facts,
     check_same,
@@ -89,8 +89,7 @@ def pretrain_encoder(
         MissingError: if libraries are missing, or the GPU that the precision needs.
         DataError: if no passage has a word, or the training ends in weights that are not finite.
     """
-    file = find_recipe(PretrainingRecipe.name, recipe)
-    chosen = parse_recipe(PretrainingRecipe, file).with_changes(changes)
+    chosen = read_recipe(PretrainingRecipe, recipe).with_changes(changes)
     source, folder = open_collection(collection), Path(out).expanduser()
     require_libraries("pre-training")
     check_machine(chosen.precision)
@@ -130,7 +129,8 @@ def pretrain_encoder(
                 "seen": f"the {record.facts['passages']['rows']:,} passages of {source.name}; "
                 "no query and no judgement",
                 "collection": source.name,
-                "recipe": {"name": file.name, "file_sha256": file.sha256},
+                "recipe": chosen.file
+                and {"name": chosen.file.name, "file_sha256": chosen.file.sha256},
             }
             _write(folder, learner, state, work, facts, record)
     return folder
@@ -168,14 +168,7 @@ def _learn(
     with record.stage("tokenize"):
         rows = record.facts["passages"]["rows"]
         passages = PassagePieces(texts(), tokenizer, recipe.passage_length, rows)
-    items = MaskedPassages(
-        passages,
-        tokenizer,
-        count=recipe.steps_of(len(passages)) * recipe.batch_size,
-        seed=recipe.seed,
-        masked_words=recipe.masked_words,
-        spans=recipe.spans,
-    )
+    items = MaskedPassages(passages, tokenizer, recipe)
     learner = load_learner(begin, recipe)
     record.facts["initial_weights_sha256"] = weights_digest(learner)
     record.facts["word_pieces"] = {

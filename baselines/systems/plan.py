@@ -152,8 +152,11 @@ class Plan:
             )
         for run in runs:
             run.planned_state = run.state()
-            if run.planned_state != "complete":
-                _check_training(run, sources[run.shift.name])
+            if run.planned_state != "complete" and run.held_out and run.rows is not no_rows:
+                train = run.train
+                counts = sources[run.shift.name].check_disjoint(train, run.held_out)
+                for each in (run, *run.also):
+                    each.facts["training"] = {"queries": len(train), **counts}
         return runs
 
     @property
@@ -254,20 +257,6 @@ def _label(name: str, shift: Shift, group: str | None, seed: int | None) -> str:
     return f"{name} {what}" + ("" if seed is None else f", seed {seed}")
 
 
-def _check_training(run: Run, data: ShiftData) -> None:
-    """Record facts about the training queries of a run, if it has any.
-
-    Raises:
-        UsageError: if the data set holds no training queries.
-        DataError: if one of them is a test query of the held-out group.
-    """
-    if run.held_out is not None and run.rows is not no_rows:
-        train = run.train
-        facts = {"queries": len(train), **data.check_disjoint(train, run.held_out)}
-        for each in (run, *run.also):
-            each.facts["training"] = dict(facts)
-
-
 def _tests_of(source: ShiftData, extra_tests: Sequence[TestSet]) -> list[TestSet]:
     """Return the extra test sets for the models of a shift.
 
@@ -339,15 +328,15 @@ def make(plan: Plan, engine: Engine | None = None) -> list[Path]:
             for run in runs:
                 _check_machine(run)
             results = Engine().map(_make_run, lines())
-        made, began = 0, time.monotonic()
+        began, left = time.monotonic(), missing
         for name, _, is_complete in known:
             taken = None if is_complete else next(results)
+            left -= not is_complete
             if taken is None:
                 _logger.info("%s: complete already, skipped", name)
                 continue
-            made, now = made + 1, time.monotonic()
-            rest = duration((now - began) / made * (missing - made))
-            to_come = f"; {missing - made} left to make, about {rest}" if made < missing else ""
+            rest = duration((time.monotonic() - began) / (missing - left) * left)
+            to_come = f"; {left} left to make, about {rest}" if left else ""
             _logger.info("%s: made in %s%s", name, duration(taken), to_come)
         plan.system.forget()
         return [path for _, path, _ in known]
@@ -397,8 +386,10 @@ def _make_run(run_and_line: tuple[Run, str]) -> float | None:
                 _copy_folder(run.work / MODEL, run.kept_model)
         elif run.kept_model.is_dir():
             _copy_folder(run.kept_model, run.work / MODEL)
-        for extra in run.lacking():
-            _search_extra(replace(extra, rows=run.rows))
+        for lacking in run.lacking():
+            extra = replace(lacking, rows=run.rows)
+            _rank(extra)
+            _write_sidecar(extra)
         if not searched_before:
             # The last file of all, since a run that has one passes for complete.
             _write_sidecar(run)
@@ -408,12 +399,6 @@ def _make_run(run_and_line: tuple[Run, str]) -> float | None:
 def _copy_folder(folder: Path, target: Path) -> None:
     with replace_folder(target) as partial:
         shutil.copytree(folder, partial, dirs_exist_ok=True)
-
-
-def _search_extra(run: Run) -> None:
-    """Make the run for an extra test set, with the model and the passages of the run before."""
-    _rank(run)
-    _write_sidecar(run)
 
 
 def _rank(run: Run) -> None:

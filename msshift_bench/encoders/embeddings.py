@@ -41,7 +41,6 @@ from msshift_bench.plumbing import (
     hold_folder,
     report_progress,
     slices,
-    write_array,
     write_atomically,
     write_json,
 )
@@ -122,7 +121,7 @@ def embed_queries(
             # another process may have completed it between the two
             if not complete.exists():
                 if spec.name == TERMS:
-                    order, blocks = _embed_terms(texts, folder / "blocks")
+                    order, blocks = _embed_terms(texts)
                 else:
                     encoder = load_encoder(spec, source)
                     order, blocks = _embed(texts, spec, source, encoder, folder / "blocks")
@@ -195,12 +194,10 @@ def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: Encode
     return digest.hexdigest()
 
 
-def _embed_terms(texts: Sequence[str], folder: Path) -> tuple[Ints, list[Vectors]]:
+def _embed_terms(texts: Sequence[str]) -> tuple[Ints, list[Vectors]]:
     report_progress("embed", 0, len(texts))
-    path = folder / "00000.npy"
-    write_array(path, term_vectors(texts))
+    vectors = term_vectors(texts)
     report_progress("embed", len(texts), len(texts))
-    vectors = np.load(path, mmap_mode="r")
     return np.arange(len(texts)), [vectors[part] for part in slices(len(texts), _BLOCK)]
 
 
