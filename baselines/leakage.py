@@ -13,6 +13,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from msshift_bench.arrays import Floats
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.systems.recipe import BM25, read_recipe
 from msshift_bench.baselines.systems.shift_data import GivenTriples
-from msshift_bench.baselines.systems.sidecars import check_same, read_json, stream_passages
+from msshift_bench.baselines.systems.sidecars import Facts, check_same, read_json
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import quiet_libraries
 from msshift_bench.baselines.training.neural import Neural
@@ -155,11 +156,8 @@ def make_material(collection: Collection, experiment: Experiment) -> Material:
     sizes, leaked, depth = experiment.sizes, experiment.leaked, experiment.depth
     test, found, tier = experiment.test, experiment.found, experiment.tier
     tiers = tiers_up_to(tier)
-    facts: dict[str, Any] = {}
-    bm25 = kept_index(
-        lambda stage: stream_passages(collection, facts, stage),
-        lambda: facts.get("passages", {}).get("sha256", ""),
-    )
+    record = Facts()
+    bm25 = kept_index(partial(record.stream, collection), record.passages_digest)
     rows = _judged_rows(collection, bm25)
     tests, judged = _topics(collection, rows, test, experiment.topics, bm25)
     test_ids, test_texts = {row.query_id for row in tests}, {row.text for row in tests}

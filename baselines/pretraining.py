@@ -20,14 +20,7 @@ from msshift_bench.baselines.pretraining_tasks import (
     save_encoder,
 )
 from msshift_bench.baselines.systems.recipe import read_recipe
-from msshift_bench.baselines.systems.sidecars import (
-    Facts,
-    check_same,
-    hardware,
-    installed_versions,
-    read_json,
-    stream_passages,
-)
+from msshift_bench.baselines.systems.sidecars import Facts, check_same, read_json
 from msshift_bench.baselines.training.backbones import (
     PRETRAINING,
     WEIGHTS,
@@ -99,7 +92,7 @@ def pretrain_encoder(
     held = hold_unfinished(work, folder, empty_parents=1)
     with in_line("encoder"), held, quiet_libraries():
         with record.stage("passages"):
-            for _ in stream_passages(source, record.facts):
+            for _ in record.stream(source):
                 pass
         identity = {
             "parameters": chosen.parameters(),
@@ -126,7 +119,7 @@ def pretrain_encoder(
             facts = {
                 "schema": 1,
                 **identity,
-                "seen": f"the {record.facts['passages']['rows']:,} passages of {source.name}; "
+                "seen": f"the {record.passage_count:,} passages of {source.name}; "
                 "no query and no judgement",
                 "collection": source.name,
                 "recipe": chosen.file
@@ -166,8 +159,7 @@ def _learn(
             make_random_encoder(begin, recipe.random, texts(), length=length, seed=recipe.seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(begin)
     with record.stage("tokenize"):
-        rows = record.facts["passages"]["rows"]
-        passages = PassagePieces(texts(), tokenizer, recipe.passage_length, rows)
+        passages = PassagePieces(texts(), tokenizer, recipe.passage_length, record.passage_count)
     items = MaskedPassages(passages, tokenizer, recipe)
     learner = load_learner(begin, recipe)
     record.facts["initial_weights_sha256"] = weights_digest(learner)
@@ -206,8 +198,6 @@ def _write(
                 "losses": losses,
                 "weights_sha256": weights_digest(encoder),
                 "file_sha256": sha256_of(partial / WEIGHTS),
-                "versions": installed_versions(),
-                "hardware": hardware(),
-                "seconds": {name: round(value, 3) for name, value in record.seconds.items()},
+                **record.circumstances({}),
             },
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +71,7 @@ class DenseSearch(BlockSearch):
     """
 
     libraries = ("faiss",)
-    similarities = SIMILARITIES
+    similarities: ClassVar[tuple[str, ...]] = SIMILARITIES
 
     index: str | None = later(None)
     index_parameters: str | None = later(None)

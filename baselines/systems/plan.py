@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.systems.shift_data import ShiftData
-from msshift_bench.baselines.systems.sidecars import hardware, installed_versions
 from msshift_bench.baselines.systems.system import MODEL, Run, System, no_rows
 from msshift_bench.data import (
     Collection,
@@ -42,7 +41,7 @@ from msshift_bench.plumbing import (
     write_json,
 )
 from msshift_bench.runs import extra_runs_path, run_path, write_run
-from msshift_bench.shifts import DATASET_NAME, Shift, can_name_runs, get_shift
+from msshift_bench.shifts import DATASET_NAME, can_name_runs, get_shift
 
 _logger = logging.getLogger(__name__)
 
@@ -198,6 +197,9 @@ class Plan:
         shared: dict[str, Any],
     ) -> Run:
         shift, name = data.shift, self._name
+        label = f"{name} " + (
+            f"{shift.training_of(group)} of {shift.name}" if group else f"on {shift.name}"
+        )
         tag = system.tag(name)
         path = run_path(self._folder, name, shift, group, seed)
         place = path.parent.relative_to(self._folder) if group else Path(name, shift.name)
@@ -215,7 +217,7 @@ class Plan:
             "teacher": teacher and dict(teacher.facts),
         }
         run = Run(
-            name=_label(name, shift, group, seed),
+            name=label if seed is None else f"{label}, seed {seed}",
             system=system,
             shift=shift,
             held_out=group,
@@ -249,12 +251,6 @@ class Plan:
             run.also = (*run.also, of_test)
         run.keep_model = self.keep_model
         return run
-
-
-def _label(name: str, shift: Shift, group: str | None, seed: int | None) -> str:
-    """Return what messages call a run, e.g. ``splade without short of length, seed 2``."""
-    what = f"{shift.training_of(group)} of {shift.name}" if group else f"on {shift.name}"
-    return f"{name} {what}" + ("" if seed is None else f", seed {seed}")
 
 
 def _tests_of(source: ShiftData, extra_tests: Sequence[TestSet]) -> list[TestSet]:
@@ -417,13 +413,9 @@ def _write_sidecar(run: Run) -> None:
         "collection": run.collection.name,
         "queries": len(run.queries),
         **dict(sorted(run.facts.items())),
-        "versions": installed_versions(),
-        "hardware": {
-            **hardware(),
-            **run.system.hardware(),
-            **({"processes": run.gpus} if run.needs_model else {}),
-        },
-        "seconds": {name: round(value, 3) for name, value in run.seconds.items()},
+        **run.circumstances(
+            {**run.system.hardware(), **({"processes": run.gpus} if run.needs_model else {})}
+        ),
         "run_sha256": sha256_of(run.path),
     }
     write_json(run.sidecar, with_checksum(facts))

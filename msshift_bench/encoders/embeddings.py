@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -53,14 +52,6 @@ _ROWS = 16_384
 
 _BATCHES_VERSION = 1
 """The version of the way in which batches are formed; a part of a cache's identity."""
-
-
-class _Tokens(NamedTuple):
-    """The token ids of texts, one after the other, and the offset of each text's first."""
-
-    flat: Ints
-    starts: Ints
-    lengths: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,20 +263,20 @@ def _embed(
         The order in which they are embedded, shortest first, and the blocks' vectors.
     """
     engine = engine_in_use()
-    tokens = _tokenise(texts, encoder)
-    order = np.argsort(tokens.lengths, kind="stable")
+    flat, starts, lengths = _tokenise(texts, encoder)
+    order = np.argsort(lengths, kind="stable")
     parts = [order[part] for part in slices(len(order), _BLOCK)]
     address = str(Path(spec.name).absolute()) if Path(spec.name).is_dir() else spec.name
 
     def blocks() -> Iterator[_Block]:
         for part in parts:
-            spans = zip(tokens.starts[part], tokens.lengths[part], strict=True)
+            spans = zip(starts[part], lengths[part], strict=True)
             yield _Block(
                 spec=replace(spec, name=""),
                 sha256=source.sha256,
                 libraries=tuple(sorted(source.libraries.items())),
-                tokens=np.concatenate([tokens.flat[start : start + size] for start, size in spans]),
-                lengths=tokens.lengths[part],
+                tokens=np.concatenate([flat[start : start + size] for start, size in spans]),
+                lengths=lengths[part],
                 encoder=encoder if engine.address is None else None,
                 address=address,
             )
@@ -310,7 +301,8 @@ def _checked(block: KeptArray, members: Ints, texts: Sequence[str], spec: Encode
     return vectors
 
 
-def _tokenise(texts: Sequence[str], encoder: Encoder) -> _Tokens:
+def _tokenise(texts: Sequence[str], encoder: Encoder) -> tuple[Ints, Ints, Ints]:
+    """Return the token ids of texts, one after the other, where each begins, and its length."""
     blocks: list[Ints] = []
     lengths: list[int] = []
     for start in range(0, len(texts), _ROWS):
@@ -321,7 +313,7 @@ def _tokenise(texts: Sequence[str], encoder: Encoder) -> _Tokens:
     if 0 in lengths:
         raise DataError(f"the tokenizer finds no token in {texts[lengths.index(0)]!r}")
     starts = np.cumsum([0, *lengths])
-    return _Tokens(np.concatenate(blocks), starts[:-1], np.array(lengths))
+    return np.concatenate(blocks), starts[:-1], np.array(lengths)
 
 
 def _arrange(places: Ints, blocks: Sequence[Vectors], final: Path) -> None:
