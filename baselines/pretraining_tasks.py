@@ -129,18 +129,14 @@ class PretrainingRecipe(TrainingSettings):
                 f"long_most is {spans.long_most}, which with two special tokens is more than "
                 f"passage_length {length}",
             )
-        if words and words.pairs:
-            yield from self._rules_of_pairs(spans)
-
-    def _rules_of_pairs(self, spans: SpanContrast | None) -> Iterator[tuple[str, str]]:
-        if spans is None:
+        pairs = words is not None and words.pairs > 0
+        if pairs and spans is None:
             yield "masked_words", "pairs needs [spans], which says how long the spans are"
-        elif spans.short_most + spans.long_most + 3 > self.passage_length:
+        if pairs and spans and spans.short_most + spans.long_most + 3 > length:
             yield (
                 "masked_words",
                 f"short_most is {spans.short_most} and long_most {spans.long_most}, which as a "
-                f"pair, with three special tokens, is more than passage_length "
-                f"{self.passage_length}",
+                f"pair, with three special tokens, is more than passage_length {length}",
             )
 
 

@@ -515,7 +515,7 @@ def read_recipe(kind: type[_R], recipe: str | Path) -> _R:
             for full, file in recipe_files().items()
             if full.startswith(f"{kind.name}-")
         }
-        if recipe not in shipped:
+        if str(recipe) not in shipped:
             raise UnknownNameError(f"recipe of {kind.name}", str(recipe), tuple(shipped))
         file = shipped[str(recipe)]
     checked = parse_toml(file.text.encode(), kind, file.source, partial(refusal, file.source))

@@ -22,6 +22,7 @@ import logging
 import math
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -363,6 +364,8 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
 
 def _in_process(told: Any, task: Callable[..., None], arguments: Sequence[Any]) -> None:
     """Carry a function out in one of several processes."""
+    # What one library has to say of another, such as its names that will go.
+    warnings.simplefilter("ignore", FutureWarning)
     with telling(told) if os.environ["RANK"] == "0" else nullcontext():
         task(*arguments)
 

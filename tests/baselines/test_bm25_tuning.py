@@ -54,7 +54,7 @@ def test_every_group_gets_the_point_that_ranks_its_training_queries_best(
     for run, group in zip(make_runs("bm25-tuned", **given), ("short", "long"), strict=True):
         assert run == given["out"] / "bm25-tuned" / "length" / f"{group}.run.gz"
         rows = list(load_dataset(data, f"length-{group}", split="train"))
-        scores = {(k1, b): mean_rr(rows, k1=k1, b=b) for k1, b in lexical._GRID}
+        scores = {tuple(point.values()): mean_rr(rows, **point) for point in lexical._GRID}
         tuned, parameters = sidecar(run)["tuned"], sidecar(run)["parameters"]
         assert tuned["queries"] == len(rows)
         assert tuned["RR@10"] == pytest.approx(scores[tuple(tuned["parameters"].values())])
@@ -79,7 +79,7 @@ def test_runs_that_chose_the_same_point_may_be_the_same_file(
 
 
 def test_variants_are_the_indices_that_each_choice_makes() -> None:
-    choices = [Bm25Parameters(*GRID[0]), Bm25Parameters(*GRID[-1])]
+    choices = [Bm25Parameters(**GRID[0]), Bm25Parameters(**GRID[-1])]
     choices.append(replace(choices[0], depth=3))
     texts = list(MINI.queries.values())[:5]
     for index, choice in zip(Bm25.variants(MINI.passages(), choices), choices, strict=True):
