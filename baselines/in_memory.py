@@ -30,7 +30,7 @@ from msshift_bench.baselines.systems.searcher import Searcher, best_of
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.checked import check_value
-from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.libraries import torch
 from msshift_bench.plumbing import batches, quieten
 from msshift_bench.records import Passage
@@ -313,9 +313,7 @@ class ModelSystem(System):
         }
 
     def check_installed(self) -> None:
-        """Check for the libraries of the search."""
-        for module in self.search.libraries:
-            require(module, "neural", self.label)
+        """Check for BM25, if its passages are reranked."""
         if self.search.reranks:
             Bm25([Passage("1", "word")])
 

@@ -70,7 +70,6 @@ class DenseSearch(BlockSearch):
             it they are kept as they are, in 32 bits.
     """
 
-    libraries = ("faiss",)
     similarities: ClassVar[tuple[str, ...]] = SIMILARITIES
 
     index: str | None = later(None)

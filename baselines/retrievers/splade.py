@@ -45,7 +45,6 @@ _QUERY_TERMS, _TERMS = 24, 130
 class SparseSearch(BlockSearch):
     """How SPLADE searches the passages: exactly, on an inverted index."""
 
-    libraries = ("scipy.sparse",)
     floor = 0.0
     similarities = ("dot",)
 

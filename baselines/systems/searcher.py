@@ -41,13 +41,7 @@ Candidates = Sequence[npt.NDArray[np.int64]]
 
 
 class Searcher(SearchSettings, ABC):
-    """One way to rank passages with a model, which is handed to its methods.
-
-    Attributes:
-        libraries: the modules that it needs, beyond those of the model.
-    """
-
-    libraries: ClassVar[tuple[str, ...]] = ()
+    """One way to rank passages with a model, which is handed to its methods."""
 
     def check_model(self, model: Any) -> None:
         """Check, before passages are read, that a model can rank them.
