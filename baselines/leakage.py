@@ -136,10 +136,6 @@ class Material:
     places: Sequence[npt.NDArray[np.int64]]
     facts: Mapping[str, Any]
 
-    def relevant(self, pair: LearntPair) -> tuple[str, ...]:
-        """Return all relevant passages of a pair's query."""
-        return self.judged[pair.topic if pair.planted else pair.query_id]
-
 
 def make_material(collection: Collection, experiment: Experiment) -> Material:
     """Choose topics and training sets.
@@ -482,9 +478,10 @@ class _Run:
         """Train and score, going on from what a killed process left."""
         pairs = material.sets[self.kind, self.size]
         ids = list(_distinct_ids([pair.query_id for pair in pairs]))
+        judged = [material.judged[pair.topic if pair.planted else pair.query_id] for pair in pairs]
         train = tuple(
-            Row.judged(name, pair.text, "", dict.fromkeys(material.relevant(pair), 1))
-            for name, pair in zip(ids, pairs, strict=True)
+            Row.judged(name, pair.text, "", dict.fromkeys(relevant, 1))
+            for name, pair, relevant in zip(ids, pairs, judged, strict=True)
         )
         triples = _write_set(
             self.folder / "sets" / f"{self.kind}-{self.size}.parquet",

@@ -180,10 +180,8 @@ class Neural(Recipe, System):
         if not folder.exists():
             self._train(run, folder)
         facts: Mapping[str, Any] = read_json(folder / TRAINING_FACTS)
-        return self._load(folder, facts["weights_sha256"], run.shared), facts
-
-    def _load(self, folder: Path, digest: str, shared: dict[str, Any]) -> Any:
-        """Return a trained model as it searches; once for the test sets that follow each other."""
+        digest, shared = facts["weights_sha256"], run.shared
+        # It is loaded once for the test sets that follow each other.
         if digest not in shared.get(MODEL, {}):
             shared.pop(MODEL, None)  # Its memory is for the next one.
             model = self.load_model(folder)
@@ -194,7 +192,7 @@ class Neural(Recipe, System):
                     "the folder, and the same command trains the model again"
                 )
             shared[MODEL] = {digest: self._searching(model)}
-        return shared[MODEL][digest]
+        return shared[MODEL][digest], facts
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""

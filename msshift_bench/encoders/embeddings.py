@@ -102,7 +102,9 @@ def embed_queries(
         raise DataError("there are no queries to embed")
     rows = sorted(queries.items())
     query_ids = tuple(query_id for query_id, _ in rows)
-    texts, places = _distinct([text for _, text in rows])
+    texts = sorted({text for _, text in rows})
+    place_of = {text: place for place, text in enumerate(texts)}
+    places = np.array([place_of[text] for _, text in rows], dtype=np.int64)
     root = cache_root() / "embeddings" if cache is None else cache
     source = find_encoder(spec)
     folder = root / _identity(rows, spec, source)
@@ -154,13 +156,6 @@ def embedding_digest(query_ids: Sequence[str], vectors: Vectors) -> str:
 
 def _compact(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _distinct(texts: Sequence[str]) -> tuple[list[str], Ints]:
-    """Return the distinct texts, sorted, and the place of each text among them."""
-    distinct = sorted(set(texts))
-    place_of = {text: place for place, text in enumerate(distinct)}
-    return distinct, np.array([place_of[text] for text in texts], dtype=np.int64)
 
 
 def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, object]:
