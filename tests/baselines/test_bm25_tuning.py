@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.systems import lexical
+from msshift_bench.baselines.systems import lexical, plan
 from msshift_bench.baselines.systems.shift_data import ShiftData
 from msshift_bench.baselines.systems.system import no_rows
 from msshift_bench.data import load_dataset, open_collection, open_dataset
@@ -137,6 +137,17 @@ def test_the_models_of_a_run_set_share_a_recipe(
             (short.parent / name).unlink()
     sidecar_path(short).write_text(json.dumps(other))
     refused(r"short\.run\.json differs from this request: seed 1 inst", stemmer="none")
+
+
+def test_what_another_process_made_is_not_left_to_make(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    seconds = iter([None, 1.0])
+    monkeypatch.setattr(plan, "_make_run", lambda _: next(seconds))
+    with caplog.at_level("INFO"):
+        make_runs("bm25-tuned", **given)
+    said = [message.partition(" of length: ")[2] for message in caplog.messages]
+    assert said == ["complete already, skipped", "made in 1 s"]
 
 
 def test_what_goes_against_tuning_is_refused(
