@@ -22,7 +22,6 @@ from msshift_bench.baselines.in_memory import (
 )
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.systems.plan import Plan, make
-from msshift_bench.baselines.systems.searcher import Searcher
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
@@ -139,12 +138,13 @@ def evaluate(
     if known is not None:
         if seeds:
             raise UsageError("seeds are for a factory that makes a model for each; this is a model")
-        system = system_of(known, model, keeps=True)
+        system = system_of(model, keeps=True)
     else:
         call = _checked_factory(model, name, seeds, shifts)
-        make_system = partial(_system_by, call, name, system_of)
         fields = {key: value for key, value in search.items() if value is not None}
-        system = FactorySystem(make=make_system, label=name, search=fields, given=given)
+        system = FactorySystem(
+            make=call, system_of=system_of, label=name, search=fields, given=given
+        )
     place = tempfile.TemporaryDirectory(prefix="msshift-") if runs is None else nullcontext(runs)
     with place as folder, _shown(shown):
         out = Path(folder).expanduser()
@@ -194,7 +194,6 @@ def _name_of(model: object) -> str:
 
 
 def _system_of(
-    known: tuple[str, type[Searcher]],
     model: Any,
     *,
     name: str,
@@ -204,6 +203,8 @@ def _system_of(
     keeps: bool = False,
 ) -> ModelSystem:
     """Return the system of a model, once it is on its device."""
+    known = find_searcher(model)
+    assert known is not None
     kind, searcher = known
     chosen = search_by(searcher, kind, search)
     if device is not None:
@@ -221,23 +222,6 @@ def _system_of(
         given=given,
         keeps=keeps,
     )
-
-
-def _system_by(
-    factory: Callable[[Run, int | None], object],
-    name: str,
-    system_of: Callable[..., ModelSystem],
-    run: Run,
-    seed: int | None,
-) -> ModelSystem:
-    """Return the system of the model that a factory makes for a run."""
-    model = factory(run, seed)
-    known = find_searcher(model)
-    if known is None:
-        raise UsageError(
-            f"{name} gave {model!r} for {run.held_out!r}, no model; {model_needs(model)}"
-        )
-    return system_of(known, model)
 
 
 def _checked_factory(

@@ -30,7 +30,7 @@ from msshift_bench.baselines.systems.searcher import Searcher, best_of
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.checked import check_value
-from msshift_bench.errors import DataError, UsageError, require
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.libraries import torch
 from msshift_bench.plumbing import batches, quieten
 from msshift_bench.records import Passage
@@ -128,11 +128,9 @@ def describe_model(model: Any) -> dict[str, object]:
 class EncoderSearch(DenseSearch):
     """How an object that encodes texts is searched: by dot product."""
 
-    _dimensions: tuple[str, int] | None = PrivateAttr(default=None)
+    similarities = ()
 
-    def check_model(self, model: Any) -> None:
-        """Check nothing: what it gives is checked when it encodes."""
-        del model
+    _dimensions: tuple[str, int] | None = PrivateAttr(default=None)
 
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
         """Give the model some texts at a time, and check the vectors that come back."""
@@ -315,9 +313,7 @@ class ModelSystem(System):
         }
 
     def check_installed(self) -> None:
-        """Check for the libraries of the search."""
-        for module in self.search.libraries:
-            require(module, "neural", self.label)
+        """Check for BM25, if its passages are reranked."""
         if self.search.reranks:
             Bm25([Passage("1", "word")])
 
@@ -347,7 +343,8 @@ class FactorySystem(System):
 
     Attributes:
         make: takes the run, whose group the model must not have seen, and the seed, and returns the
-            system of its model.
+            model.
+        system_of: returns the system of a model.
         label: the name of its runs, unless the plan gives one.
         search: how passages are searched, as far as it was said; JSON values.
         given: what else decides the models; JSON values.
@@ -358,7 +355,8 @@ class FactorySystem(System):
     per_group = True
     trains = False
 
-    make: Callable[[Run, int | None], ModelSystem]
+    make: Callable[[Run, int | None], object]
+    system_of: Callable[[object], ModelSystem]
     label: str
     search: dict[str, Any] = Field(default_factory=dict)
     given: dict[str, Any] = Field(default_factory=dict)
@@ -386,7 +384,13 @@ class FactorySystem(System):
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Make the model, at once, so that its tag is known; then encode and rank."""
         with run.stage("model"):
-            system = self.make(run, self.seed)
+            model = self.make(run, self.seed)
+            if find_searcher(model) is None:
+                raise UsageError(
+                    f"{self.label} gave {model!r} for {run.held_out!r}, no model; "
+                    + model_needs(model)
+                )
+            system = self.system_of(model)
         run.facts["model"] = system.parameters()
         system.check_installed()
         run.tag, self._hardware = system.tag(run.tag), system.hardware()

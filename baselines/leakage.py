@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,9 @@ import pyarrow.parquet as pq
 
 from msshift_bench.arrays import Floats
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.systems.recipe import BM25, find_recipe, parse_recipe
+from msshift_bench.baselines.systems.recipe import BM25, read_recipe
 from msshift_bench.baselines.systems.shift_data import GivenTriples
-from msshift_bench.baselines.systems.sidecars import check_same, read_json, stream_passages
+from msshift_bench.baselines.systems.sidecars import Facts, check_same, read_json
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import quiet_libraries
 from msshift_bench.baselines.training.neural import Neural
@@ -134,10 +136,6 @@ class Material:
     places: Sequence[npt.NDArray[np.int64]]
     facts: Mapping[str, Any]
 
-    def relevant(self, pair: LearntPair) -> tuple[str, ...]:
-        """Return all relevant passages of a pair's query."""
-        return self.judged[pair.topic if pair.planted else pair.query_id]
-
 
 def make_material(collection: Collection, experiment: Experiment) -> Material:
     """Choose topics and training sets.
@@ -154,11 +152,8 @@ def make_material(collection: Collection, experiment: Experiment) -> Material:
     sizes, leaked, depth = experiment.sizes, experiment.leaked, experiment.depth
     test, found, tier = experiment.test, experiment.found, experiment.tier
     tiers = tiers_up_to(tier)
-    facts: dict[str, Any] = {}
-    bm25 = kept_index(
-        lambda stage: stream_passages(collection, facts, stage),
-        lambda: facts.get("passages", {}).get("sha256", ""),
-    )
+    record = Facts()
+    bm25 = kept_index(partial(record.stream, collection), record.passages_digest)
     rows = _judged_rows(collection, bm25)
     tests, judged = _topics(collection, rows, test, experiment.topics, bm25)
     test_ids, test_texts = {row.query_id for row in tests}, {row.text for row in tests}
@@ -294,22 +289,17 @@ def _pair(row: Row, other: str, topic: str = "") -> LearntPair:
 def _planted(topics: Sequence[Row], count: int) -> list[Row]:
     """Return queries of a topic's words in another order; their group is the topic."""
     made = []
-    orders: tuple[Callable[[Sequence[str]], list[str]], ...] = (_reversed, sorted)
-    for turn, reorder in enumerate(orders):
+    for turn, is_sorted in enumerate((False, True), 1):
         for row in sorted(topics, key=lambda row: _key(f"planted {row.query_id}")):
-            words = reorder(content_words(row.text) or row.text.split())
+            words = content_words(row.text) or row.text.split()
             made.append(
                 row._replace(
-                    query_id=f"planted-{turn + 1}-{row.query_id}",
-                    text=" ".join(words),
+                    query_id=f"planted-{turn}-{row.query_id}",
+                    text=" ".join(sorted(words) if is_sorted else reversed(words)),
                     group=row.query_id,
                 )
             )
     return made[:count]
-
-
-def _reversed(words: Sequence[str]) -> list[str]:
-    return [*words][::-1]
 
 
 def _topic_pairs(
@@ -425,7 +415,7 @@ def run_leakage_experiment(
 
 def _recipe(system: str, recipe: str | Path, epochs: int) -> Neural:
     """Return a system's recipe for pairs of a relevant passage and another."""
-    chosen: Neural = parse_recipe(neural_systems()[system], find_recipe(system, recipe))
+    chosen: Neural = read_recipe(neural_systems()[system], recipe)
     return chosen.changed(
         steps=None,
         epochs=epochs,
@@ -487,10 +477,11 @@ class _Run:
     def make(self, recipe: Neural, material: Material, collection: Collection) -> None:
         """Train and score, going on from what a killed process left."""
         pairs = material.sets[self.kind, self.size]
-        ids = _distinct_ids([pair.query_id for pair in pairs])
+        ids = list(_distinct_ids([pair.query_id for pair in pairs]))
+        judged = [material.judged[pair.topic if pair.planted else pair.query_id] for pair in pairs]
         train = tuple(
-            Row.judged(name, pair.text, "", dict.fromkeys(material.relevant(pair), 1))
-            for name, pair in zip(ids, pairs, strict=True)
+            Row.judged(name, pair.text, "", dict.fromkeys(relevant, 1))
+            for name, pair, relevant in zip(ids, pairs, judged, strict=True)
         )
         triples = _write_set(
             self.folder / "sets" / f"{self.kind}-{self.size}.parquet",
@@ -547,14 +538,12 @@ class _Run:
         _clear(work)
 
 
-def _distinct_ids(names: Sequence[str]) -> list[str]:
-    """Return ids that differ: the second pair of a topic is another query to the trainer."""
-    seen: dict[str, int] = {}
-    found = []
+def _distinct_ids(names: Sequence[str]) -> Iterator[str]:
+    """Yield ids that differ: the second pair of a topic is another query to the trainer."""
+    seen: Counter[str] = Counter()
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name}~{seen[name]}")
-    return found
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name}~{seen[name]}"
 
 
 def _write_set(path: Path, columns: dict[str, list[str]]) -> GivenTriples:

@@ -20,13 +20,7 @@ from msshift_bench.baselines.systems.finding import (
     named_kind,
     neural_systems,
 )
-from msshift_bench.baselines.systems.recipe import (
-    TrainingSettings,
-    find_recipe,
-    nested,
-    parse_recipe,
-    refusal,
-)
+from msshift_bench.baselines.systems.recipe import TrainingSettings, nested, read_recipe, refusal
 from msshift_bench.baselines.systems.system import System
 from msshift_bench.baselines.training.backbones import quiet_libraries, require_libraries
 from msshift_bench.checked import check_value
@@ -80,7 +74,7 @@ def open_system(
     else:
         raise UnknownNameError("system", what, systems)
     if issubclass(kind, TrainingSettings):
-        system = parse_recipe(kind, find_recipe(kind.name, "mini" if recipe is None else recipe))
+        system = read_recipe(kind, "mini" if recipe is None else recipe)
     else:
         _refuse_recipe(what, recipe)
         where = f"the fields of {kind.name}"

@@ -19,15 +19,8 @@ from msshift_bench.baselines.pretraining_tasks import (
     load_learner,
     save_encoder,
 )
-from msshift_bench.baselines.systems.recipe import find_recipe, parse_recipe
-from msshift_bench.baselines.systems.sidecars import (
-    Facts,
-    check_same,
-    hardware,
-    installed_versions,
-    read_json,
-    stream_passages,
-)
+from msshift_bench.baselines.systems.recipe import read_recipe
+from msshift_bench.baselines.systems.sidecars import Facts, check_same, read_json
 from msshift_bench.baselines.training.backbones import (
     PRETRAINING,
     WEIGHTS,
@@ -89,8 +82,7 @@ def pretrain_encoder(
         MissingError: if libraries are missing, or the GPU that the precision needs.
         DataError: if no passage has a word, or the training ends in weights that are not finite.
     """
-    file = find_recipe(PretrainingRecipe.name, recipe)
-    chosen = parse_recipe(PretrainingRecipe, file).with_changes(changes)
+    chosen = read_recipe(PretrainingRecipe, recipe).with_changes(changes)
     source, folder = open_collection(collection), Path(out).expanduser()
     require_libraries("pre-training")
     check_machine(chosen.precision)
@@ -100,7 +92,7 @@ def pretrain_encoder(
     held = hold_unfinished(work, folder, empty_parents=1)
     with in_line("encoder"), held, quiet_libraries():
         with record.stage("passages"):
-            for _ in stream_passages(source, record.facts):
+            for _ in record.stream(source):
                 pass
         identity = {
             "parameters": chosen.parameters(),
@@ -127,10 +119,11 @@ def pretrain_encoder(
             facts = {
                 "schema": 1,
                 **identity,
-                "seen": f"the {record.facts['passages']['rows']:,} passages of {source.name}; "
+                "seen": f"the {record.passage_count:,} passages of {source.name}; "
                 "no query and no judgement",
                 "collection": source.name,
-                "recipe": {"name": file.name, "file_sha256": file.sha256},
+                "recipe": chosen.file
+                and {"name": chosen.file.name, "file_sha256": chosen.file.sha256},
             }
             _write(folder, learner, state, work, facts, record)
     return folder
@@ -166,16 +159,8 @@ def _learn(
             make_random_encoder(begin, recipe.random, texts(), length=length, seed=recipe.seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(begin)
     with record.stage("tokenize"):
-        rows = record.facts["passages"]["rows"]
-        passages = PassagePieces(texts(), tokenizer, recipe.passage_length, rows)
-    items = MaskedPassages(
-        passages,
-        tokenizer,
-        count=recipe.steps_of(len(passages)) * recipe.batch_size,
-        seed=recipe.seed,
-        masked_words=recipe.masked_words,
-        spans=recipe.spans,
-    )
+        passages = PassagePieces(texts(), tokenizer, recipe.passage_length, record.passage_count)
+    items = MaskedPassages(passages, tokenizer, recipe)
     learner = load_learner(begin, recipe)
     record.facts["initial_weights_sha256"] = weights_digest(learner)
     record.facts["word_pieces"] = {
@@ -213,8 +198,6 @@ def _write(
                 "losses": losses,
                 "weights_sha256": weights_digest(encoder),
                 "file_sha256": sha256_of(partial / WEIGHTS),
-                "versions": installed_versions(),
-                "hardware": hardware(),
-                "seconds": {name: round(value, 3) for name, value in record.seconds.items()},
+                **record.circumstances({}),
             },
         )

@@ -129,18 +129,14 @@ class PretrainingRecipe(TrainingSettings):
                 f"long_most is {spans.long_most}, which with two special tokens is more than "
                 f"passage_length {length}",
             )
-        if words and words.pairs:
-            yield from self._rules_of_pairs(spans)
-
-    def _rules_of_pairs(self, spans: SpanContrast | None) -> Iterator[tuple[str, str]]:
-        if spans is None:
+        pairs = words is not None and words.pairs > 0
+        if pairs and spans is None:
             yield "masked_words", "pairs needs [spans], which says how long the spans are"
-        elif spans.short_most + spans.long_most + 3 > self.passage_length:
+        if pairs and spans and spans.short_most + spans.long_most + 3 > length:
             yield (
                 "masked_words",
                 f"short_most is {spans.short_most} and long_most {spans.long_most}, which as a "
-                f"pair, with three special tokens, is more than passage_length "
-                f"{self.passage_length}",
+                f"pair, with three special tokens, is more than passage_length {length}",
             )
 
 
@@ -200,27 +196,13 @@ class MaskedPassages:
     Args:
         passages: the passages.
         tokenizer: their tokenizer.
-        count: how many items there are.
-        seed: decides the order, the masks and the spans.
-        masked_words: how words are masked; `None` for no masked passages.
-        spans: how spans are drawn; `None` for no spans.
+        recipe: how many items there are, how words are masked and spans drawn; its seed decides the
+            order, the masks and the spans.
     """
 
-    def __init__(
-        self,
-        passages: PassagePieces,
-        tokenizer: Any,
-        *,
-        count: int,
-        seed: int,
-        masked_words: MaskedWords | None,
-        spans: SpanContrast | None,
-    ) -> None:
+    def __init__(self, passages: PassagePieces, tokenizer: Any, recipe: PretrainingRecipe) -> None:
         self._passages = passages
-        self._count = count
-        self._seed = seed
-        self._masked_words = masked_words
-        self._spans = spans
+        self._recipe = recipe
         self._first, self._last = tokenizer.cls_token_id, tokenizer.sep_token_id
         self._padding, self._mask = tokenizer.pad_token_id, tokenizer.mask_token_id
         vocabulary = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
@@ -230,24 +212,24 @@ class MaskedPassages:
         self._order = lru_cache(maxsize=2)(self._make_order)
 
     def __len__(self) -> int:
-        return self._count
+        return self._recipe.steps_of(len(self._passages)) * self._recipe.batch_size
 
     def __getitem__(self, place: int) -> tuple[Pieces, np.random.Generator]:
         """Return a passage's word pieces, and the generator that decides what is drawn for it."""
         turn, row = divmod(place, len(self._passages))
         pieces = self._passages[int(self._order(turn)[row])]
-        return pieces, np.random.default_rng([self._seed, 1, place])
+        return pieces, np.random.default_rng([self._recipe.seed, 1, place])
 
     def _make_order(self, turn: int) -> npt.NDArray[np.int64]:
-        return np.random.default_rng([self._seed, 0, turn]).permutation(len(self._passages))
+        return np.random.default_rng([self._recipe.seed, 0, turn]).permutation(len(self._passages))
 
     def collate(self, items: Sequence[tuple[Pieces, np.random.Generator]]) -> dict[str, Any]:
         """Return the tensors of some items, as the model's `forward` takes them."""
         batch: dict[str, Any] = {}
-        if self._masked_words is not None:
-            batch.update(self._masked(items, self._masked_words))
-        if self._spans is not None:
-            spans = self._spans
+        if self._recipe.masked_words is not None:
+            batch.update(self._masked(items, self._recipe.masked_words))
+        if self._recipe.spans is not None:
+            spans = self._recipe.spans
             for kind, least, most in (
                 ("short", spans.short_least, spans.short_most),
                 ("long", spans.long_least, spans.long_most),
@@ -300,8 +282,8 @@ class MaskedPassages:
         self, items: Sequence[tuple[Pieces, np.random.Generator]], place: int
     ) -> tuple[Pieces, Pieces, bool]:
         """Return a short and a long span, and whether both are from the passage of the item."""
-        assert self._spans is not None
-        spans, (pieces, generator) = self._spans, items[place]
+        assert self._recipe.spans is not None
+        spans, (pieces, generator) = self._recipe.spans, items[place]
         same = len(items) == 1 or bool(generator.random() < 0.5)
         other = pieces if same else items[(place + 1) % len(items)][0]
         short = _draw_span(pieces, spans.short_least, spans.short_most, generator)

@@ -95,7 +95,8 @@ def measure(folder: Path, sizes: Sizes, clock: Clock, *, name: str) -> dict[str,
         triples = triples_of(folder, recipe)
         peak_gb(sizes.device)
         start = time.perf_counter()
-        model = recipe.fit(work, triples, name=name)
+        model = recipe.new_model(work / "encoder")
+        recipe.fit(model, triples, work, name=name)
         trained = peak_gb(sizes.device)
         steps = sizes.steps / (time.perf_counter() - start)
 

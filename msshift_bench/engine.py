@@ -13,9 +13,11 @@ import json
 import logging
 import os
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import chain, islice
@@ -46,7 +48,7 @@ from msshift_bench.plumbing import (
     write_atomically,
 )
 
-__all__ = ["Engine", "KeptArray", "engine_in_use", "hear", "telling", "using_engine"]
+__all__ = ["Engine", "KeptArray", "engine_in_use", "hearing", "telling", "using_engine"]
 
 ray: Any = Library("ray", "cluster", "--ray")
 _queue: Any = Library("ray.util.queue", "cluster", "--ray")
@@ -63,9 +65,6 @@ _RETRIES = 20
 
 _PATIENCE = 10
 """Seconds within which a cluster's address must answer."""
-
-_PAUSE = 0.2
-"""Seconds between two looks at what tasks tell, while one is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +241,7 @@ class Engine:
         if is_first:
             self._connect()
         resources = ray.cluster_resources()
+        # Ray tells nobody whether machines may still join, so that this cannot be refused.
         if cpus > max(node["Resources"].get("CPU", 0) for node in ray.nodes()):
             _logger.warning(
                 "a task takes %d processors, and no machine of the cluster has as many: it waits "
@@ -259,11 +259,12 @@ class Engine:
         started = (remote.remote(task, item, *where) for item in items)
         waiting: deque[Any] = deque()
         try:
-            waiting.extend(islice(started, 2 * int(resources.get("CPU", 1))))
-            while waiting:
-                yield _result(waiting[0], told)
-                waiting.popleft()
-                waiting.extend(islice(started, 1))
+            with hearing(told):
+                waiting.extend(islice(started, 2 * int(resources.get("CPU", 1))))
+                while waiting:
+                    yield _result(waiting[0])
+                    waiting.popleft()
+                    waiting.extend(islice(started, 1))
         finally:
             for reference in waiting:
                 ray.cancel(reference)
@@ -337,7 +338,7 @@ def _make(
 
 @contextmanager
 def telling(queue: Any) -> Iterator[None]:
-    """Put what the block reports and tells the log into a queue; see `hear`.
+    """Put what the block reports and tells the log into a queue; see `hearing`.
 
     Args:
         queue: has ``put_nowait``, as those of multiprocessing and Ray have.
@@ -356,14 +357,31 @@ def telling(queue: Any) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
-def hear(message: Any) -> None:
-    """Report, or tell the log, what another process did; see `telling`."""
-    if isinstance(message, logging.LogRecord):
-        logger = logging.getLogger(message.name)
-        if logger.isEnabledFor(message.levelno):
-            logger.handle(message)
-    else:
-        report_progress(*message)
+@contextmanager
+def hearing(queue: Any) -> Iterator[None]:
+    """Report, and tell the log, what other processes put into a queue while the block is at work.
+
+    Args:
+        queue: what `telling` was given there.
+    """
+
+    def hear() -> None:
+        for message in iter(queue.get, None):
+            if isinstance(message, logging.LogRecord):
+                logger = logging.getLogger(message.name)
+                if logger.isEnabledFor(message.levelno):
+                    logger.handle(message)
+            else:
+                report_progress(*message)
+
+    # A thread has a context of its own, in which nobody listens to progress.
+    listener = threading.Thread(target=copy_context().run, args=(hear,), daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        queue.put(None)
+        listener.join()
 
 
 def _carry_out(
@@ -391,14 +409,9 @@ def _carry_out(
         raise kinds.get(error.exit_code, DataError)(str(error)) from None
 
 
-def _result(reference: Any, told: Any) -> Any:
-    """Return what a task returned, and hear what tasks tell until then."""
+def _result(reference: Any) -> Any:
+    """Return what a task returned."""
     try:
-        is_done = False
-        while not is_done:
-            is_done = bool(ray.wait([reference], timeout=_PAUSE)[0])
-            for message in told.get_nowait_batch(told.qsize()):
-                hear(message)
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, MsShiftError):

@@ -24,7 +24,7 @@ from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.engine import KeptArray
 from msshift_bench.errors import UsageError
 from msshift_bench.libraries import sentence_transformers, torch
-from msshift_bench.plumbing import counted
+from msshift_bench.plumbing import counted, slices
 from msshift_bench.search import Ranking
 
 _PAIRS = 32_768
@@ -78,12 +78,10 @@ class RerankSearch(Scorer):
             passages = run.texts({doc_id: place for place, doc_id in enumerate(doc_ids)})
 
         def rankings() -> Iterator[Ranking]:
-            step = max(1, _PAIRS // self.depth)
-            for first in range(0, len(rows), step):
-                part = slice(first, first + step)
+            for part in slices(len(rows), max(1, _PAIRS // self.depth)):
                 # The digest keeps apart the queries of several test sets.
                 digest = hashlib.sha256(repr(texts[part]).encode()).hexdigest()[:16]
-                saved = KeptArray(str(run.work / "scores"), f"{first:08d}-{digest}.npy")
+                saved = KeptArray(str(run.work / "scores"), f"{part.start:08d}-{digest}.npy")
                 if not saved.stands():
                     chosen = [np.searchsorted(distinct, places) for places in rows[part]]
                     scores = self.score(model, texts[part], passages, chosen)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,6 @@ from msshift_bench.baselines.systems.searcher import (
     Candidates,
     EncodedPassages,
     best_of,
-    search_blocks,
 )
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone, load_config
@@ -71,7 +70,7 @@ class DenseSearch(BlockSearch):
             it they are kept as they are, in 32 bits.
     """
 
-    libraries = ("faiss",)
+    similarities: ClassVar[tuple[str, ...]] = SIMILARITIES
 
     index: str | None = later(None)
     index_parameters: str | None = later(None)
@@ -90,19 +89,6 @@ class DenseSearch(BlockSearch):
         right = encode_texts(model.encode_document, passages, self.batch_size)
         for query, places in zip(left, candidates, strict=True):
             yield right[places] @ query
-
-    def check_model(self, model: Any) -> None:
-        """Check that the model's similarity is the dot product or the cosine.
-
-        Raises:
-            UsageError: if it is another.
-        """
-        if model.similarity_fn_name not in SIMILARITIES:
-            raise UsageError(
-                f"the model compares vectors by {model.similarity_fn_name!r}, and search knows "
-                f"{' and '.join(SIMILARITIES)}; if one of them will do, set the model's "
-                "similarity_fn_name to it"
-            )
 
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
         """Return vectors of queries, or the array ``vectors`` of passages."""
@@ -129,26 +115,32 @@ class DenseSearch(BlockSearch):
             )
         return {"vectors": vectors.astype(np.float16)}
 
+    def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
+        """Add the dot products with a block's passages, whose vectors have 32 or 16 bits."""
+        best.add_vectors(queries, block["vectors"], rows.start)
+
+    @property
+    def folder(self) -> str:
+        """The folder of the blocks, which tells apart how many bits they have."""
+        return "passages-16" if self.storage == _HALF else "passages"
+
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
-        """Encode the passages unless that is done, and search them."""
-        if self.index is not None:
-            # A wrong index is refused before the passages are encoded, which may take hours.
-            (vector,) = self.encode(model, [run.queries[0].text], query=True)
-            index_of_all = VectorIndex(self, len(vector))
-        folder = "passages-16" if self.storage == _HALF else "passages"
-        queries, passages = self.encoded(model, run, folder)
+        """Encode the passages unless that is done, and search them exactly or by an index."""
         if self.index is None:
-            rankings = search_vectors(queries, passages, self.depth)
-        else:
-            report_progress("index", 0, 0)
-            with run.stage("index"):
-                size = index_of_all.fill(passages, run.work / "index")
-            report_progress("recall", 0, 0)
-            with run.stage("recall"):
-                measured = index_of_all.recall(queries, passages)
-            run.facts["index"] = {"bytes": size, **measured}
-            rankings = index_of_all.search(queries, passages)
-        yield from run.ranked(rankings, passages.ids)
+            yield from super().rank(model, run)
+            return
+        # A wrong index is refused before the passages are encoded, which may take hours.
+        (vector,) = self.encode(model, [run.queries[0].text], query=True)
+        index = VectorIndex(self, len(vector))
+        queries, passages = self.encoded(model, run)
+        report_progress("index", 0, 0)
+        with run.stage("index"):
+            size = index.fill(passages, run.work / "index")
+        report_progress("recall", 0, 0)
+        with run.stage("recall"):
+            measured = index.recall(queries, passages)
+        run.facts["index"] = {"bytes": size, **measured}
+        yield from run.ranked(index.search(queries, passages), passages.ids)
 
 
 class BiEncoder(Neural):
@@ -220,23 +212,6 @@ def encode_texts(
     """
     vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False, **options)
     return np.ascontiguousarray(vectors, dtype=np.float32)
-
-
-def search_vectors(
-    queries: npt.NDArray[np.float32], passages: EncodedPassages, depth: int
-) -> Iterator[Ranking]:
-    """Rank all passages for each query by exact dot product.
-
-    Args:
-        queries: vectors of shape (queries, dimensions).
-        passages: blocks that hold ``vectors``, in 32 or 16 bits.
-        depth: passages per ranking.
-    """
-
-    def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
-        best.add_vectors(queries[part], block["vectors"], rows.start)
-
-    return search_blocks(add, passages, len(queries), depth=depth)
 
 
 class VectorIndex:
@@ -332,7 +307,7 @@ class VectorIndex:
         """
         count = min(_MEASURED, len(queries))
         some = queries[np.linspace(0, len(queries) - 1, count, dtype=np.int64)]
-        exact = search_vectors(some, passages, self._settings.depth)
+        exact = self._settings.search(some, passages)
         shares = [
             len(all_of_them.keys() & ranking.keys()) / len(all_of_them)
             for all_of_them, ranking in zip(exact, self.search(some, passages), strict=True)

@@ -91,6 +91,10 @@ class ColBertSearch(BlockSearch):
         check_finite(np.logical_and.reduceat(tokens, starts), texts)
         return encoded
 
+    def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
+        """Add MaxSim with a block's passages."""
+        best.add(max_sim(queries, block["vectors"], block["lengths"]), rows.start)
+
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and rank the candidates."""
         queries, passages = self.encoded(model, run)
@@ -102,7 +106,7 @@ class ColBertSearch(BlockSearch):
             )
             rankings = rerank(queries, passages, rows, self.depth)
         else:
-            rankings = search_tokens(queries, passages, self.depth)
+            rankings = self.search(queries, passages)
         yield from run.ranked(rankings, passages.ids)
 
 
@@ -187,23 +191,6 @@ class ColBert(Neural):
         arguments = super().training_arguments(model, columns)
         tasks = arguments["router_mapping"]
         return {**arguments, "prompts": {name: model.prompts[task] for name, task in tasks.items()}}
-
-
-def search_tokens(
-    queries: npt.NDArray[np.float32], passages: EncodedPassages, depth: int
-) -> Iterator[Ranking]:
-    """Rank all passages for each query by MaxSim.
-
-    Args:
-        queries: vectors of shape (queries, tokens, dimensions).
-        passages: blocks that hold ``vectors`` and ``lengths``.
-        depth: passages per ranking.
-    """
-
-    def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
-        best.add(max_sim(queries[part], block["vectors"], block["lengths"]), rows.start)
-
-    return search_blocks(add, passages, len(queries), depth=depth)
 
 
 def rerank(

@@ -19,17 +19,11 @@ import numpy.typing as npt
 from pydantic import NonNegativeFloat, PositiveInt
 
 from msshift_bench.baselines.systems.recipe import MARGIN_MSE
-from msshift_bench.baselines.systems.searcher import (
-    Arrays,
-    BlockSearch,
-    Candidates,
-    EncodedPassages,
-    search_blocks,
-)
+from msshift_bench.baselines.systems.searcher import Arrays, BlockSearch, Candidates
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone
 from msshift_bench.baselines.training.neural import Neural, scaled
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError
 from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import batches, in_parallel, slices
 from msshift_bench.search import BATCH, Best, Ranking, Sparse, check_compiler
@@ -51,7 +45,8 @@ _QUERY_TERMS, _TERMS = 24, 130
 class SparseSearch(BlockSearch):
     """How SPLADE searches the passages: exactly, on an inverted index."""
 
-    libraries = ("scipy.sparse",)
+    floor = 0.0
+    similarities = ("dot",)
 
     def score(
         self, model: Any, queries: Sequence[str], passages: Sequence[str], candidates: Candidates
@@ -62,18 +57,6 @@ class SparseSearch(BlockSearch):
         for row, places in enumerate(candidates):
             yield (right[places] @ left[[row]].T).toarray()[:, 0]
 
-    def check_model(self, model: Any) -> None:
-        """Check that the model's similarity is the dot product.
-
-        Raises:
-            UsageError: if it is another.
-        """
-        if model.similarity_fn_name != "dot":
-            raise UsageError(
-                f"the model compares sparse vectors by {model.similarity_fn_name!r}, and search "
-                "knows dot; if that will do, set the model's similarity_fn_name to it"
-            )
-
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
         """Return the sparse matrix of queries, or the inverted index of passages."""
         method = model.encode_query if query else model.encode_document
@@ -83,6 +66,17 @@ class SparseSearch(BlockSearch):
         finite[owners[~np.isfinite(vectors.data)]] = False
         check_finite(finite, texts)
         return vectors if query else inverted_index(vectors)
+
+    def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
+        """Add the dot products with a block's passages, of which it has an inverted index.
+
+        A score is summed term by term in the order of the vocabulary, so that it does not depend on
+        the other queries.
+        """
+        postings = Sparse(block["weights"], block["passages"], block["starts"])
+        size = rows.stop - rows.start
+        search = partial(best.add_products, queries, postings, rows.start, size)
+        in_parallel(search, slices(len(best.keys), BATCH))
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search an inverted index.
@@ -104,19 +98,15 @@ class SparseSearch(BlockSearch):
             "terms_per_query": queries.nnz / len(run.queries),
             "terms_per_passage": terms / len(passages.ids),
         }
-        rankings = search_inverted_index(queries, passages, self.depth)
-        yield from run.ranked(rankings, passages.ids)
-        self._tell(run)
-
-    def _tell(self, run: Run) -> None:
-        """Log how sparse the vectors are; of the paper's recipe with MS-Shift's figures."""
-        index, file = run.facts["index"], run.system.file
+        yield from run.ranked(self.search(queries, passages), passages.ids)
+        # How sparse the vectors are; of the paper's recipe with MS-Shift's figures.
         reported = f"; MS-Shift reports {_QUERY_TERMS} and {_TERMS}"
+        file = run.system.file
         _logger.info(
             "%s: %.1f terms per query and %.1f per passage on average%s",
             run.name,
-            index["terms_per_query"],
-            index["terms_per_passage"],
+            run.facts["index"]["terms_per_query"],
+            run.facts["index"]["terms_per_passage"],
             reported if file and file.name == "paper" else "",
         )
 
@@ -314,24 +304,3 @@ def inverted_index(vectors: Any) -> Arrays:
     """
     postings = vectors.T.tocsr()
     return {"weights": postings.data, "passages": postings.indices, "starts": postings.indptr}
-
-
-def search_inverted_index(queries: Any, passages: EncodedPassages, depth: int) -> Iterator[Ranking]:
-    """Rank all passages for each query, one block of passages in memory at a time.
-
-    A score is summed term by term in the order of the vocabulary, so that it does not depend on the
-    other queries.
-
-    Args:
-        queries: a sparse matrix of shape (queries, vocabulary).
-        passages: blocks that are inverted indexes.
-        depth: passages per ranking; those that do not score above 0 are not part of it.
-    """
-
-    def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
-        postings = Sparse(block["weights"], block["passages"], block["starts"])
-        size = rows.stop - rows.start
-        search = partial(best.add_products, queries[part], postings, rows.start, size)
-        in_parallel(search, slices(len(best.keys), BATCH))
-
-    return search_blocks(add, passages, queries.shape[0], depth=depth, floor=0.0)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection as Sized, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -167,12 +167,7 @@ _QUERIES = 500
 _CUT = 10
 
 
-class _Point(NamedTuple):
-    k1: float
-    b: float
-
-
-_GRID = tuple(_Point(k1, b) for k1, b in product(K1_GRID, B_GRID))
+_GRID = tuple({"k1": k1, "b": b} for k1, b in product(K1_GRID, B_GRID))
 
 
 class TunedBm25System(Bm25Words):
@@ -209,9 +204,9 @@ class TunedBm25System(Bm25Words):
             raise DataError(f"{run.name}: there are no training queries to choose k1 and b on")
         with run.stage("tune"):
             point = self._tune(run)
-        yield from self.rank_by(self.index_parameters(**point._asdict()), run)
+        yield from self.rank_by(self.index_parameters(**point), run)
 
-    def _tune(self, run: Run) -> _Point:
+    def _tune(self, run: Run) -> dict[str, float]:
         rows = list(_queries_of(run.train))
         known: dict[str, tuple[float, ...]] = run.shared.setdefault(self.name, {})
         known |= self._scores([row for row in rows if row.query_id not in known], run)
@@ -221,7 +216,7 @@ class TunedBm25System(Bm25Words):
         ]
         place = max(range(len(_GRID)), key=means.__getitem__)
         run.facts["tuned"] = {
-            "parameters": _GRID[place]._asdict(),
+            "parameters": _GRID[place],
             f"RR@{_CUT}": means[place],
             "lowest in the grid": min(means),
             "queries": len(rows),
@@ -233,7 +228,7 @@ class TunedBm25System(Bm25Words):
         if not rows:
             return {}
         columns: list[list[float]] = []
-        choices = [replace(self.index_parameters(**point._asdict()), depth=_CUT) for point in _GRID]
+        choices = [replace(self.index_parameters(**point), depth=_CUT) for point in _GRID]
         for done, index in enumerate(Bm25.variants(run.passages("read"), choices), 1):
             rankings = index.search(row.text for row in rows)
             columns.append(

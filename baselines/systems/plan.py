@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from msshift_bench.baselines.systems.shift_data import ShiftData
-from msshift_bench.baselines.systems.sidecars import hardware, installed_versions
 from msshift_bench.baselines.systems.system import MODEL, Run, System, no_rows
 from msshift_bench.data import (
     Collection,
@@ -42,7 +41,7 @@ from msshift_bench.plumbing import (
     write_json,
 )
 from msshift_bench.runs import extra_runs_path, run_path, write_run
-from msshift_bench.shifts import DATASET_NAME, Shift, can_name_runs, get_shift
+from msshift_bench.shifts import DATASET_NAME, can_name_runs, get_shift
 
 _logger = logging.getLogger(__name__)
 
@@ -152,8 +151,11 @@ class Plan:
             )
         for run in runs:
             run.planned_state = run.state()
-            if run.planned_state != "complete":
-                _check_training(run, sources[run.shift.name])
+            if run.planned_state != "complete" and run.held_out and run.rows is not no_rows:
+                train = run.train
+                counts = sources[run.shift.name].check_disjoint(train, run.held_out)
+                for each in (run, *run.also):
+                    each.facts["training"] = {"queries": len(train), **counts}
         return runs
 
     @property
@@ -195,6 +197,9 @@ class Plan:
         shared: dict[str, Any],
     ) -> Run:
         shift, name = data.shift, self._name
+        label = f"{name} " + (
+            f"{shift.training_of(group)} of {shift.name}" if group else f"on {shift.name}"
+        )
         tag = system.tag(name)
         path = run_path(self._folder, name, shift, group, seed)
         place = path.parent.relative_to(self._folder) if group else Path(name, shift.name)
@@ -212,7 +217,7 @@ class Plan:
             "teacher": teacher and dict(teacher.facts),
         }
         run = Run(
-            name=_label(name, shift, group, seed),
+            name=label if seed is None else f"{label}, seed {seed}",
             system=system,
             shift=shift,
             held_out=group,
@@ -246,26 +251,6 @@ class Plan:
             run.also = (*run.also, of_test)
         run.keep_model = self.keep_model
         return run
-
-
-def _label(name: str, shift: Shift, group: str | None, seed: int | None) -> str:
-    """Return what messages call a run, e.g. ``splade without short of length, seed 2``."""
-    what = f"{shift.training_of(group)} of {shift.name}" if group else f"on {shift.name}"
-    return f"{name} {what}" + ("" if seed is None else f", seed {seed}")
-
-
-def _check_training(run: Run, data: ShiftData) -> None:
-    """Record facts about the training queries of a run, if it has any.
-
-    Raises:
-        UsageError: if the data set holds no training queries.
-        DataError: if one of them is a test query of the held-out group.
-    """
-    if run.held_out is not None and run.rows is not no_rows:
-        train = run.train
-        facts = {"queries": len(train), **data.check_disjoint(train, run.held_out)}
-        for each in (run, *run.also):
-            each.facts["training"] = dict(facts)
 
 
 def _tests_of(source: ShiftData, extra_tests: Sequence[TestSet]) -> list[TestSet]:
@@ -339,15 +324,15 @@ def make(plan: Plan, engine: Engine | None = None) -> list[Path]:
             for run in runs:
                 _check_machine(run)
             results = Engine().map(_make_run, lines())
-        made, began = 0, time.monotonic()
+        began, left = time.monotonic(), missing
         for name, _, is_complete in known:
             taken = None if is_complete else next(results)
+            left -= not is_complete
             if taken is None:
                 _logger.info("%s: complete already, skipped", name)
                 continue
-            made, now = made + 1, time.monotonic()
-            rest = duration((now - began) / made * (missing - made))
-            to_come = f"; {missing - made} left to make, about {rest}" if made < missing else ""
+            rest = duration((time.monotonic() - began) / (missing - left) * left)
+            to_come = f"; {left} left to make, about {rest}" if left else ""
             _logger.info("%s: made in %s%s", name, duration(taken), to_come)
         plan.system.forget()
         return [path for _, path, _ in known]
@@ -397,8 +382,10 @@ def _make_run(run_and_line: tuple[Run, str]) -> float | None:
                 _copy_folder(run.work / MODEL, run.kept_model)
         elif run.kept_model.is_dir():
             _copy_folder(run.kept_model, run.work / MODEL)
-        for extra in run.lacking():
-            _search_extra(replace(extra, rows=run.rows))
+        for lacking in run.lacking():
+            extra = replace(lacking, rows=run.rows)
+            _rank(extra)
+            _write_sidecar(extra)
         if not searched_before:
             # The last file of all, since a run that has one passes for complete.
             _write_sidecar(run)
@@ -408,12 +395,6 @@ def _make_run(run_and_line: tuple[Run, str]) -> float | None:
 def _copy_folder(folder: Path, target: Path) -> None:
     with replace_folder(target) as partial:
         shutil.copytree(folder, partial, dirs_exist_ok=True)
-
-
-def _search_extra(run: Run) -> None:
-    """Make the run for an extra test set, with the model and the passages of the run before."""
-    _rank(run)
-    _write_sidecar(run)
 
 
 def _rank(run: Run) -> None:
@@ -432,13 +413,9 @@ def _write_sidecar(run: Run) -> None:
         "collection": run.collection.name,
         "queries": len(run.queries),
         **dict(sorted(run.facts.items())),
-        "versions": installed_versions(),
-        "hardware": {
-            **hardware(),
-            **run.system.hardware(),
-            **({"processes": run.gpus} if run.needs_model else {}),
-        },
-        "seconds": {name: round(value, 3) for name, value in run.seconds.items()},
+        **run.circumstances(
+            {**run.system.hardware(), **({"processes": run.gpus} if run.needs_model else {})}
+        ),
         "run_sha256": sha256_of(run.path),
     }
     write_json(run.sidecar, with_checksum(facts))

@@ -11,7 +11,7 @@ import json
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -295,6 +295,9 @@ class TrainingSettings(Table):
         random: the shape of an encoder that begins with random weights.
     """
 
+    name: ClassVar[str]
+    """The system's name, with which the names of its recipes begin."""
+
     model_type: ClassVar[str] = ""
     """The name of the model's class in sentence-transformers, with which those of its trainer and
     arguments begin; "" for a model of transformers."""
@@ -485,49 +488,36 @@ def recipe_files() -> Mapping[str, RecipeFile]:
     return dict(sorted(recipes.items()))
 
 
-def recipe_names(system: str) -> tuple[str, ...]:
-    """Return the names of the recipes that come with the package for a system."""
-    prefix = f"{system}-"
-    return tuple(name.removeprefix(prefix) for name in recipe_files() if name.startswith(prefix))
-
-
-def find_recipe(system: str, recipe: str | Path) -> RecipeFile:
+def read_recipe(kind: type[_R], recipe: str | Path) -> _R:
     """Return a recipe that comes with the package, or one from a file.
 
     Args:
-        system: the system's name.
+        kind: the system's class of recipes.
         recipe: a name such as ``mini``, or the path of a file that ends in ``.toml``.
 
     Raises:
         UnknownNameError: if the system has no recipe of that name.
         NotFoundError: if there is no such file.
-        UsageError: if it is not UTF-8.
+        UsageError: if it is not UTF-8 or not TOML, or a key is unknown, missing, of the wrong type
+            or out of range; the message names every such key with its file and line.
     """
     if str(recipe).endswith(_END):
         path = Path(recipe).expanduser()
         try:
-            return RecipeFile(path.stem, str(path), path.read_bytes().decode())
+            file = RecipeFile(path.stem, str(path), path.read_bytes().decode())
         except FileNotFoundError:
             raise NotFoundError(f"no recipe {path}") from None
         except UnicodeDecodeError as error:
             raise UsageError(f"{path} is not UTF-8: {error}") from None
-    shipped = recipe_files().get(f"{system}-{recipe}")
-    if shipped is None:
-        raise UnknownNameError(f"recipe of {system}", str(recipe), recipe_names(system))
-    return RecipeFile(str(recipe), shipped.source, shipped.text)
-
-
-def parse_recipe(kind: type[_R], file: RecipeFile) -> _R:
-    """Return the recipe in a file.
-
-    Args:
-        kind: the system's class of recipes.
-        file: the recipe.
-
-    Raises:
-        UsageError: if it is not TOML, or a key is unknown, missing, of the wrong type or out of
-            range; the message names every such key with its file and line.
-    """
-    recipe = parse_toml(file.text.encode(), kind, file.source, partial(refusal, file.source))
-    recipe._file = file
-    return recipe
+    else:
+        shipped = {
+            full.removeprefix(f"{kind.name}-"): replace(file, name=str(recipe))
+            for full, file in recipe_files().items()
+            if full.startswith(f"{kind.name}-")
+        }
+        if str(recipe) not in shipped:
+            raise UnknownNameError(f"recipe of {kind.name}", str(recipe), tuple(shipped))
+        file = shipped[str(recipe)]
+    checked = parse_toml(file.text.encode(), kind, file.source, partial(refusal, file.source))
+    checked._file = file
+    return checked

@@ -26,6 +26,7 @@ from pydantic import Field
 
 from msshift_bench.baselines.systems.recipe import SearchSettings
 from msshift_bench.baselines.systems.system import Run
+from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import batches, report_progress, slices, write_atomically
 from msshift_bench.records import Passage
 from msshift_bench.search import Best, PassageIds, Ranking, rankings_of
@@ -40,13 +41,7 @@ Candidates = Sequence[npt.NDArray[np.int64]]
 
 
 class Searcher(SearchSettings, ABC):
-    """One way to rank passages with a model, which is handed to its methods.
-
-    Attributes:
-        libraries: the modules that it needs, beyond those of the model.
-    """
-
-    libraries: ClassVar[tuple[str, ...]] = ()
+    """One way to rank passages with a model, which is handed to its methods."""
 
     def check_model(self, model: Any) -> None:
         """Check, before passages are read, that a model can rank them.
@@ -102,8 +97,8 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 """The arrays of one block, by name."""
 
 AddBlock = Callable[[Best, slice, Arrays, slice], None]
-"""``(best, queries, block, rows)``: adds the scores that a block's passages, which have these rows
-in the collection, have for some of the queries."""
+"""``(best, part, block, rows)``: adds the scores that a block's passages, which have these rows in
+the collection, have for a part of the queries."""
 
 _SIZE = 20_000
 """Passages per block: 60 MB of vectors with 768 dimensions."""
@@ -209,7 +204,28 @@ def best_of(
 
 
 class BlockSearch(Scorer):
-    """A search over passages that the model encodes in blocks."""
+    """A search over passages that the model encodes in blocks.
+
+    Attributes:
+        floor: passages that do not score above it are not ranked.
+        similarities: how models may compare vectors; empty, if that is not their choice.
+    """
+
+    floor: ClassVar[float] = -np.inf
+    similarities: ClassVar[tuple[str, ...]] = ()
+
+    def check_model(self, model: Any) -> None:
+        """Check that the model compares vectors as the search does.
+
+        Raises:
+            UsageError: if it does not.
+        """
+        if self.similarities and model.similarity_fn_name not in self.similarities:
+            raise UsageError(
+                f"the model compares vectors by {model.similarity_fn_name!r}, and search knows "
+                f"{' and '.join(self.similarities)}; if that will do, set the model's "
+                "similarity_fn_name to it"
+            )
 
     @abstractmethod
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
@@ -219,15 +235,43 @@ class BlockSearch(Scorer):
             DataError: if something of it is not finite.
         """
 
-    def encoded(
-        self, model: Any, run: Run, folder: str = "passages"
-    ) -> tuple[Any, EncodedPassages]:
+    @abstractmethod
+    def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
+        """Add the scores of a block's passages.
+
+        Args:
+            best: the best passages of the queries so far.
+            queries: some queries, as `encode` returns them.
+            block: the arrays of the block.
+            rows: the rows of its passages in the collection.
+        """
+
+    def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
+        """Encode the passages unless that is done, and search them."""
+        queries, passages = self.encoded(model, run)
+        yield from run.ranked(self.search(queries, passages), passages.ids)
+
+    def search(self, queries: Any, passages: EncodedPassages) -> Iterator[Ranking]:
+        """Rank all passages for each query, as `encode` returns them."""
+
+        def add(best: Best, part: slice, block: Arrays, rows: slice) -> None:
+            self.add(best, queries[part], block, rows)
+
+        count = queries.shape[0]
+        return search_blocks(add, passages, count, depth=self.depth, floor=self.floor)
+
+    @property
+    def folder(self) -> str:
+        """The folder of the blocks, in that of unfinished work."""
+        return "passages"
+
+    def encoded(self, model: Any, run: Run) -> tuple[Any, EncodedPassages]:
         """Return the encoded queries of a run, and its passages, encoded unless that is done."""
         with run.stage("encode"):
             passages = encode_passages(
                 partial(self.encode, model, query=False),
                 run.passages(""),
-                run.work / folder,
+                run.work / self.folder,
                 run.passage_count,
             )
             queries = self.encode(model, [row.text for row in run.queries], query=True)

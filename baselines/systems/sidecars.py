@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,6 +33,7 @@ _PACKAGES = (
     "torch",
     "transformers",
 )
+"""What can change a ranking."""
 
 
 @dataclass
@@ -57,50 +58,52 @@ class Facts:
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
+    @property
+    def passage_count(self) -> int:
+        """The number of passages; 0 until they were streamed once."""
+        rows: int = self.facts.get("passages", {}).get("rows", 0)
+        return rows
 
-def stream_passages(
-    collection: Collection, facts: dict[str, Any], stage: str = "passages"
-) -> Iterator[Passage]:
-    """Yield a collection's passages, and record their number and digest at the end.
+    def passages_digest(self) -> str:
+        """Return the digest of the passages; "" until they were streamed once."""
+        digest: str = self.facts.get("passages", {}).get("sha256", "")
+        return digest
 
-    Args:
-        collection: the collection.
-        facts: gets ``passages``.
-        stage: what progress calls it.
-    """
-    digest = ContentDigest()
-    double_encoded = 0
-    for passage in counted(collection.passages(), stage, rows_of(facts)):
-        digest.add(passage)
-        double_encoded += is_double_encoded(passage.text)
-        yield passage
-    facts["passages"] = {
-        "rows": digest.rows,
-        "sha256": digest.hexdigest(),
-        "double_encoded": double_encoded,
-    }
+    def stream(self, collection: Collection, stage: str = "passages") -> Iterator[Passage]:
+        """Yield a collection's passages, and record their number and digest at the end.
 
+        Args:
+            collection: the collection.
+            stage: what progress calls it; ``""`` for no progress.
+        """
+        digest = ContentDigest()
+        double_encoded = 0
+        for passage in counted(collection.passages(), stage, self.passage_count):
+            digest.add(passage)
+            double_encoded += is_double_encoded(passage.text)
+            yield passage
+        self.facts["passages"] = {
+            "rows": digest.rows,
+            "sha256": digest.hexdigest(),
+            "double_encoded": double_encoded,
+        }
 
-def rows_of(facts: Mapping[str, Any]) -> int:
-    """Return the number of passages; 0 until they were streamed once."""
-    known: dict[str, int] = facts.get("passages", {})
-    return known.get("rows", 0)
+    def circumstances(self, hardware: Mapping[str, object]) -> dict[str, object]:
+        """Return what it was made with: versions, the machine without its name, and seconds.
 
-
-def installed_versions() -> dict[str, str]:
-    """Return the version of Python and of every installed package that can change a ranking."""
-    versions = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
-
-
-def hardware() -> dict[str, object]:
-    """Return the machine's hardware, without its name or user."""
-    return {"machine": platform.machine(), "cpus": os.cpu_count() or 1}
+        Args:
+            hardware: what of the hardware was used beyond processors.
+        """
+        versions = {"python": platform.python_version()}
+        for package in _PACKAGES:
+            with suppress(PackageNotFoundError):
+                versions[package] = version(package)
+        machine = {"machine": platform.machine(), "cpus": os.cpu_count() or 1}
+        return {
+            "versions": versions,
+            "hardware": {**machine, **hardware},
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+        }
 
 
 def check_same(

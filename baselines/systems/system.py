@@ -18,13 +18,7 @@ import pyarrow as pa
 
 from msshift_bench.baselines.systems.recipe import Table
 from msshift_bench.baselines.systems.shift_data import GivenTriples, ShiftData, Teacher
-from msshift_bench.baselines.systems.sidecars import (
-    Facts,
-    check_same,
-    read_json,
-    rows_of,
-    stream_passages,
-)
+from msshift_bench.baselines.systems.sidecars import Facts, check_same, read_json
 from msshift_bench.data import Collection, sha256_of
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import is_as_written, is_held, report_progress
@@ -228,18 +222,9 @@ class Run(Facts):
         """The validation queries."""
         return self.rows("validation")
 
-    @property
-    def passage_count(self) -> int:
-        """The number of passages; 0 until they were streamed once."""
-        return rows_of(self.facts)
-
     def passages(self, stage: str = "passages") -> Iterator[Passage]:
-        """Stream the passages, and record their number and digest at the end.
-
-        Args:
-            stage: what progress calls it; ``""`` for no progress.
-        """
-        return stream_passages(self.collection, self.facts, stage)
+        """Stream the passages of the collection; see `stream`."""
+        return self.stream(self.collection, stage)
 
     def texts(self, rows: Mapping[str, int]) -> pa.Array:
         """Return the texts of some passages of the collection, as an Arrow array of strings.
@@ -259,14 +244,10 @@ class Run(Facts):
         chosen = parameters or Bm25Parameters()
         index: Bm25 | None = self.shared.get("bm25")
         if index is None or index.parameters != chosen:
-            index = kept_index(self.passages, self._passages_digest, chosen)
+            index = kept_index(self.passages, self.passages_digest, chosen)
             self.shared |= {"bm25": index, "passages": self.facts["passages"]}
         self.facts.setdefault("passages", self.shared["passages"])
         return index
-
-    def _passages_digest(self) -> str:
-        known: dict[str, str] = self.facts.get("passages", {})
-        return known.get("sha256", "")
 
     def ranked(self, rankings: Iterable[Ranking], ids: PassageIds) -> Iterator[tuple[str, Ranking]]:
         """Pair the test queries with their rankings, and record the time of the search.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -45,6 +44,7 @@ from msshift_bench.baselines.training.training_data import (
     TrainingData,
     TriplesInParts,
     check_batches,
+    part_folder,
 )
 from msshift_bench.encoders import SAFETENSORS
 from msshift_bench.errors import DataError, NotFoundError, UsageError
@@ -57,9 +57,6 @@ _logger = logging.getLogger(__name__)
 
 _ENCODER = "encoder"
 """The folder of an encoder with random weights."""
-
-_TOGETHER = "together"
-"""The folder of triples on which several processes train."""
 
 _CHECKPOINTS = "checkpoints"
 """The folder of checkpoints."""
@@ -183,10 +180,8 @@ class Neural(Recipe, System):
         if not folder.exists():
             self._train(run, folder)
         facts: Mapping[str, Any] = read_json(folder / TRAINING_FACTS)
-        return self._load(folder, facts["weights_sha256"], run.shared), facts
-
-    def _load(self, folder: Path, digest: str, shared: dict[str, Any]) -> Any:
-        """Return a trained model as it searches; once for the test sets that follow each other."""
+        digest, shared = facts["weights_sha256"], run.shared
+        # It is loaded once for the test sets that follow each other.
         if digest not in shared.get(MODEL, {}):
             shared.pop(MODEL, None)  # Its memory is for the next one.
             model = self.load_model(folder)
@@ -197,7 +192,7 @@ class Neural(Recipe, System):
                     "the folder, and the same command trains the model again"
                 )
             shared[MODEL] = {digest: self._searching(model)}
-        return shared[MODEL][digest]
+        return shared[MODEL][digest], facts
 
     def _loaded(self, folder: Path) -> Any:
         """Return a model of this system as it searches."""
@@ -219,10 +214,8 @@ class Neural(Recipe, System):
             encoder = run.work / _ENCODER
             if self.makes_encoder() and not encoder.exists():
                 self.make_encoder((row.text for row in run.passages("vocabulary")), encoder)
-            initial = weights_digest(self._new_model(run.work))
-            model, last = self._fit_parts(run, parts, sets)
-        if sets or model is None:
-            model = self.load_model(last.best if sets else last.folder)
+            initial, last = self._fit_parts(run, parts, sets)
+        model = self.load_model(last.best if sets else last.folder)
         check_finite_weights(model, run.name)
         validates = self.validation is not None
         with replace_folder(folder) as partial:
@@ -241,33 +234,31 @@ class Neural(Recipe, System):
 
     def _fit_parts(
         self, run: Run, parts: TriplesInParts, sets: ValidationSet | None
-    ) -> tuple[Any, Checkpoint]:
+    ) -> tuple[str, Checkpoint]:
         """Train part by part, each from the checkpoint at the end of the one before.
 
         Returns:
-            The model, `None` if this process has not trained it, and its last checkpoint.
+            The digest of the initial weights, and the last checkpoint.
         """
-        checkpoints, begin, model = run.work / _CHECKPOINTS, 0, None
+        model, checkpoints = self._new_model(run.work), run.work / _CHECKPOINTS
+        initial, done = weights_digest(model), last_checkpoint(checkpoints)
+        if run.gpus > 1:
+            model = None  # Its memory is for the models that the processes make.
         for number in range(self.parts):
-            done, end = last_checkpoint(checkpoints), self.part(number, parts.steps)[1]
-            if done is not None and done.ended_early and done.step <= begin:
-                break
-            if number:
-                assert done is not None
+            end = self.part(number, parts.steps)[1]
+            if number and done is not None:
                 parts.find_next(self._loaded, done.folder)
-            is_made = done is not None and (
-                done.ended_early or (done.step >= end and end < parts.steps)
-            )
-            if not is_made and run.gpus > 1:
-                parts.parts[0].save(run.work / _TOGETHER)
-                in_processes(run.gpus, _fit_together, self, run.work, run.name, sets)
-                shutil.rmtree(run.work / _TOGETHER)
-            elif not is_made:
-                model = self.fit(run.work, parts, name=run.name, sets=sets, until=end)
-            begin = end
-        last = last_checkpoint(checkpoints)
-        assert last is not None
-        return model, last
+            if done is None or (done.step < end and not done.ended_early):
+                if run.gpus > 1:
+                    in_processes(run.gpus, _fit_together, self, run.work, run.name, sets)
+                else:
+                    self.fit(model, parts, run.work, name=run.name, sets=sets, until=end)
+                done = last_checkpoint(checkpoints)
+            assert done is not None
+            if done.ended_early and done.step <= end:
+                break
+        assert done is not None
+        return initial, done
 
     def _validation_set(self, run: Run) -> ValidationSet | None:
         """Return what the training is validated on; `None` without early stopping."""
@@ -297,23 +288,24 @@ class Neural(Recipe, System):
 
     def fit(
         self,
-        work: Path,
+        model: Any,
         triples: TrainingData | TriplesInParts,
+        work: Path,
         *,
         name: str,
         sets: ValidationSet | None = None,
         until: int | None = None,
-    ) -> Any:
-        """Train a model, continuing from its last checkpoint if there is one, and return it.
+    ) -> None:
+        """Train a model, continuing from its last checkpoint if there is one.
 
         Args:
-            work: the folder of a run's unfinished work.
+            model: the model, untrained; it is changed.
             triples: the triples, in the order of training.
+            work: the folder of a run's unfinished work, which gets the checkpoints.
             name: what the log calls the model.
             sets: what it is validated on; `None` for no early stopping.
             until: the step to stop after, if not the last one.
         """
-        model = self._new_model(work)
 
         def loss() -> tuple[Any, Sequence[Any]]:
             loss_of_model = self.training_loss(model)
@@ -331,7 +323,6 @@ class Neural(Recipe, System):
             loss=loss,
             **({"evaluator": evaluator(partial(self._measured_on, sets))} if sets else {}),
         )
-        return model
 
     # ---- what a system is made of ------------------------------------------------------------
 
@@ -433,7 +424,8 @@ class Neural(Recipe, System):
 def _fit_together(system: Neural, work: Path, name: str, sets: ValidationSet | None) -> None:
     """Train in one of several processes; the first one validates, and writes the checkpoints."""
     with quiet_libraries():
-        system.fit(work, TrainingData.load(work / _TOGETHER), name=name, sets=sets)
+        triples = TrainingData.load(part_folder(work))
+        system.fit(system._new_model(work), triples, work, name=name, sets=sets)
 
 
 def weighted_sum(first: Any, second: Any, weight: float) -> Any:

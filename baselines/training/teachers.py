@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from msshift_bench.baselines.systems.sidecars import check_same, read_json
 from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.data import sha256_of
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.plumbing import counted, report_progress
+from msshift_bench.plumbing import counted, report_progress, slices
 from msshift_bench.runs import model_path, read_run, run_path, sidecar_path
 from msshift_bench.search import Bm25, Bm25Parameters
 
@@ -65,17 +64,16 @@ def _score_by_model(
             "again"
         )
     scores: list[npt.NDArray[np.float32]] = []
-    bounds = [*range(0, len(lesson.queries), _TOGETHER), len(lesson.queries)]
-    for first, last in pairwise(bounds):
-        candidates = lesson.candidates[first:last]
+    for part in slices(len(lesson.queries), _TOGETHER):
+        candidates = lesson.candidates[part]
         met = np.unique(np.concatenate(candidates))
         scores += search.score(
             model,
-            [row.text for row in lesson.queries[first:last]],
+            [row.text for row in lesson.queries[part]],
             lesson.texts.take(pa.array(met)).to_pylist(),
             [np.searchsorted(met, places) for places in candidates],
         )
-        report_progress("teacher", last, len(lesson.queries))
+        report_progress("teacher", part.stop, len(lesson.queries))
     return np.concatenate(scores).astype(np.float32)
 
 

@@ -22,10 +22,9 @@ import logging
 import math
 import os
 import shutil
-import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from contextvars import copy_context
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -38,7 +37,7 @@ import numpy.typing as npt
 
 from msshift_bench.baselines.systems.recipe import EarlyStopping, TrainingSettings
 from msshift_bench.baselines.systems.system import Run
-from msshift_bench.engine import hear, telling
+from msshift_bench.engine import hearing, telling
 from msshift_bench.errors import DataError, MissingError, UsageError
 from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
 from msshift_bench.plumbing import report_progress
@@ -47,7 +46,7 @@ from msshift_bench.search import Bm25
 _logger = logging.getLogger(__name__)
 
 _launcher: Any = Library("torch.distributed.launcher.api")
-_elastic_errors: Any = Library("torch.distributed.elastic.multiprocessing.errors")
+_elastic: Any = Library("torch.distributed.elastic.multiprocessing")
 
 _STATE = "trainer_state.json"
 """The last file that the trainer writes into a checkpoint."""
@@ -351,28 +350,22 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
         shutdown_timeout=5,
         start_method="forkserver",
     )
-
-    def listen() -> None:
-        for message in iter(told.get, None):
-            hear(message)
-
-    # A thread has a context of its own, in which nobody listens to progress.
-    listener = threading.Thread(target=copy_context().run, args=(listen,), daemon=True)
-    listener.start()
+    # The error below says it in a sentence, and has the traceback in what it comes from.
+    logging.getLogger(_elastic.api.__name__).setLevel(logging.CRITICAL)
     try:
-        _launcher.elastic_launch(config, _in_process)(told, task, arguments)
-    except _elastic_errors.ChildFailedError as error:
+        with hearing(told):
+            _launcher.elastic_launch(config, _in_process)(told, task, arguments)
+    except _elastic.errors.ChildFailedError as error:
         reason = error.get_first_failure()[1].message
         if not isinstance(reason, str):
             reason = reason["message"]
         raise DataError(f"a process of the training failed: {reason}") from error
-    finally:
-        told.put(None)
-        listener.join()
 
 
 def _in_process(told: Any, task: Callable[..., None], arguments: Sequence[Any]) -> None:
     """Carry a function out in one of several processes."""
+    # What one library has to say of another, such as its names that will go.
+    warnings.simplefilter("ignore", FutureWarning)
     with telling(told) if os.environ["RANK"] == "0" else nullcontext():
         task(*arguments)
 

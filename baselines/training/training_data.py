@@ -147,6 +147,8 @@ def _order(examples: Sequence[Example], seed: int, rounds: int) -> list[int]:
     return sorted(range(len(examples)), key=keyed)
 
 
+_SCORES = "scores.npy"
+
 _CERTAIN = 100
 """Times as many training queries as a batch holds can fill every batch."""
 
@@ -188,14 +190,13 @@ class TrainingData:
         """Write everything into a folder, which appears only when it is complete."""
         with replace_folder(folder) as partial:
             write_array(partial / "rows.npy", self.rows)
+            if self.scores is not None:
+                write_array(partial / _SCORES, self.scores)
             for name, texts in (("queries", self.queries), ("passages", self.passages)):
                 write_parquet(partial / f"{name}.parquet", pa.table({"text": texts}))
-            facts = {"examples": self.examples, "digest": self.digest}
-            if self.scores is not None:
-                write_array(partial / "scores.npy", self.scores)
-                facts["scores"] = self.scores_digest
             files = {path.name: sha256_of(path) for path in sorted(partial.iterdir())}
-            write_json(partial / "facts.json", with_checksum({**facts, "files": files}))
+            facts = {"examples": self.examples, "digest": self.digest, "files": files}
+            write_json(partial / "facts.json", with_checksum(facts))
 
     @classmethod
     def load(cls, folder: Path) -> TrainingData:
@@ -221,7 +222,7 @@ class TrainingData:
             pq.read_table(folder / f"{name}.parquet")["text"].combine_chunks()
             for name in ("queries", "passages")
         )
-        scores = np.load(folder / "scores.npy") if "scores" in facts else None
+        scores = np.load(folder / _SCORES) if _SCORES in facts["files"] else None
         rows = np.load(folder / "rows.npy")
         return cls(rows, queries, passages, facts["examples"], facts["digest"], scores)
 
@@ -400,13 +401,18 @@ def _examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Se
     return examples
 
 
+def part_folder(work: Path, number: int = 0) -> Path:
+    """Return the folder of the triples of a part of a training, in that of unfinished work."""
+    return work / "parts" / str(number)
+
+
 class TriplesInParts:
     """The triples of a training, made part by part: those of one part only, in most trainings.
 
     As a sequence it is as long as the training. The trainer asks for a batch before it needs it,
     so the first batch after the last part that is made has any triples: training stops before it
-    meets them. What took more than BM25 to make stays in the folder of the run's work for a later
-    process.
+    meets them. What took more than BM25 to make, or is for several processes, stays in the folder
+    of the run's work for others.
 
     Args:
         run: the training queries and the collection.
@@ -479,11 +485,11 @@ class TriplesInParts:
         self, number: int, examples: Callable[[], Sequence[Example]], steps: int | None = None
     ) -> TrainingData:
         """Return the triples of a part, made unless an earlier process has kept them."""
-        folder = self._run.work / "parts" / str(number)
+        folder = part_folder(self._run.work, number)
         if folder.exists():
             return TrainingData.load(folder)
         part = make_training_data(self._run, self._recipe, number, steps=steps, examples=examples())
-        if self._recipe.parts > 1 or self._run.teacher is not None:
+        if self._recipe.parts > 1 or self._run.gpus > 1 or self._run.teacher is not None:
             folder.parent.mkdir(exist_ok=True)
             part.save(folder)
         return part

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,7 +40,6 @@ from msshift_bench.plumbing import (
     hold_folder,
     report_progress,
     slices,
-    write_array,
     write_atomically,
     write_json,
 )
@@ -54,14 +52,6 @@ _ROWS = 16_384
 
 _BATCHES_VERSION = 1
 """The version of the way in which batches are formed; a part of a cache's identity."""
-
-
-class _Tokens(NamedTuple):
-    """The token ids of texts, one after the other, and the offset of each text's first."""
-
-    flat: Ints
-    starts: Ints
-    lengths: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +102,9 @@ def embed_queries(
         raise DataError("there are no queries to embed")
     rows = sorted(queries.items())
     query_ids = tuple(query_id for query_id, _ in rows)
-    texts, places = _distinct([text for _, text in rows])
+    texts = sorted({text for _, text in rows})
+    place_of = {text: place for place, text in enumerate(texts)}
+    places = np.array([place_of[text] for _, text in rows], dtype=np.int64)
     root = cache_root() / "embeddings" if cache is None else cache
     source = find_encoder(spec)
     folder = root / _identity(rows, spec, source)
@@ -122,7 +114,7 @@ def embed_queries(
             # another process may have completed it between the two
             if not complete.exists():
                 if spec.name == TERMS:
-                    order, blocks = _embed_terms(texts, folder / "blocks")
+                    order, blocks = _embed_terms(texts)
                 else:
                     encoder = load_encoder(spec, source)
                     order, blocks = _embed(texts, spec, source, encoder, folder / "blocks")
@@ -166,13 +158,6 @@ def _compact(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _distinct(texts: Sequence[str]) -> tuple[list[str], Ints]:
-    """Return the distinct texts, sorted, and the place of each text among them."""
-    distinct = sorted(set(texts))
-    place_of = {text: place for place, text in enumerate(distinct)}
-    return distinct, np.array([place_of[text] for text in texts], dtype=np.int64)
-
-
 def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, object]:
     """Return the facts that decide a text's vector, without names of this machine's folders."""
     if spec.name == TERMS:
@@ -195,12 +180,10 @@ def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: Encode
     return digest.hexdigest()
 
 
-def _embed_terms(texts: Sequence[str], folder: Path) -> tuple[Ints, list[Vectors]]:
+def _embed_terms(texts: Sequence[str]) -> tuple[Ints, list[Vectors]]:
     report_progress("embed", 0, len(texts))
-    path = folder / "00000.npy"
-    write_array(path, term_vectors(texts))
+    vectors = term_vectors(texts)
     report_progress("embed", len(texts), len(texts))
-    vectors = np.load(path, mmap_mode="r")
     return np.arange(len(texts)), [vectors[part] for part in slices(len(texts), _BLOCK)]
 
 
@@ -275,20 +258,20 @@ def _embed(
         The order in which they are embedded, shortest first, and the blocks' vectors.
     """
     engine = engine_in_use()
-    tokens = _tokenise(texts, encoder)
-    order = np.argsort(tokens.lengths, kind="stable")
+    flat, starts, lengths = _tokenise(texts, encoder)
+    order = np.argsort(lengths, kind="stable")
     parts = [order[part] for part in slices(len(order), _BLOCK)]
     address = str(Path(spec.name).absolute()) if Path(spec.name).is_dir() else spec.name
 
     def blocks() -> Iterator[_Block]:
         for part in parts:
-            spans = zip(tokens.starts[part], tokens.lengths[part], strict=True)
+            spans = zip(starts[part], lengths[part], strict=True)
             yield _Block(
                 spec=replace(spec, name=""),
                 sha256=source.sha256,
                 libraries=tuple(sorted(source.libraries.items())),
-                tokens=np.concatenate([tokens.flat[start : start + size] for start, size in spans]),
-                lengths=tokens.lengths[part],
+                tokens=np.concatenate([flat[start : start + size] for start, size in spans]),
+                lengths=lengths[part],
                 encoder=encoder if engine.address is None else None,
                 address=address,
             )
@@ -313,7 +296,8 @@ def _checked(block: KeptArray, members: Ints, texts: Sequence[str], spec: Encode
     return vectors
 
 
-def _tokenise(texts: Sequence[str], encoder: Encoder) -> _Tokens:
+def _tokenise(texts: Sequence[str], encoder: Encoder) -> tuple[Ints, Ints, Ints]:
+    """Return the token ids of texts, one after the other, where each begins, and its length."""
     blocks: list[Ints] = []
     lengths: list[int] = []
     for start in range(0, len(texts), _ROWS):
@@ -324,7 +308,7 @@ def _tokenise(texts: Sequence[str], encoder: Encoder) -> _Tokens:
     if 0 in lengths:
         raise DataError(f"the tokenizer finds no token in {texts[lengths.index(0)]!r}")
     starts = np.cumsum([0, *lengths])
-    return _Tokens(np.concatenate(blocks), starts[:-1], np.array(lengths))
+    return np.concatenate(blocks), starts[:-1], np.array(lengths)
 
 
 def _arrange(places: Ints, blocks: Sequence[Vectors], final: Path) -> None:

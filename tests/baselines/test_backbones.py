@@ -17,7 +17,7 @@ from msshift_bench.baselines import find_systems, open_system
 from msshift_bench.baselines.systems import sidecars
 from msshift_bench.baselines.systems.finding import _SETTINGS, kind_of_model
 from msshift_bench.baselines.systems.recipe import RandomEncoder
-from msshift_bench.baselines.systems.sidecars import installed_versions, read_json
+from msshift_bench.baselines.systems.sidecars import Facts, read_json
 from msshift_bench.baselines.training import backbones
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.mini.generator import passages
@@ -121,7 +121,8 @@ def test_a_sidecar_names_the_versions_of_the_libraries_that_are_there(
         return "1.2.3"
 
     monkeypatch.setattr(sidecars, "version", version)
-    assert installed_versions() == {"python": platform.python_version(), "numpy": "1.2.3"}
+    versions = {"python": platform.python_version(), "numpy": "1.2.3"}
+    assert Facts().circumstances({})["versions"] == versions
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '["Transformer"]', "[" * 100_000, "\x00"])

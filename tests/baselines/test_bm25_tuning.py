@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.systems import lexical
+from msshift_bench.baselines.systems import lexical, plan
 from msshift_bench.baselines.systems.shift_data import ShiftData
 from msshift_bench.baselines.systems.system import no_rows
 from msshift_bench.data import load_dataset, open_collection, open_dataset
@@ -54,7 +54,7 @@ def test_every_group_gets_the_point_that_ranks_its_training_queries_best(
     for run, group in zip(make_runs("bm25-tuned", **given), ("short", "long"), strict=True):
         assert run == given["out"] / "bm25-tuned" / "length" / f"{group}.run.gz"
         rows = list(load_dataset(data, f"length-{group}", split="train"))
-        scores = {(k1, b): mean_rr(rows, k1=k1, b=b) for k1, b in lexical._GRID}
+        scores = {tuple(point.values()): mean_rr(rows, **point) for point in lexical._GRID}
         tuned, parameters = sidecar(run)["tuned"], sidecar(run)["parameters"]
         assert tuned["queries"] == len(rows)
         assert tuned["RR@10"] == pytest.approx(scores[tuple(tuned["parameters"].values())])
@@ -79,7 +79,7 @@ def test_runs_that_chose_the_same_point_may_be_the_same_file(
 
 
 def test_variants_are_the_indices_that_each_choice_makes() -> None:
-    choices = [Bm25Parameters(*GRID[0]), Bm25Parameters(*GRID[-1])]
+    choices = [Bm25Parameters(**GRID[0]), Bm25Parameters(**GRID[-1])]
     choices.append(replace(choices[0], depth=3))
     texts = list(MINI.queries.values())[:5]
     for index, choice in zip(Bm25.variants(MINI.passages(), choices), choices, strict=True):
@@ -137,6 +137,17 @@ def test_the_models_of_a_run_set_share_a_recipe(
             (short.parent / name).unlink()
     sidecar_path(short).write_text(json.dumps(other))
     refused(r"short\.run\.json differs from this request: seed 1 inst", stemmer="none")
+
+
+def test_what_another_process_made_is_not_left_to_make(
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    seconds = iter([None, 1.0])
+    monkeypatch.setattr(plan, "_make_run", lambda _: next(seconds))
+    with caplog.at_level("INFO"):
+        make_runs("bm25-tuned", **given)
+    said = [message.partition(" of length: ")[2] for message in caplog.messages]
+    assert said == ["complete already, skipped", "made in 1 s"]
 
 
 def test_what_goes_against_tuning_is_refused(

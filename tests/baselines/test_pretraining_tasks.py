@@ -20,7 +20,7 @@ from msshift_bench.baselines.pretraining_tasks import (
     load_learner,
     span_loss,
 )
-from msshift_bench.baselines.systems.recipe import find_recipe, parse_recipe, recipe_names
+from msshift_bench.baselines.systems.recipe import read_recipe, recipe_files
 from msshift_bench.baselines.training.backbones import make_random_encoder
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.mini.generator import passages
@@ -45,7 +45,7 @@ def make_recipe(tmp_path_factory: pytest.TempPathFactory) -> MakeRecipe:
         """Return the tiny recipe without a late head, unless it is named."""
         changes = {"random": SHAPE, "spans": SPANS, "late_head": late_head, **changes}
         path.write_text(tiny_pretraining(**changes))
-        return parse_recipe(PretrainingRecipe, find_recipe("pretrain", path))
+        return read_recipe(PretrainingRecipe, path)
 
     return make
 
@@ -70,8 +70,8 @@ def make_items(tokenizer: Any, make_recipe: MakeRecipe) -> MakeItems:
     pieces = PassagePieces(TEXTS, tokenizer, 40, len(TEXTS))
 
     def make(**changed: Any) -> MaskedPassages:
-        options = {"masked_words": WORDS, "spans": make_recipe().spans, **changed}
-        return MaskedPassages(pieces, tokenizer, **{"count": 150, "seed": 7, **options})
+        values = {"masked_words": WORDS, "seed": 7, "steps": 75, "batch_size": 2, **changed}
+        return MaskedPassages(pieces, tokenizer, make_recipe().changed(**values))
 
     return make
 
@@ -300,9 +300,9 @@ def test_similarities_of_spans_by_hand(make_recipe: MakeRecipe) -> None:
         assert float(loss) == pytest.approx(np.dot(weights, parts), rel=1e-4)
 
 
-@pytest.mark.parametrize("name", recipe_names("pretrain"))
+@pytest.mark.parametrize("name", [name for name in recipe_files() if name.startswith("pretrain")])
 def test_the_recipes_that_come_along_load(name: str) -> None:
-    assert parse_recipe(PretrainingRecipe, find_recipe("pretrain", name)).random
+    assert read_recipe(PretrainingRecipe, name.removeprefix("pretrain-")).random
 
 
 PAIRS = {"share": 0.2, "pairs": 1.0}

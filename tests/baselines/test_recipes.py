@@ -85,16 +85,11 @@ def test_whole_numbers_do_for_floats(load: Load) -> None:
     assert isinstance(recipe.loss_scale, float)
 
 
-MISSING = r"holds 3 errors:\n.*:\d+: validation.queries: is missing"
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"stpes": 10}, "stpes: there is no such field; did you mean 'steps'"),
         ({"batch_size": None}, "batch_size: is missing"),
         ({"steps": None}, "how long to train by either steps or epochs"),
-        ({"epochs": 3}, "how long to train by either steps or epochs"),
         ({"steps": None, "epochs": 0}, "epochs: Input should be greater than 0"),
         ({"negatives": 7}, "unknown name 7 .one of: bm25, random, mined"),
         ({"negatives": "randon"}, "negatives: unknown name 'randon'; did you mean 'random'"),
@@ -107,7 +102,6 @@ MISSING = r"holds 3 errors:\n.*:\d+: validation.queries: is missing"
         ({"steps": True}, "steps: expected a whole number, found true or false"),
         ({"normalize": 1}, "normalize: expected true or false, found a number"),
         ({"learning_rate": "1e-3"}, "learning_rate: expected a number, found a text"),
-        ({"batch_size": 1}, "batch_size: Input should be greater than or equal to 2"),
         ({"negatives_per_query": 0}, "negatives_per_query: Input should be greater than 0"),
         ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
         ({"seed": 2**32}, "seed: Input should be less than 4294967296"),
@@ -115,18 +109,13 @@ MISSING = r"holds 3 errors:\n.*:\d+: validation.queries: is missing"
         ({"adam_beta2": -0.1}, "adam_beta2: Input should be greater than or equal to 0"),
         ({"max_gradient_norm": -1}, "max_gradient_norm: Input should be greater than or equal"),
         ({"pooling": "max"}, "pooling: unknown name 'max'"),
-        ({"schedule": "liner"}, "schedule: unknown name 'liner'; did you mean 'linear'"),
         ({"precision": "fp8"}, "precision: unknown name 'fp8'"),
         ({"random": None}, r"a table \[random\] goes with encoder = 'random'"),
         ({"random": 3}, "random: expected a table, found a number"),
         ({"random": {"hidden": 10, "heads": 3}}, "random.hidden: 10 is no multiple of heads 3"),
         ({"random": {"dropout": 1}}, "random.dropout: Input should be less than 1"),
-        ({"search": {"depth": 0}}, "search.depth: Input should be greater than 0"),
         ({"search": {"index_parameters": "nprobe=3"}}, "it is of an index; exact search knows no"),
         ({"search": {"candidates": 1}}, "search.candidates: there is no such"),
-        ({"validation": {"every": 10}}, MISSING),
-        ({"accumulate": 3}, "batch_size: 8 is no multiple of accumulate 3"),
-        ({"negatives_per_query": 3}, "negatives_pool: 4 is no multiple of negatives_per_query 3"),
     ],
 )
 def test_what_is_wrong_is_named_with_the_file(

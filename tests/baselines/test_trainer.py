@@ -66,7 +66,8 @@ def fit(recipe: Any, tmp_path: Path) -> Fit:
         """Train with a recipe that is changed; return the model of the last checkpoint."""
         chosen = recipe.changed(**changes)
         with quiet_libraries(), reporting(progress):
-            chosen.fit(tmp_path / folder, TRIPLES, name="a model", sets=sets, until=until)
+            model, work = chosen.new_model(chosen.encoder), tmp_path / folder
+            chosen.fit(model, TRIPLES, work, name="a model", sets=sets, until=until)
         return recipe.load_model(last_checkpoint(tmp_path / folder / "checkpoints").folder)
 
     return fit

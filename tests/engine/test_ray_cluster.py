@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,11 +141,11 @@ def test_trainings_and_blocks_of_a_search_give_the_same_runs(
 def test_an_interrupt_ends_the_tasks(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(message: Any) -> None:
-        assert message == (f"{tmp_path}", 1, 2)
-        raise KeyboardInterrupt
+    def interrupt(*report: Any) -> None:
+        assert report == (f"{tmp_path}", 1, 2)
+        signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("msshift_bench.engine.hear", interrupt)
+    monkeypatch.setattr("msshift_bench.engine.report_progress", interrupt)
     with pytest.raises(KeyboardInterrupt):
         list(engine.map(sleep, [tmp_path]))
     deadline = time.monotonic() + 60

@@ -85,7 +85,9 @@ def test_two_processes_and_one(
             assert facts[same] == together["training"][same]
 
 
-def test_the_error_of_a_process_is_told(build_once: Build, tmp_path: Path) -> None:
+def test_the_error_of_a_process_is_told_in_a_sentence(
+    build_once: Build, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     recipe = tiny_recipe("bi-encoder", **{**COMMON, "learning_rate": 1e30}, **OWN["bi-encoder"])
     (tmp_path / "lost.toml").write_text(recipe)
     with pytest.raises(DataError, match="a process of the training failed: DataError: the scores"):
@@ -99,3 +101,5 @@ def test_the_error_of_a_process_is_told(build_once: Build, tmp_path: Path) -> No
             held_out=["short"],
             gpus=2,
         )
+    told = capfd.readouterr().err
+    assert not any(word in told for word in ("Traceback", "Warning")), told

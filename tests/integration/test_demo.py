@@ -10,7 +10,7 @@ import pytest
 
 from msshift_bench.baselines import opening
 from msshift_bench.baselines.systems.finding import our_systems
-from msshift_bench.baselines.systems.recipe import parse_recipe
+from msshift_bench.baselines.systems.recipe import read_recipe
 from msshift_bench.cli import begin
 from msshift_bench.errors import MissingExtraError
 from msshift_bench.report import writing
@@ -29,11 +29,11 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out a shift, two systems, all steps of training but two, and formats of pictures."""
 
     def load_short(*arguments: Any) -> Any:
-        recipe = parse_recipe(*arguments)
+        recipe = read_recipe(*arguments)
         random = recipe.random.changed(layers=1, hidden=16, inner=32, vocabulary=300)
         return recipe.changed(steps=2, checkpoint_every=2, random=random)
 
-    monkeypatch.setattr(opening, "parse_recipe", load_short)
+    monkeypatch.setattr(opening, "read_recipe", load_short)
     assert {*begin.SYSTEMS, *begin.OTHER_SYSTEMS} < set(our_systems())
     monkeypatch.setattr(begin, "OTHER_SYSTEMS", SYSTEMS[2:])
     monkeypatch.setattr(begin, "SHIFT_NAMES", SHIFTS)

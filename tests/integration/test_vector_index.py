@@ -11,12 +11,7 @@ import pytest
 
 from msshift_bench.baselines import open_system
 from msshift_bench.baselines.in_memory import search_by
-from msshift_bench.baselines.retrievers.biencoder import (
-    BiEncoder,
-    DenseSearch,
-    VectorIndex,
-    search_vectors,
-)
+from msshift_bench.baselines.retrievers.biencoder import BiEncoder, DenseSearch, VectorIndex
 from msshift_bench.baselines.systems.recipe import RandomEncoder
 from msshift_bench.baselines.systems.searcher import EncodedPassages
 from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
@@ -72,7 +67,7 @@ def test_more_effort_comes_nearer_to_the_exact_ranking(
     assert thorough.recall(queries, passages) == {"recall": pytest.approx(1, abs=1e-3)} | {
         "recall_queries": 100
     }
-    exact = search_vectors(queries, passages, 10)
+    exact = DenseSearch(depth=10).search(queries, passages)
     same = 0
     for wanted, ranking in zip(exact, thorough.search(queries, passages), strict=True):
         same += list(wanted) == list(ranking)

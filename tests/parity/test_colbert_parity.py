@@ -16,7 +16,6 @@ from msshift_bench.baselines.retrievers.colbert import (
     passage_vectors,
     query_vectors,
     rerank,
-    search_tokens,
 )
 from msshift_bench.baselines.systems.searcher import EncodedPassages
 from msshift_bench.mini.generator import passages
@@ -92,7 +91,7 @@ def test_search_and_reranking_are_brute_force(
     blocks = blocks_of(tmp_path, tokens, lengths, doc_ids, size)
     expected = naive(queries, tokens, lengths).tolist()
 
-    found = search_tokens(queries, blocks, depth)
+    found = ColBertSearch(depth=depth).search(queries, blocks)
     assert [list(ranking.items()) for ranking in found] == [
         best(scores, doc_ids, depth) for scores in expected
     ]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines.retrievers.biencoder import search_vectors
+from msshift_bench.baselines.retrievers.biencoder import DenseSearch
 from msshift_bench.baselines.systems.searcher import EncodedPassages
 from msshift_bench.plumbing import slices
 from msshift_bench.search.ranking import PassageIds
@@ -33,7 +33,7 @@ def test_blockwise_search_is_brute_force(tmp_path: Path, size: int, depth: int) 
     doc_ids = [str(number) for number in rng.permutation(10_000)[:600]]
     blocks = _blocks(tmp_path, passages, doc_ids, size)
 
-    rankings = list(search_vectors(queries, blocks, depth))
+    rankings = list(DenseSearch(depth=depth).search(queries, blocks))
 
     for scores, ranking in zip(queries @ passages.T, rankings, strict=True):
         expected = sorted(zip(scores.tolist(), doc_ids, strict=True), reverse=True)[:depth]
@@ -47,7 +47,7 @@ def test_queries_are_searched_in_groups(tmp_path: Path, monkeypatch: pytest.Monk
     blocks = _blocks(tmp_path, passages, [str(number) for number in range(50)], 50)
 
     def run() -> list[list[str]]:
-        found = search_vectors(queries, blocks, 5)
+        found = DenseSearch(depth=5).search(queries, blocks)
         return [list(ranking) for ranking in found]
 
     expected = run()

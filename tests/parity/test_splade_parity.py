@@ -17,7 +17,6 @@ from msshift_bench.baselines.retrievers.splade import (
     Splade,
     inverted_index,
     other_positives_loss,
-    search_inverted_index,
     sparse_vectors,
 )
 from msshift_bench.baselines.systems.searcher import EncodedPassages
@@ -178,7 +177,7 @@ def test_the_inverted_index_is_brute_force(tmp_path: Path, size: int, depth: int
         np.savez(file, **arrays)
 
     encoded = EncodedPassages(PassageIds(doc_ids), files)
-    rankings = list(search_inverted_index(sparse.csr_array(queries), encoded, depth))
+    rankings = list(SparseSearch(depth=depth).search(sparse.csr_array(queries), encoded))
 
     for scores, ranking in zip(queries @ passages.T, rankings, strict=True):
         expected = sorted(zip(scores.tolist(), doc_ids, strict=True), reverse=True)[:depth]

@@ -80,12 +80,12 @@ SHORT = (
     + """
 from msshift_bench.baselines import opening
 from msshift_bench.baselines import pretraining
-from msshift_bench.baselines.systems.recipe import parse_recipe
+from msshift_bench.baselines.systems.recipe import read_recipe
 def parse_short(*arguments):
-    recipe = parse_recipe(*arguments)
+    recipe = read_recipe(*arguments)
     random = recipe.random.changed(layers=1, hidden=16, inner=32, vocabulary=300)
     return recipe.changed(steps=2, checkpoint_every=2, random=random)
-opening.parse_recipe = pretraining.parse_recipe = parse_short
+opening.read_recipe = pretraining.read_recipe = parse_short
 from msshift_bench.cli import begin
 begin.SHIFT_NAMES = ("length",)
 """
