@@ -20,7 +20,7 @@ from msshift_bench.analysis.query_links import (
 from msshift_bench.analysis.tables import NEW_QUERIES, analysis_sections
 from msshift_bench.arrays import Floats
 from msshift_bench.data import DataInfo, Dataset
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError, UsageError, first_few
 from msshift_bench.evaluation import (
     Measure,
     Note,
@@ -334,11 +334,10 @@ def _in_order(similarity: Similarity, query_ids: Sequence[str]) -> Floats:
     values = np.array([known.get(query_id, math.nan) for query_id in query_ids], np.float64)
     lacking = [query_ids[int(place)] for place in np.flatnonzero(~np.isfinite(values))]
     if lacking:
-        shown = ", ".join(lacking[:3]) + ", ..." * (len(lacking) > 3)
         raise DataError(
             f"{similarity.indicator} has no value for {len(lacking):,} of the {len(query_ids):,} "
-            f"test queries of {similarity.group} ({shown}); compute it for the test queries of "
-            "this data set"
+            f"test queries of {similarity.group} ({first_few(lacking, 3)}); compute it for the test "
+            "queries of this data set"
         )
     return values
 

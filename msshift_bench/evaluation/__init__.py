@@ -29,6 +29,7 @@ from msshift_bench.evaluation.scoring import open_test_set, score_files, score_r
 from msshift_bench.evaluation.settings import Settings, parse_measure
 from msshift_bench.evaluation.tables import (
     FEWEST_IN_SLICE,
+    WHOLE,
     figure_ends,
     figure_text,
     loss_table,
@@ -50,6 +51,7 @@ __all__ = [
     "Scores",
     "Section",
     "Settings",
+    "WHOLE",
     "by_shift",
     "compare_run_sets",
     "data_notes",

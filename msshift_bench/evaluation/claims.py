@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.errors import DataError
+from msshift_bench.errors import DataError, first_few
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.scores import ScoredRun, Scores, first_ids
+from msshift_bench.evaluation.scores import ScoredRun, Scores
 from msshift_bench.runs import FOR_ALL
 from msshift_bench.stats import FIXED, MEAN, Claim, Estimate, Figure, average, rel_loss
 
@@ -469,7 +469,7 @@ def left_out_claims(
         raise DataError(
             f"{without.source} was made for other test queries: it does not say whether "
             f"{len(unknown):,} of the {len(ids):,} of {scores.system} leaked "
-            f"({first_ids(unknown)}); "
+            f"({first_few(unknown)}); "
             "search these, too, with 'msshift leakage find'"
         )
     is_kept = np.array([name not in without.query_ids for name in scores.query_ids], np.bool_)

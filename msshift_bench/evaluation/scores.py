@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import TestSet
-from msshift_bench.errors import DataError, Finding, RunError, UsageError
+from msshift_bench.errors import DataError, Finding, RunError, UsageError, first_few
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import plain
@@ -60,12 +60,6 @@ def looks_like(query_ids: Collection[bytes]) -> str:
         if len(id_digests.intersection(digests)) >= len(digests) - 1
     ]
     return " and ".join(f"{name}'s queries" for name in names)
-
-
-def first_ids(query_ids: Collection[str]) -> str:
-    """Return the first five ids of a set, in the order of text, for a message."""
-    shown = ", ".join(islice(sorted(query_ids), 5))
-    return shown + (", ..." if len(query_ids) > 5 else "")
 
 
 FEWEST_ANSWERED = 20
@@ -140,10 +134,9 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
     )
     if settings.missing == "error" and run.missing.any():
         ids = [judgements.query_ids[position] for position in np.flatnonzero(run.missing)]
-        shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
         finding = Finding(
             "missing-query",
-            f"{len(ids)} of {len(judgements)} test queries are not in it: {shown}",
+            f"{len(ids)} of {len(judgements)} test queries are not in it: {first_few(ids)}",
             fix="run the system on all test queries, or choose --missing zero or --missing skip",
         )
         raise RunError(f"the run {run.report.name} is incomplete:", [finding])
@@ -223,8 +216,8 @@ def _nothing_answered(run: JudgedRun) -> RunError:
     finding = Finding(
         "no-query-answered",
         f"it answers none of the {len(query_ids):,} queries of the test set "
-        f"({first_ids(query_ids)}); it holds {run.report.extra_queries:,} others "
-        f"({first_ids(strangers)})" + (f", which look like {known}" if known else ""),
+        f"({first_few(query_ids)}); it holds {run.report.extra_queries:,} others "
+        f"({first_few(strangers)})" + (f", which look like {known}" if known else ""),
         run.report.name,
         fix=_TEXT_IDS if bare & set(map(_bare, strangers)) else _OTHER_TEST_SET,
     )

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset, sha256_of
 from msshift_bench.errors import (
     CollectionError,
@@ -19,6 +21,7 @@ from msshift_bench.errors import (
     Finding,
     NotFoundError,
     UnknownNameError,
+    first_few,
     quoted,
 )
 from msshift_bench.evaluation import LeftOut, Note, Result, Section
@@ -175,8 +178,6 @@ class FoundLeakage:
         Raises:
             UsageError: if it holds other files, or another process is writing it.
         """
-        import pyarrow as pa
-
         check_found_folder(Path(folder))
         types = dict.fromkeys(LeakedPair._fields, pa.string()) | {"cosine": pa.float32()}
         columns = {
@@ -234,7 +235,6 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
         CollectionError: if it is no Parquet file, lacks a column, or is not the file that the
             folder's ``found.json`` describes.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = Path(source)
@@ -333,11 +333,10 @@ def read_left_out(
         (changed, "have other texts than those that are scored"),
     ):
         if wrong:
-            shown = ", ".join(wrong[:3]) + (", ..." if len(wrong) > 3 else "")
             raise DataError(
                 f"{candidates} was made for other test queries: {len(wrong)} of the {len(leaked)} "
-                f"that it says leaked {why} ({shown}); search the data set's with 'msshift leakage "
-                "find'"
+                f"that it says leaked {why} ({first_few(wrong, 3)}); search the data set's with "
+                "'msshift leakage find'"
             )
     searched = frozenset(read_found(Path(candidates)).get("test_ids", ()))
     return LeftOut(frozenset(leaked), str(candidates), searched or None)

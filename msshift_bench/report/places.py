@@ -16,6 +16,7 @@ import numpy as np
 from msshift_bench.evaluation import (
     ALL_QUERIES,
     FEWEST_IN_SLICE,
+    WHOLE,
     Scores,
     loss_claims,
     read_labels,
@@ -24,7 +25,6 @@ from msshift_bench.evaluation import (
 from msshift_bench.output import LINE, PALE_INK, Look, show_percent
 from msshift_bench.report.drawing import (
     ABOVE,
-    WHOLE,
     NotDrawn,
     Picture,
     blank_axes,
