@@ -21,7 +21,7 @@ from msshift_bench.evaluation.evaluating import (
     system_claims,
 )
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.notes import data_notes, policy_notes, tie_notes
+from msshift_bench.evaluation.notes import data_notes, policy_notes, tie_notes, what_counts
 from msshift_bench.evaluation.per_query import read_per_query, scores_table
 from msshift_bench.evaluation.results import Note, Result, Section
 from msshift_bench.evaluation.scores import ScoredRun, Scores, judgements_of, slice_scores
@@ -30,6 +30,7 @@ from msshift_bench.evaluation.settings import Settings, parse_measure
 from msshift_bench.evaluation.tables import (
     FEWEST_IN_SLICE,
     WHOLE,
+    WITH_ENDS,
     figure_ends,
     figure_text,
     loss_table,
@@ -52,6 +53,7 @@ __all__ = [
     "Section",
     "Settings",
     "WHOLE",
+    "WITH_ENDS",
     "by_shift",
     "compare_run_sets",
     "data_notes",
@@ -79,5 +81,6 @@ __all__ = [
     "scores_table",
     "show_delta",
     "tie_notes",
+    "what_counts",
     "slice_scores",
 ]

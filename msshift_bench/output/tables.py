@@ -179,7 +179,7 @@ COUNT = Format("{0.value:,.0f}".format)
 
 
 def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> Format:
-    """Return the format of a plain number; a dash, if it is not known.
+    """Return the format of a plain number, a zero without minus; a dash, if it is not known.
 
     Args:
         digits: how many are printed behind the point.
@@ -190,11 +190,11 @@ def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> 
     def text(figure: Figure) -> str:
         if figure.value is None:
             return "-"
-        shown = f"{figure.value:.{digits}f}"
+        shown = f"{figure.value:z.{digits}f}"
         if ends is None or figure.interval is None:
             return shown
         low, high = figure.interval
-        return f"{shown} [{low:.{ends}f}, {high:.{ends}f}]"
+        return f"{shown} [{low:z.{ends}f}, {high:z.{ends}f}]"
 
     return Format(text, is_marked)
 

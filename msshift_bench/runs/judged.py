@@ -76,7 +76,7 @@ class Judgements:
 
     def __init__(
         self,
-        judged: Mapping[str, Mapping[str, int]],
+        judged: Mapping[str, dict[str, int]],
         *,
         relevant_only: bool = False,
         elsewhere: Iterable[str] = (),
