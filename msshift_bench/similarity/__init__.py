@@ -31,7 +31,13 @@ from msshift_bench.similarity.values import (
     set_similarity,
     similarity_per_query,
 )
-from msshift_bench.similarity.vectors import NearestQueries, TextVectors, product_error, unit_rows
+from msshift_bench.similarity.vectors import (
+    NearestQueries,
+    TextVectors,
+    embed_texts,
+    product_error,
+    unit_rows,
+)
 
 __all__ = [
     "GROUP_SPLITS",
@@ -47,6 +53,7 @@ __all__ = [
     "compare_files",
     "compare_groups",
     "count_overlap",
+    "embed_texts",
     "find_indicator",
     "group_similarity",
     "product_error",
