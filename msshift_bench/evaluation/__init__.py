@@ -23,7 +23,7 @@ from msshift_bench.evaluation.evaluating import (
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.notes import data_notes, policy_notes, tie_notes, what_counts
 from msshift_bench.evaluation.per_query import read_per_query, scores_table
-from msshift_bench.evaluation.results import Note, Result, Section
+from msshift_bench.evaluation.results import Note, Result, Section, TableSpec, tabulated
 from msshift_bench.evaluation.scores import ScoredRun, Scores, judgements_of, slice_scores
 from msshift_bench.evaluation.scoring import open_test_set, score_files, score_runs
 from msshift_bench.evaluation.settings import Settings, parse_measure
@@ -52,6 +52,7 @@ __all__ = [
     "Scores",
     "Section",
     "Settings",
+    "TableSpec",
     "WHOLE",
     "WITH_ENDS",
     "by_shift",
@@ -80,6 +81,7 @@ __all__ = [
     "score_runs",
     "scores_table",
     "show_delta",
+    "tabulated",
     "tie_notes",
     "what_counts",
     "slice_scores",

@@ -16,7 +16,7 @@ from msshift_bench.data import DataInfo
 from msshift_bench.errors import UsageError, require
 from msshift_bench.evaluation.per_query import scores_table
 from msshift_bench.evaluation.scores import Scores
-from msshift_bench.output import Table, csv_text, plain, report_head, with_head
+from msshift_bench.output import Format, Table, csv_text, plain, report_head, tabulate, with_head
 from msshift_bench.stats import Figure, Figures
 
 if TYPE_CHECKING:
@@ -69,6 +69,16 @@ class Section(NamedTuple):
         """Whether a note is about some figures, and these may stand in the tables."""
         names = note.about.items()
         return bool(names) and all(self.about.get(name, value) == value for name, value in names)
+
+
+TableSpec = tuple[str, Mapping[str, str], Mapping[str, tuple[str, Format]]]
+"""What `tabulate` makes a table of, beside figures: a title, names of rows, and columns."""
+
+
+def tabulated(tables: Iterable[TableSpec], figures: Figures) -> list[Section]:
+    """Return a layout's tables, which stand together, without those that have no row."""
+    filled = (tabulate(figures, *table) for table in tables)
+    return [Section([table for table in filled if table.rows])]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

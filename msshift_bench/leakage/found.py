@@ -24,8 +24,8 @@ from msshift_bench.errors import (
     first_few,
     quoted,
 )
-from msshift_bench.evaluation import LeftOut, Note, Result, Section
-from msshift_bench.output import COUNT, REL_LOSS, report_head, tabulate, with_head
+from msshift_bench.evaluation import LeftOut, Note, Result, tabulated
+from msshift_bench.output import COUNT, REL_LOSS, report_head, with_head
 from msshift_bench.plumbing import (
     TooLargeError,
     check_contents,
@@ -49,6 +49,24 @@ _BATCH = 100_000
 """Pairs that are read at a time."""
 
 CANDIDATES_NAME, FOUND_NAME = "candidates.parquet", "found.json"
+
+_OF_TIERS = (
+    {"slice": "tier"},
+    {
+        "pairs": ("pairs", COUNT),
+        "queries": ("training queries", COUNT),
+        "topics": ("test topics", COUNT),
+        "share_of_topics": ("of all topics", REL_LOSS),
+    },
+)
+"""The rows and the columns of the table of all tiers."""
+
+_OF_TEXTS = (
+    "By the topics' texts (T: topics, Q: training queries)",
+    {"group": "candidates"},
+    {"topics": ("T", COUNT), "queries": ("Q", COUNT)},
+)
+"""The table of what leaks by a topic's texts, where it may have several."""
 
 
 def tiers_up_to(tier: str) -> tuple[str, ...]:
@@ -165,7 +183,7 @@ class FoundLeakage:
             self.facts,
             DataInfo(),
             [Note(line) for line in lines],
-            partial(_layout, of),
+            partial(tabulated, [(f"What may leak, of {of}", *_OF_TIERS), _OF_TEXTS]),
             facts={"test_topics": len(self.test_ids), "training_queries": self.queries},
         )
 
@@ -190,26 +208,6 @@ class FoundLeakage:
             facts = self.result().to_json()
             facts |= {"candidates_sha256": digest, "test_ids": list(self.test_ids)}
             write_json(new / FOUND_NAME, with_checksum(facts))
-
-
-def _layout(of: str, figures: Figures) -> list[Section]:
-    """Return the counts by tier, and by the topics' texts where a topic may have several."""
-    columns = {
-        "pairs": ("pairs", COUNT),
-        "queries": ("training queries", COUNT),
-        "topics": ("test topics", COUNT),
-        "share_of_topics": ("of all topics", REL_LOSS),
-    }
-    tables = [
-        tabulate(figures.where(group=""), f"What may leak, of {of}", {"slice": "tier"}, columns),
-        tabulate(
-            figures.where(slice=""),
-            "By the topics' texts (T: topics, Q: training queries)",
-            {"group": "candidates"},
-            {"topics": ("T", COUNT), "queries": ("Q", COUNT)},
-        ),
-    ]
-    return [Section([table for table in tables if table.rows])]
 
 
 def check_found_folder(folder: Path) -> None:

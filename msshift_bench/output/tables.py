@@ -269,14 +269,16 @@ def tabulate(
     """Return a table of a row per combination of names, and a column per kind of figure.
 
     Args:
-        figures: the figures; others than those of the columns have no row.
+        figures: the figures; others than those of the columns, and those without a name, have no
+            row.
         title: one line.
         rows: the columns of figures that name a row -> the headers above the names.
         columns: what figures are -> the header above them, and how they are printed.
     """
     shown = figures.where(figure=tuple(columns))
     heads = [Head((name,), {"figure": figure}, form) for figure, (name, form) in columns.items()]
-    return pivot(shown, title, tuple(rows.values()), heads_of(shown, *rows), heads)
+    named = [head for head in heads_of(shown, *rows) if any(head.names)]
+    return pivot(shown, title, tuple(rows.values()), named, heads)
 
 
 def note_of(figures: Iterable[Figure]) -> str:
