@@ -8,7 +8,7 @@ Out, and Delta = Extra. / Inter. - 1 is minus Rel Loss.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -326,34 +326,27 @@ def compared_tables(
             Head((_SHOWN[row.figure], row.group), {"figure": row.figure, "group": row.group})
             for row in pair
         ]
+        columns = [
+            *(Head((name,), {"system": name, "against": ""}, PLAIN) for name in (first, second)),
+            *_difference_heads(settings.correction, {"system": first, "against": second}),
+        ]
         yield pivot(
-            pair,
+            values,
             f"{heading}: {first} - {second}{loses * bool(pair.where(figure='rel_loss'))}",
             ("figure", ""),
             rows,
-            _difference_heads(values, (first, second), settings.correction),
+            columns,
             ruled=1,
             label=f"{label} {first} minus {second}",
         )
 
 
-def _difference_heads(values: Figures, systems: Collection[str], correction: str) -> list[Head]:
-    """Return the columns of a difference: values of systems, then it, its interval and its p."""
-
-    def of(system: str) -> Format:
-        alone = values.where(system=system, against="")
-
-        def text(figure: Figure) -> str:
-            term = alone.first(figure=figure.figure, group=figure.group)
-            return "-" if term is None else figure_text(term)
-
-        return Format(text)
-
+def _difference_heads(correction: str, where: Mapping[str, object]) -> list[Head]:
+    """Return the columns of a difference, which has these names: it, its interval and its p."""
     return [
-        *(Head((system,), {}, of(system)) for system in systems),
-        Head(("difference",), {}, VALUE),
-        Head(("interval",), {}, LABELLED_ENDS),
-        Head((f"p ({correction})",), {}, P_VALUE),
+        Head(("difference",), where, VALUE),
+        Head(("interval",), where, LABELLED_ENDS),
+        Head((f"p ({correction})",), where, P_VALUE),
     ]
 
 
@@ -421,18 +414,17 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
     rows = heads_of(values, "system")
     yield pivot(figures, title, ("run",), rows, columns)
     for measure in measures:
-        leads = [row for row in values if row.against and row.measure == measure.name]
-        if not leads:
-            continue
-        reference = leads[0].against
-        yield pivot(
-            Figures(leads),
-            f"{group}, {measure.mean_name}{scale_of([measure])}: run - {reference}",
-            ("run",),
-            heads_of(Figures(leads), "system"),
-            _difference_heads(values, (), correction),
-            label=f"{group} {measure} runs",
-        )
+        title = f"{group}, {measure.mean_name}{scale_of([measure])}"
+        for (reference,), leads in values.where(measure=measure.name).each("against"):
+            if reference:
+                yield pivot(
+                    leads,
+                    f"{title}: run - {reference}",
+                    ("run",),
+                    heads_of(leads, "system"),
+                    _difference_heads(correction, {}),
+                    label=f"{group} {measure} runs",
+                )
 
 
 def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
