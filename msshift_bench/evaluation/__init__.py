@@ -8,7 +8,7 @@ returns a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plu
 
 from msshift_bench.evaluation.also_tests import evaluate_also_tests
 from msshift_bench.evaluation.checks import ALLOWANCES, Checks, count_trained
-from msshift_bench.evaluation.claims import ALL_QUERIES, LeftOut, estimates_of, loss_claims
+from msshift_bench.evaluation.claims import ALL_QUERIES, WHOLE, LeftOut, estimates_of, loss_claims
 from msshift_bench.evaluation.evaluating import (
     by_shift,
     compare_run_sets,
@@ -29,7 +29,6 @@ from msshift_bench.evaluation.scoring import open_test_set, score_files, score_r
 from msshift_bench.evaluation.settings import Settings, parse_measure
 from msshift_bench.evaluation.tables import (
     FEWEST_IN_SLICE,
-    WHOLE,
     WITH_ENDS,
     figure_ends,
     figure_text,

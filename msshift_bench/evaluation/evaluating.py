@@ -24,6 +24,7 @@ from msshift_bench.errors import (
 from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks
 from msshift_bench.evaluation.claims import (
     LEAKED_SLICES,
+    WHOLE,
     LeftOut,
     left_out_claims,
     loss_claims,
@@ -43,7 +44,6 @@ from msshift_bench.evaluation.scores import Scores, check_is_mean, counted_by_al
 from msshift_bench.evaluation.scoring import score_files, test_set_of_shift
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import (
-    WHOLE,
     compared_tables,
     delta_table,
     left_out_tables,

@@ -9,11 +9,11 @@ from operator import itemgetter
 from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.checks import TrainedQueries
-from msshift_bench.evaluation.claims import COMPARED, LEAKED_SLICES, whole_of
+from msshift_bench.evaluation.claims import COMPARED, LEAKED_SLICES, WHOLE, whole_of
 from msshift_bench.evaluation.results import Note
 from msshift_bench.evaluation.scores import ScoredRun, Scores
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
-from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, WHOLE, show_share
+from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, show_share
 from msshift_bench.output import say_level
 from msshift_bench.runs import FOR_ALL, TIE_POLICIES
 from msshift_bench.shifts import get_shift

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from msshift_bench.evaluation.claims import ALL_QUERIES
+from msshift_bench.evaluation.claims import WHOLE
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.results import Section
 from msshift_bench.evaluation.settings import Settings, parse_measure
@@ -34,9 +34,6 @@ from msshift_bench.stats import MEAN, QUERIES_ONLY, UNTESTED, Figure, Figures
 
 FEWEST_IN_SLICE = 20
 """Queries below which a slice has no percentage."""
-
-WHOLE = (MEAN, ALL_QUERIES)
-"""The groups of an average."""
 
 _SHOWN = {"avg_in": "Avg In", "out": "Out", "rel_loss": "Rel Loss", "score": "mean"}
 """Figure -> its name in tables."""
