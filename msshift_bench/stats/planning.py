@@ -150,29 +150,24 @@ def _half_widths(planned: Uncertainty, confidence: float) -> tuple[Floats, Float
     return np.array(widths), weights / 2
 
 
-_WIDTH = (
-    (NormalDist().inv_cdf(1 - SIGNIFICANT / 2) + NormalDist().inv_cdf(POWER))
-    * ASSUMED_DEVIATION
-    * math.sqrt(2 * (1 - ASSUMED_CORRELATION))
-)
-"""The mean difference that a single query would show, in units of Avg In."""
-
-
-def detectable_rel_loss(queries: int) -> float | None:
+def detectable_rel_loss(
+    queries: int, *, deviation: float = ASSUMED_DEVIATION, correlation: float = ASSUMED_CORRELATION
+) -> float | None:
     """Return the smallest Rel Loss that a test on so many queries is likely to find.
 
-    The test is two-sided at 5%, and finds the loss with the chance `POWER`, by the assumptions
-    above.
+    The test is two-sided at 5%, and finds the loss with the chance `POWER`.
 
     Args:
         queries: the number of test queries of a group, at least 0.
+        deviation: the standard deviation of scores over queries, in units of Avg In; above 0.
+        correlation: of Out with the in-domain models' scores, over queries; from -1 to below 1.
 
     Returns:
         A fraction of Avg In, above 0 and at most 1; `None` if not even the loss of everything (1)
         would be found.
 
     Raises:
-        UsageError: if the number is below 0.
+        UsageError: if a number is out of range.
 
     Examples:
         >>> for queries in (100, 1000):
@@ -182,7 +177,8 @@ def detectable_rel_loss(queries: int) -> float | None:
     """
     if queries < 0:
         raise UsageError(f"the number of test queries is at least 0, not {queries}")
-    return _WIDTH / math.sqrt(queries) if queries >= _WIDTH**2 else None
+    width = _width(deviation, correlation)
+    return width / math.sqrt(queries) if queries and width**2 <= queries else None
 
 
 def queries_to_detect(rel_loss: float) -> int:
@@ -193,4 +189,16 @@ def queries_to_detect(rel_loss: float) -> int:
     """
     if not 0 < rel_loss <= 1:
         raise UsageError(f"a Rel Loss to find is above 0 and at most 1, not {rel_loss}")
-    return math.ceil((_WIDTH / rel_loss) ** 2)
+    width = _width(ASSUMED_DEVIATION, ASSUMED_CORRELATION)
+    return math.ceil((width / rel_loss) ** 2)
+
+
+def _width(deviation: float, correlation: float) -> float:
+    """Return the mean difference that a single query would show, in units of Avg In."""
+    if not deviation > 0:
+        raise UsageError(f"the standard deviation is above 0, not {deviation}")
+    if not -1 <= correlation < 1:
+        raise UsageError(f"the correlation is from -1 to below 1, not {correlation}")
+    normal = NormalDist()
+    quantiles = normal.inv_cdf(1 - SIGNIFICANT / 2) + normal.inv_cdf(POWER)
+    return quantiles * deviation * math.sqrt(2 * (1 - correlation))

@@ -17,8 +17,6 @@ from statsmodels.stats.power import TTestPower
 from msshift_bench.analysis import load_published
 from msshift_bench.errors import UsageError
 from msshift_bench.stats import (
-    ASSUMED_CORRELATION,
-    ASSUMED_DEVIATION,
     FIXED,
     PUBLISHED_LOSS,
     Estimate,
@@ -205,11 +203,14 @@ def test_seeds_that_make_an_interval_wide_are_worth_more_seeds() -> None:
         assert more_seeds_to_halve(Uncertainty(Part(1e-2, 599), trained, seeds), 0.95) is None
 
 
-@pytest.mark.parametrize("queries", [100, 400, 6200])
-def test_statsmodels_finds_the_same(queries: int) -> None:
-    spread = ASSUMED_DEVIATION * math.sqrt(2 * (1 - ASSUMED_CORRELATION))
+@pytest.mark.parametrize(
+    ("queries", "deviation", "correlation"), [(100, 1.0, 0.8), (400, 1.5, 0.5), (6200, 1.0, 0.9)]
+)
+def test_statsmodels_finds_the_same(queries: int, deviation: float, correlation: float) -> None:
+    found = detectable_rel_loss(queries, deviation=deviation, correlation=correlation)
+    spread = deviation * math.sqrt(2 * (1 - correlation))
     expected = TTestPower().solve_power(nobs=queries, alpha=0.05, power=0.8) * spread
-    assert detectable_rel_loss(queries) == pytest.approx(expected, rel=0.02)
+    assert found == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize("rel_loss", [0.02, 0.083, 0.3, 1.0])
@@ -266,11 +267,13 @@ def test_plans_with_more_seeds_or_queries_detect_less() -> None:
 
 def test_plans_that_cannot_be_made(golden: Golden) -> None:
     plan = partial(detectable_loss, of_queries_alone(0.01, 99.0))
+    wrong = {"queries": -1, "deviation": 0.0, "correlation": 1.0}
     refusals = {
-        "queries -1": partial(detectable_rel_loss, -1),
+        **{f"{name} {value}": partial(detectable_rel_loss, **{"queries": 10, name: value})
+           for name, value in wrong.items()},
         "no loss to detect": partial(queries_to_detect, 0),
         "seeds of one": partial(plan, planned_seeds=3),
-    }
+    }  # fmt: skip
     golden.check_refusals("no-plans.txt", refusals)
 
 
