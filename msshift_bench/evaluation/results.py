@@ -76,7 +76,12 @@ TableSpec = tuple[str, Mapping[str, str], Mapping[str, tuple[str, Format]]]
 
 
 def tabulated(tables: Iterable[TableSpec], figures: Figures) -> list[Section]:
-    """Return a layout's tables, which stand together, without those that have no row."""
+    """Return tables that stand together, without those that have no row; the layout of a result.
+
+    Args:
+        tables: what they are made of, beside the figures.
+        figures: the figures of the result.
+    """
     filled = (tabulate(figures, *table) for table in tables)
     return [Section([table for table in filled if table.rows])]
 

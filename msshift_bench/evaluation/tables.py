@@ -65,7 +65,7 @@ def _with_ends(figure: Figure) -> str:
 
 
 def figure_ends(figure: Figure) -> str:
-    """Return the ends of its interval, and whether one training is all they know; "" without."""
+    """Return the ends of its interval, which of models of one seed count queries only; or ""."""
     only = f" {QUERIES_ONLY}" * (figure.seeds == 1)
     return "" if figure.interval is None else _ends(figure) + only
 
@@ -77,13 +77,19 @@ _SHARES = (
 """The figures that are fractions, printed in percent; others are on the scale of their measure."""
 
 VALUE = Format(figure_text, is_marked=True)
+"""A value with its mark."""
+
 PLAIN = Format(figure_text)
-ENDS = Format(_ends)
-LABELLED_ENDS = Format(_labelled_ends)
-"""The same, and whether they count queries only."""
+"""A value without its mark."""
 
 WITH_ENDS = Format(_with_ends)
 """A value with its interval, where it has one, in place of a mark."""
+
+ENDS = Format(_ends)
+"""The ends of an interval."""
+
+LABELLED_ENDS = Format(_labelled_ends)
+"""The same, and whether they count queries only."""
 
 
 def scale_of(measures: Sequence[Measure], what: str = "") -> str:
