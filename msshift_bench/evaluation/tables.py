@@ -38,6 +38,12 @@ FEWEST_IN_SLICE = 20
 _SHOWN = {"avg_in": "Avg In", "out": "Out", "rel_loss": "Rel Loss", "score": "mean"}
 """Figure -> its name in tables."""
 
+_SHARES = (
+    *("rel_loss", "drop", "rel_loss_changed"),
+    *("loss_by_change", "loss_by_change_in", "loss_by_change_out", "out_minus_in"),
+)
+"""The figures that are fractions, printed in percent; others are on the scale of their measure."""
+
 
 def figure_text(figure: Figure, value: float | None = None) -> str:
     """Return a figure, or another value like it, as tables print it; "-" where it is undefined."""
@@ -69,12 +75,6 @@ def figure_ends(figure: Figure) -> str:
     only = f" {QUERIES_ONLY}" * (figure.seeds == 1)
     return "" if figure.interval is None else _ends(figure) + only
 
-
-_SHARES = (
-    *("rel_loss", "drop", "rel_loss_changed"),
-    *("loss_by_change", "loss_by_change_in", "loss_by_change_out", "out_minus_in"),
-)
-"""The figures that are fractions, printed in percent; others are on the scale of their measure."""
 
 VALUE = Format(figure_text, is_marked=True)
 """A value with its mark."""
