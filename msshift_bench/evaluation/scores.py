@@ -286,20 +286,6 @@ def positions_of(groups: Mapping[str, Sequence[str]], judgements: Judgements) ->
     }
 
 
-def counted_queries(runs: Iterable[ScoredRun], queries: Ints, missing: str) -> Ints:
-    """Return the positions of the queries that count for some runs.
-
-    Args:
-        runs: the runs.
-        queries: the positions of all queries.
-        missing: the policy for missing queries; with ``skip``, only those count that all runs hold.
-    """
-    if missing != "skip":
-        return queries
-    answered = [~run.missing[queries] for run in runs]
-    return np.compress(np.all(answered, axis=0), queries)
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scores:
     """One system's scores on one test set: a cube of model, seed and query for every measure.
@@ -381,15 +367,19 @@ class Scores:
         """Return the ids of a group's queries."""
         return tuple(self.query_ids[position] for position in self.groups[group])
 
-    def counted(self, missing: str) -> dict[str, Ints]:
+    def counted(self, missing: str, others: Iterable[Scores] = ()) -> dict[str, Ints]:
         """Return group -> positions of those of its queries that count.
 
         Args:
             missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
                 count.
+            others: other scores on the same test set, whose runs must hold the queries, too.
         """
-        runs, groups = self.runs.values(), self.groups.items()
-        return {group: counted_queries(runs, queries, missing) for group, queries in groups}
+        if missing != "skip":
+            return dict(self.groups)
+        runs = (run for part in (self, *others) for run in part.runs.values())
+        answered = np.all([~run.missing for run in runs], axis=0)
+        return {group: queries[answered[queries]] for group, queries in self.groups.items()}
 
     def of(self, measure: str, models: Sequence[str], queries: Ints) -> Floats:
         """Return the mean over models of the scores of some queries, ``[seeds, queries]``.
@@ -460,8 +450,7 @@ def counted_by_all(scores: Sequence[Scores], missing: str) -> dict[str, Ints]:
     Raises:
         DataError: if there is no query of a group that all runs hold.
     """
-    runs, groups = [run for part in scores for run in part.runs.values()], scores[0].groups.items()
-    counted = {group: counted_queries(runs, queries, missing) for group, queries in groups}
+    counted = scores[0].counted(missing, scores[1:])
     for group, queries in counted.items():
         if not queries.size and len(scores) == 1:
             raise DataError(f"{scores[0].system}: every test query of {group} is missing")
