@@ -23,8 +23,8 @@ raises, with an example, and docs/python.md shows all at work.
   says what a test set can show; `draw_result` draws a result, `write_report` all of it
 - Data: `load_dataset`, `load_triples`, `open_dataset`, `Dataset`, `verify_dataset`; `SHIFTS` holds
   the shifts and their groups
-- Similarity: `group_similarity`, `set_similarity` and `query_similarity` say how near test queries
-  lie to training queries, by the `INDICATORS`; they return `Similarity`
+- Similarity: `group_similarity` and `set_similarity` say how near test queries lie to training
+  queries, by the `INDICATORS`; they return `Similarity`
 - Links: `analyse_run_sets` and `analyse_report` link losses to similarity, `link_losses` any
   losses that are given as figures; `predict_losses` applies a link to new queries
 - Leakage: `find_leakage` finds training queries that are test queries, or nearly: `FoundLeakage`;
@@ -119,7 +119,6 @@ if TYPE_CHECKING:
         IndicatorOptions as IndicatorOptions,
         Similarity as Similarity,
         group_similarity as group_similarity,
-        query_similarity as query_similarity,
         set_similarity as set_similarity,
     )
     from msshift_bench.stats import (
@@ -169,7 +168,6 @@ _HOME_OF = {
     "Plan": "baselines",
     "predict_losses": "analysis",
     "push_dataset": "data",
-    "query_similarity": "similarity",
     "Similarity": "similarity",
     "read_annotations": "annotation",
     "read_left_out": "leakage",

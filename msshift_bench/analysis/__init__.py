@@ -24,7 +24,7 @@ from msshift_bench.analysis.group_links import (
     say_link,
 )
 from msshift_bench.analysis.paper_tables import analyse_published, load_published
-from msshift_bench.analysis.query_links import BOX, query_claims, what_intervals_count
+from msshift_bench.analysis.query_links import BOX, query_claims
 
 __all__ = [
     "ALL_GROUPS",
@@ -43,5 +43,4 @@ __all__ = [
     "predict_losses",
     "read_model_scores",
     "say_link",
-    "what_intervals_count",
 ]

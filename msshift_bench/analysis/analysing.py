@@ -10,28 +10,38 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from msshift_bench.analysis.group_links import Link, find_links, link_claims, link_notes, say_link
+from msshift_bench.analysis.group_links import (
+    ALL_GROUPS,
+    Link,
+    find_links,
+    link_claims,
+    link_notes,
+    link_section,
+    say_link,
+)
 from msshift_bench.analysis.query_links import (
     distribution,
     query_claims,
     query_notes,
-    what_intervals_count,
+    query_section,
 )
-from msshift_bench.analysis.tables import NEW_QUERIES, analysis_sections
 from msshift_bench.arrays import Floats
 from msshift_bench.data import DataInfo, Dataset
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError, UsageError, first_few
 from msshift_bench.evaluation import (
     Measure,
     Note,
     Result,
     Scores,
+    Section,
     Settings,
     by_shift,
     estimates_of,
     evaluate_run_sets,
     parse_measure,
+    what_counts,
 )
+from msshift_bench.output import PERCENT_ENDS, QUERIES, REL_LOSS, Format, Head, heads_of, pivot
 from msshift_bench.shifts import DATASET_NAME, get_shift
 from msshift_bench.similarity import (
     GROUP_SPLITS,
@@ -56,6 +66,11 @@ from msshift_bench.stats import (
 )
 
 _PLANNED_SEEDS = (2, 3, 5, 10)
+_SEEDS = Format("{0.seeds}".format)
+
+_NEW_QUERIES = "new queries"
+"""The test set of what an analysis foretells."""
+
 _LEGEND = (
     "slope x 100: points of Rel Loss per 1 of the indicator; p by t with groups - 2 degrees of "
     "freedom; [95% intervals]; p of rank correlations is exact for up to 8 groups, before its "
@@ -198,7 +213,7 @@ def link_losses(
         "correction": inference.correction,
     }
     together = Figures([*points, *figures])
-    return Result("analysis", together, settings, DataInfo(), notes, analysis_sections)
+    return Result("analysis", together, settings, DataInfo(), notes, _sections)
 
 
 def analyse_report(
@@ -334,11 +349,10 @@ def _in_order(similarity: Similarity, query_ids: Sequence[str]) -> Floats:
     values = np.array([known.get(query_id, math.nan) for query_id in query_ids], np.float64)
     lacking = [query_ids[int(place)] for place in np.flatnonzero(~np.isfinite(values))]
     if lacking:
-        shown = ", ".join(lacking[:3]) + ", ..." * (len(lacking) > 3)
         raise DataError(
             f"{similarity.indicator} has no value for {len(lacking):,} of the {len(query_ids):,} "
-            f"test queries of {similarity.group} ({shown}); compute it for the test queries of "
-            "this data set"
+            f"test queries of {similarity.group} ({first_few(lacking, 3)}); compute it for the "
+            "test queries of this data set"
         )
     return values
 
@@ -384,11 +398,12 @@ def _legends(of_queries: Figures, plans: Figures) -> Iterator[Note]:
             "seeds add",
             about=about,
         )
-    counts = what_intervals_count(of_queries)
-    if counts:
+    losses = of_queries.where(figure="rel_loss")
+    if losses:
         yield Note(
-            f"[95% intervals] of losses by intervals of an indicator count {counts}; slopes inside "
-            "the groups: p by t with groups - 1 degrees of freedom"
+            "[95% intervals] of losses by intervals of an indicator count "
+            f"{what_counts(losses)}; slopes inside the groups: p by t with groups - 1 degrees of "
+            "freedom"
         )
 
 
@@ -455,7 +470,7 @@ def predict_losses(
             "the same one: --encoder (encoder=...)"
         )
     training, tested = read_query_set(train), read_query_set(test)
-    value = set_similarity(training, tested, link.against, **options)
+    value = set_similarity(training, tested, link.against, **options).value
     lowest, highest = float(link.similarities.min()), float(link.similarities.max())
     fitted = f"{lowest:.4g} to {highest:.4g}"
     inside = lowest <= value <= highest
@@ -465,7 +480,7 @@ def predict_losses(
             f"{len(link.groups)} groups of {fitted}: beyond that it says nothing; to continue the "
             "line all the same, --extrapolate (extrapolate=True)"
         )
-    similarity = link.named("similarity", "")._replace(test=NEW_QUERIES, group="")
+    similarity = link.named("similarity", "")._replace(test=_NEW_QUERIES, group="")
     rows = [similarity._replace(value=value, queries=len(tested))]
     for system in link.losses:
         line = link.line(system)
@@ -507,3 +522,61 @@ def _widest(links: Sequence[Link]) -> Link:
     against, measure = links[0].against, links[0].measure
     alike = [link for link in links if (link.against, link.measure) == (against, measure)]
     return max(alike, key=lambda link: len(link.groups))
+
+
+def _sections(figures: Figures) -> Iterator[Section]:
+    """Yield the tables of links over groups and of queries, of plans, and of new queries.
+
+    Args:
+        figures: those of `link_losses` or `analyse_report`, and of `predict_losses`.
+    """
+    for link in find_links(figures):
+        yield link_section(link, figures)
+    of_queries = figures.where(group=ALL_GROUPS)
+    intervals = of_queries.where(figure="rel_loss")
+    for (measure, shift, indicator), _ in intervals.each("measure", "shift", "against"):
+        about = {"measure": measure, "shift": shift, "against": indicator}
+        yield query_section(of_queries.where(**about), about)
+    for measure in figures.where(figure="detectable").names("measure"):
+        yield _plan_section(figures.where(measure=measure, against=""), measure)
+    if figures.where(figure="foretold"):
+        yield _foretold_section(figures.where(test=_NEW_QUERIES))
+
+
+def _plan_section(figures: Figures, measure: str) -> Section:
+    columns = [
+        Head(("queries",), {"figure": "detectable"}, QUERIES),
+        Head(("seeds",), {"figure": "detectable"}, _SEEDS),
+        Head(("Rel Loss",), {"figure": "rel_loss"}, REL_LOSS),
+        Head(("detects",), {"figure": "detectable"}, REL_LOSS),
+    ]
+    columns += [
+        Head((f"{seeds} seeds",), {"figure": "detectable_with_seeds", "seeds": seeds}, REL_LOSS)
+        for seeds in figures.where(figure="detectable_with_seeds").names("seeds")
+    ]
+    table = pivot(
+        figures,
+        f"What these test sets can show in {measure}",
+        ("shift", "system", "group"),
+        heads_of(figures.where(figure="detectable"), "shift", "system", "group"),
+        columns,
+    )
+    return Section([table], {"figure": "detectable", "measure": measure})
+
+
+def _foretold_section(figures: Figures) -> Section:
+    similarity = figures.where(figure="similarity")[0]
+    foretold = figures.where(figure="foretold")
+    table = pivot(
+        figures,
+        f"Rel Loss in {foretold[0].measure} that is to be expected at {similarity.against} "
+        f"{similarity.value:.4f}",
+        ("",),
+        heads_of(foretold, "system"),
+        [
+            Head(("Rel Loss",), {"figure": "foretold"}, REL_LOSS),
+            Head(("95% prediction interval",), {"figure": "foretold"}, PERCENT_ENDS),
+            Head(("interval of the line",), {"figure": "line"}, PERCENT_ENDS),
+        ],
+    )
+    return Section([table], {"figure": "foretold"})

@@ -18,8 +18,17 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError
-from msshift_bench.evaluation import Note
-from msshift_bench.output import say_p, show_percent_interval
+from msshift_bench.evaluation import Note, Section
+from msshift_bench.output import (
+    P_VALUE,
+    REL_LOSS,
+    Format,
+    Head,
+    number,
+    pivot,
+    say_p,
+    show_percent_interval,
+)
 from msshift_bench.similarity import GROUP_SPLITS
 from msshift_bench.stats import (
     FEWEST_GROUPS,
@@ -43,6 +52,9 @@ OTHER_SLOPES = ("slope", "other slopes of this call")
 
 ALL_GROUPS = "all"
 """The group of a figure of all groups together."""
+
+
+_OF_LINES = ("groups", "slope", "slope_within_shifts", "r_squared", *RANK_CORRELATIONS)
 
 
 class Link(NamedTuple):
@@ -317,3 +329,47 @@ def _say_order(spearman: Figure, groups: int) -> str:
 
 def _degrees(df: int) -> str:
     return f"{df} degree{'s' * (df > 1)} of freedom"
+
+
+def _slope(figure: Figure) -> str:
+    return f"{100 * figure.number:z.1f} {show_percent_interval(figure.interval)}"
+
+
+SLOPE = Format(_slope)
+
+
+def link_section(link: Link, figures: Figures) -> Section:
+    """Return the table of a link's points, and that of its lines and rank correlations."""
+    against = f"{link.measure} against {link.against} of {link.slice} queries"
+    title = f"{link.shift}: Rel Loss in {against}"
+    several = len(link.shifts) > 1
+    columns = [
+        Head((f"{shift}-{group}" if several else group,), {"shift": shift, "group": group})
+        for shift, group in link.groups
+    ]
+    similarity = {"figure": "similarity", "against": link.against, "slice": link.slice}
+    loss = {"figure": "rel_loss", "against": "", "measure": link.measure}
+    rows = [Head((link.against,), similarity, number(3))]
+    rows += [Head((system,), {**loss, "system": system}, REL_LOSS) for system in link.systems]
+    points = pivot(figures, title, ("",), rows, columns)
+    within = {"figure": "slope_within_shifts"}
+    heights = [Head(("with heights",), within, SLOPE), Head(("p",), within, P_VALUE)]
+    fitted = pivot(
+        figures.where(**{**link.about, "figure": _OF_LINES}),
+        f"{link.shift}: the line of {against}, and rank correlations",
+        ("",),
+        [Head((system,), {"system": system}) for system in link.losses],
+        [
+            Head(("groups",), {"figure": "groups"}, number(0)),
+            Head(("slope x 100",), {"figure": "slope"}, SLOPE),
+            Head(("R2",), {"figure": "r_squared"}, number(2)),
+            Head(("p",), {"figure": "slope"}, P_VALUE),
+            *(heights if several else []),
+            Head(("Spearman",), {"figure": "spearman"}, number(2)),
+            Head(("p",), {"figure": "spearman"}, P_VALUE),
+            Head(("Kendall",), {"figure": "kendall"}, number(2)),
+            Head(("p",), {"figure": "kendall"}, P_VALUE),
+        ],
+        label=f"{title} line",
+    )
+    return Section([points, fitted], link.about)

@@ -41,33 +41,24 @@ the paper has those of both shifts. Short and long queries are compared with eac
 both groups of `length` have one similarity."""
 
 
-def analyse_published(
-    shifts: Sequence[str] = (), indicators: Sequence[str] = (), measures: Sequence[str] = ()
-) -> Result:
+def analyse_published(shifts: Sequence[str] = ()) -> Result:
     """Link the Rel Losses in Tables 2 and 3 of MS-Shift (ECIR 2023) to weighted Jaccard.
 
     The paper draws these points (Figure 3), and gives neither a line nor a correlation. The losses
     have no intervals, because the paper names neither seeds nor the scores of queries.
 
     Args:
-        shifts: only these; all that the paper prints, if empty, like the others.
-        indicators: the indicators.
-        measures: the measures.
+        shifts: only these; all that the paper prints, if empty.
 
     Raises:
-        UnknownNameError: for a name of which the paper prints nothing.
+        UnknownNameError: for a shift of which the paper prints nothing.
     """
     losses, similarities = load_published("ms_shift_v2"), load_published("ms_shift_similarity")
     of_groups = {group: shift for _, shift in _SCOPES for group in SHIFTS[shift].groups}
     printed = list(dict.fromkeys(of_groups.values()))
-    for kind, names, known in (
-        ("shift", shifts, printed),
-        ("indicator", indicators, [similarities["indicator"]]),
-        ("measure", measures, [_MEASURE]),
-    ):
-        for name in names:
-            if name not in known:
-                raise UnknownNameError(f"{kind} of the published losses", name, known)
+    for name in shifts:
+        if name not in printed:
+            raise UnknownNameError("shift of the published losses", name, printed)
     shifts = shifts or printed
     figures = [
         Figure(

@@ -17,6 +17,7 @@ from msshift_bench.analysis.group_links import (
     ALL_GROUPS,
     MEAN_OF_SYSTEMS,
     OTHER_SLOPES,
+    SLOPE,
     VERDICTS,
     say_link,
     say_one_seed,
@@ -24,30 +25,24 @@ from msshift_bench.analysis.group_links import (
 )
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.evaluation import ALL_QUERIES, Measure, Note, Scores, estimates_of
-from msshift_bench.similarity import find_indicator
-from msshift_bench.stats import (
-    QUERIES_AND_SEEDS,
-    QUERIES_ONLY,
-    Claim,
-    Figure,
-    Figures,
-    slope_inside_groups,
+from msshift_bench.evaluation import (
+    ALL_QUERIES,
+    WITH_ENDS,
+    Measure,
+    Note,
+    Scores,
+    Section,
+    estimates_of,
 )
+from msshift_bench.output import P_VALUE, QUERIES, Head, number, pivot
+from msshift_bench.similarity import find_indicator
+from msshift_bench.stats import Claim, Figure, Figures, slope_inside_groups
 
 BOX = ("whisker_low", "first_quartile", "median", "third_quartile", "whisker_high", "mean")
 """The figures of a box plot of what single queries lose, in units of their group's Avg In (Tukey,
 1977); whiskers reach 1.5 boxes at most, and ``beyond`` counts the queries beyond them."""
 
 _COLUMNS = 30
-
-
-def what_intervals_count(figures: Figures) -> str:
-    """Return what the intervals of losses count, in words; "" if there are none."""
-    counts = [counted for counted in figures.where(figure="rel_loss").names("counts") if counted]
-    if len(counts) > 1:
-        return f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
-    return "".join(counts)
 
 
 def distribution(of_indicator: Figure, values: Mapping[str, Floats]) -> Iterator[Figure]:
@@ -98,8 +93,8 @@ def query_claims(
     edges = _edges(shared, values, bins)
     places = {g: np.searchsorted(edges[1:-1], of, side="right") for g, of in values.items()}
     relative = {part.system: _relative(part, measure, values) for part in scores}
-    for number, (low, high) in enumerate(pairwise(edges.tolist())):
-        masks = {group: place == number for group, place in places.items()}
+    for interval, (low, high) in enumerate(pairwise(edges.tolist())):
+        masks = {group: place == interval for group, place in places.items()}
         inside = np.concatenate([values[group][mask] for group, mask in masks.items()])
         row = shared._replace(slice=f"{low:.6g} to {high:.6g}", queries=len(inside))
         similarity = row._replace(figure="similarity", value=float(inside.mean()))
@@ -212,3 +207,39 @@ def query_notes(figures: Figures) -> list[Note]:
         )
     about = {"shift": shared.shift, "against": shared.against, "measure": shared.measure}
     return [Note(line, "data", {"figure": "slope_inside_groups", **about}) for line in lines]
+
+
+def query_section(figures: Figures, about: dict[str, str]) -> Section:
+    """Return the losses in intervals of an indicator, and how they change inside the groups.
+
+    Args:
+        figures: the figures of `query_claims`.
+        about: the names of measure, shift and indicator.
+    """
+    shift, measure, indicator = about["shift"], about["measure"], about["against"]
+    parts = figures.where(figure="similarity")
+    systems = figures.where(figure="rel_loss").names("system")
+    rows = []
+    for part in parts:
+        low, high = part.interval or (0.0, 0.0)
+        below = "" if part is parts[-1] else "below "
+        rows.append(Head((f"{low:.4g} to {below}{high:.4g}",), {"slice": part.slice}))
+    title = f"{shift}: Rel Loss in {measure} by {indicator} of the query"
+    columns = [Head(("queries",), {"figure": "similarity"}, QUERIES)]
+    columns += [
+        Head((system,), {"figure": "rel_loss", "system": system}, WITH_ENDS) for system in systems
+    ]
+    bins = pivot(figures, title, (indicator,), rows, columns)
+    tests = pivot(
+        figures,
+        f"{shift}: change of Rel Loss in {measure} per 1 of {indicator}, inside the groups",
+        ("",),
+        [Head((system,), {"system": system}) for system in systems],
+        [
+            Head(("groups",), {"figure": "groups"}, number(0)),
+            Head(("slope x 100",), {"figure": "slope_inside_groups"}, SLOPE),
+            Head(("p",), {"figure": "slope_inside_groups"}, P_VALUE),
+        ],
+        label=f"{title} slopes",
+    )
+    return Section([bins, tests], {"figure": "slope_inside_groups", **about})

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from msshift_bench.data import DataInfo
-from msshift_bench.evaluation import Note, Result, Section
-from msshift_bench.output import COUNT, REL_LOSS, Table, number, tabulate
+from msshift_bench.evaluation import Note, Result, Section, TableSpec
+from msshift_bench.output import COUNT, REL_LOSS, number, tabulate
 from msshift_bench.stats import Agreement, Figure, Figures, annotator_agreement
 
 AGREED = "agreed"
@@ -281,7 +281,7 @@ def _layout(figures: Figures) -> list[Section]:
         for question in SIMILARITY
     ]
     titles = {f"kappa_of_{question.name}": question.name for question in SIMILARITY}
-    tables.append(agreement_table(figures, titles))
+    tables.append(tabulate(figures, *agreement_table(titles)))
     return [Section([table for table in tables if table.rows])]
 
 
@@ -312,14 +312,13 @@ def agreements(
             yield kappa.with_value(agreement.kappa, agreement.interval)
 
 
-def agreement_table(figures: Figures, titles: Mapping[str, str]) -> Table:
-    """Return the table of `agreements`.
+def agreement_table(titles: Mapping[str, str]) -> TableSpec:
+    """Return what the table of `agreements` is made of.
 
     Args:
-        figures: the figures.
         titles: the name of a kappa -> the title of its column.
     """
     columns = {name: (title, number(3, 2)) for name, title in titles.items()}
     columns = {"judged_by_all": ("pairs", COUNT), **columns}
     names = {"system": "annotator", "against": "and"}
-    return tabulate(figures, "agreement: Cohen's kappa [95% interval]", names, columns)
+    return "agreement: Cohen's kappa [95% interval]", names, columns

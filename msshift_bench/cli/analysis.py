@@ -9,7 +9,7 @@ import typer
 
 import msshift_bench
 from msshift_bench.cli import options
-from msshift_bench.cli.command import is_typed, refuse, refuse_others
+from msshift_bench.cli.command import refuse, refuse_others
 from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import in_line, progress_bars, write_parquet
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from msshift_bench.records import Qrel
 
 _ALWAYS = ("runs", "published", "format", "output")
-_CHOICES = ("shift", "indicator", "measures", "train", "test", "extrapolate")
+_CHOICES = ("shift", "train", "test", "extrapolate")
 """The options that published losses take, beyond those that go with everything."""
 
 _PER_TEST, _LEAKS_PER_TEST = 10, 5
@@ -278,12 +278,11 @@ def analyse(
     from msshift_bench.analysis import analyse_published
 
     by_encoder = options.chosen({"encoder": encoder})
-    shifts, indicators = where.shift or (), indicator or ()
+    shifts = where.shift or ()
     if published:
         refuse_others(context, (*_ALWAYS, *_CHOICES), "--published")
         check_outputs(printing.output, inputs=[train, test])
-        names = measures.replace(",", " ").split() if is_typed(context, "measures") else ()
-        analysis = analyse_published(shifts, indicators, names)
+        analysis = analyse_published(shifts)
     else:
         inputs = [train, test, models]
         check_outputs(printing.output, data=where.data, runs=runs or (), inputs=inputs)
@@ -293,7 +292,7 @@ def analyse(
                 where.data,
                 shifts,
                 msshift_bench.Settings(measures=measures),
-                indicators=indicators,
+                indicators=indicator or (),
                 split=split,
                 bins=bins,
                 allow=allow or (),

@@ -8,7 +8,7 @@ returns a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plu
 
 from msshift_bench.evaluation.also_tests import evaluate_also_tests
 from msshift_bench.evaluation.checks import ALLOWANCES, Checks, count_trained
-from msshift_bench.evaluation.claims import ALL_QUERIES, LeftOut, estimates_of, loss_claims
+from msshift_bench.evaluation.claims import ALL_QUERIES, WHOLE, LeftOut, estimates_of, loss_claims
 from msshift_bench.evaluation.evaluating import (
     by_shift,
     compare_run_sets,
@@ -21,14 +21,15 @@ from msshift_bench.evaluation.evaluating import (
     system_claims,
 )
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.notes import data_notes, policy_notes, tie_notes
+from msshift_bench.evaluation.notes import data_notes, policy_notes, tie_notes, what_counts
 from msshift_bench.evaluation.per_query import read_per_query, scores_table
-from msshift_bench.evaluation.results import Note, Result, Section
+from msshift_bench.evaluation.results import Note, Result, Section, TableSpec, tabulated
 from msshift_bench.evaluation.scores import ScoredRun, Scores, judgements_of, slice_scores
 from msshift_bench.evaluation.scoring import open_test_set, score_files, score_runs
 from msshift_bench.evaluation.settings import Settings, parse_measure
 from msshift_bench.evaluation.tables import (
     FEWEST_IN_SLICE,
+    WITH_ENDS,
     figure_ends,
     figure_text,
     loss_table,
@@ -50,6 +51,9 @@ __all__ = [
     "Scores",
     "Section",
     "Settings",
+    "TableSpec",
+    "WHOLE",
+    "WITH_ENDS",
     "by_shift",
     "compare_run_sets",
     "data_notes",
@@ -76,6 +80,8 @@ __all__ = [
     "score_runs",
     "scores_table",
     "show_delta",
+    "tabulated",
     "tie_notes",
+    "what_counts",
     "slice_scores",
 ]

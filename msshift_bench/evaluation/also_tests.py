@@ -28,8 +28,8 @@ from msshift_bench.evaluation.claims import (
 )
 from msshift_bench.evaluation.notes import change_notes, extra_notes, trained_notes
 from msshift_bench.evaluation.results import Result, notes_of
-from msshift_bench.evaluation.scores import Scores, check_is_mean, counted_queries
-from msshift_bench.evaluation.scoring import find_dataset, score_files
+from msshift_bench.evaluation.scores import Scores, check_is_mean, counted_by_all
+from msshift_bench.evaluation.scoring import find_dataset, score_files, test_set_of_shift
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import change_tables, extra_tables
 from msshift_bench.runs import RunSet, extra_runs_path, find_run_sets
@@ -153,17 +153,12 @@ def _evaluate_extra(
             name = f"{everything.system} and {part.system} on {test_set.name}"
             checks.check_passages([(name, compared)], COMPARED_RUNS)
         for measure in settings.measures:
-            claims += extra_claims(part, measure, _counted([part], settings))
+            (queries,) = counted_by_all([part], settings.missing).values()
+            claims += extra_claims(part, measure, queries)
             if everything is not None:
-                queries = _counted([part, everything], settings)
+                (queries,) = counted_by_all([part, everything], settings.missing).values()
                 claims += drop_claims(part, measure, queries, everything)
     return [part for _, part in scored]
-
-
-def _counted(scores: Sequence[Scores], settings: Settings) -> Ints:
-    """Return the queries that count: with ``skip``, those that each system's runs hold."""
-    runs = (run for part in scores for run in part.runs.values())
-    return counted_queries(runs, np.arange(len(scores[0].query_ids)), settings.missing)
 
 
 def _runs_for(
@@ -301,8 +296,8 @@ def _pairs_of(
     """
     shift = changed.shift
     name = f"{changed.system} on {test_set.name} ({shift.name})"
-    tests = dataset.test_sets(shift) if dataset else {}
-    rows = [row for members in tests.values() for row in members]
+    tests = dataset.test_sets(shift).values() if dataset else ()
+    rows = [row for members in tests for row in members]
     variants = test_set.of_shift(shift.name, rows)
     alike = (part for part in run_sets if (part.system, part.shift) == (changed.system, shift))
     plain = changed if dataset is None else next(alike, None)
@@ -317,10 +312,7 @@ def _pairs_of(
     if dataset is not None:
         if "partial" not in checks.allow:
             plain.check_complete()
-        judged = {row.query_id: row.relevant for row in rows}
-        groups = {group: [row.query_id for row in part] for group, part in tests.items()}
-        queries = TestSet(shift.name, judged, groups)
-        (of_queries,) = score_files([(plain, queries)], settings)
+        (of_queries,) = score_files([(plain, test_set_of_shift(shift, dataset))], settings)
         checks.check_scores(of_queries, settings.missing, every_group=False)
         checks.check_same_models(name, plain, changed)
     described = f"{test_set.name} ({shift.name}): {len(variants.variants):,} variants"
@@ -362,12 +354,13 @@ def _pair(
     methods = list(dict.fromkeys(variant.method for variant in test_set.variants))
     index = {query_id: place for place, query_id in enumerate(of_queries.query_ids)}
     of_changed = {query_id: place for place, query_id in enumerate(of_variants.query_ids)}
-    columns = {query_id: place for place, query_id in enumerate(query_ids)}
     positions = np.array([index[query_id] for query_id in query_ids], np.int64)
-    places = np.full((len(methods), len(query_ids)), -1, np.int64)
-    for variant in test_set.variants:
-        cell = methods.index(variant.method), columns[variant.query_id]
-        places[cell] = of_changed[variant.run_id]
+    place_of = {
+        (variant.method, variant.query_id): of_changed[variant.run_id]
+        for variant in test_set.variants
+    }
+    rows = [[place_of.get((method, name), -1) for name in query_ids] for method in methods]
+    places = np.array(rows, np.int64)
     counts = places >= 0
     pairs = zip(plain.runs.values(), changed.runs.values(), strict=True)
     for first, second in pairs if settings.missing == "skip" else ():

@@ -19,13 +19,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from msshift_bench.data import DataInfo, Dataset, TestSet
-from msshift_bench.errors import Finding, RunError, UnknownNameError
+from msshift_bench.errors import Finding, RunError, UnknownNameError, first_few
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scores import (
     FEWEST_ANSWERED,
     ScoredRun,
     Scores,
-    first_ids,
     identical_runs,
     looks_like,
 )
@@ -421,7 +420,7 @@ class Checks:
             Finding(
                 "no-query-answered",
                 f"answers none of the {size:,} test queries of {group} "
-                f"({first_ids(scores.ids_of(group))})",
+                f"({first_few(scores.ids_of(group))})",
                 run,
                 fix="every model ranks passages for the test queries of all groups, whichever it "
                 "was trained without; if the runs answer the queries of another data set, give "
@@ -554,7 +553,7 @@ class Checks:
             yield Finding(
                 "no-query-answered",
                 f"it answers none of the {len(query_ids):,} queries of the test set "
-                f"({first_ids(query_ids)})",
+                f"({first_few(query_ids)})",
                 report.name,
                 fix="score the run on the test set that it was made for",
             )

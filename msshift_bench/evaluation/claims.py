@@ -19,14 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.errors import DataError
+from msshift_bench.errors import DataError, first_few
 from msshift_bench.evaluation.measures import Measure
-from msshift_bench.evaluation.scores import ScoredRun, Scores, first_ids
+from msshift_bench.evaluation.scores import ScoredRun, Scores
 from msshift_bench.runs import FOR_ALL
 from msshift_bench.stats import FIXED, MEAN, Claim, Estimate, Figure, average, rel_loss
 
 ALL_QUERIES = "all queries"
 """The group of an average that pools the queries of all groups."""
+
+WHOLE = (MEAN, ALL_QUERIES)
+"""The groups of an average."""
 
 COMPARED = ("avg_in", "out", "rel_loss")
 """The figures that systems are compared by."""
@@ -139,12 +142,11 @@ def loss_claims(
     total = sum(sizes[group] for group in groups if group in sizes)
     for group, figures in groups.items():
         row = of_system._replace(group=group, seeds=seeds, queries=sizes.get(group, total))
-        over = "systems x groups" if group in sizes else "systems"
         loss = figures.get("loss")
         paired_p, effect_size = (None, None) if loss is None else _of_these_models(loss)
         for figure, estimate in figures.items():
             tested = figure == "rel_loss"
-            family = _family(row, over) if tested else ()
+            family = _family_by_group(row, "systems") if tested else ()
             p = paired_p if tested and seeds == 1 and group in sizes else None
             bounds = _bounds_of(figure, measure)
             yield Claim(row._replace(figure=figure), estimate, family, p, bounds)
@@ -155,6 +157,11 @@ def loss_claims(
 def _family(row: Figure, over: str) -> tuple[str, ...]:
     """Return the family of what is tested of all systems, by shift, measure and kind of figure."""
     return row.figure, row.test, row.shift, row.measure, row.slice, over
+
+
+def _family_by_group(row: Figure, what: str) -> tuple[str, ...]:
+    """Return the same: all groups are one family, and what is said of the whole is another."""
+    return _family(row, what if row.group in WHOLE else f"{what} x groups")
 
 
 def _bounds_of(figure: str, measure: Measure) -> tuple[float, float]:
@@ -278,8 +285,7 @@ def pair_claims(
                     seeds=min((count for count in seeds if count is not None), default=None),
                 )
                 difference = None if estimate is None or term is None else estimate - term
-                over = "pairs x groups" if group in sizes else "pairs"
-                family = () if (first, second) in untested else _family(row, over)
+                family = () if (first, second) in untested else _family_by_group(row, "pairs")
                 yield Claim(row, difference, family)
 
 
@@ -429,8 +435,7 @@ def compound_claims(
     for group, of_group in figures.items():
         row = of_system._replace(group=group, queries=sizes.get(group, sum(sizes.values())))
         for figure, estimate in of_group.items():
-            over = "systems x groups" if group in sizes else "systems"
-            family = _family(row, over) if figure == "out_minus_in" else ()
+            family = _family_by_group(row, "systems") if figure == "out_minus_in" else ()
             yield Claim(row._replace(figure=figure), estimate, family)
 
 
@@ -469,7 +474,7 @@ def left_out_claims(
         raise DataError(
             f"{without.source} was made for other test queries: it does not say whether "
             f"{len(unknown):,} of the {len(ids):,} of {scores.system} leaked "
-            f"({first_ids(unknown)}); "
+            f"({first_few(unknown)}); "
             "search these, too, with 'msshift leakage find'"
         )
     is_kept = np.array([name not in without.query_ids for name in scores.query_ids], np.bool_)
@@ -494,5 +499,4 @@ def left_out_claims(
             row = _named(scores, measure)._replace(figure=figure, group=group)
             yield Claim(row._replace(slice="not leaked", value=kept_estimate.value, queries=rest))
             row = row._replace(slice="all minus not leaked", queries=queries)
-            over = "systems x groups" if group in sizes else "systems"
-            yield Claim(row, estimate - kept_estimate, _family(row, over))
+            yield Claim(row, estimate - kept_estimate, _family_by_group(row, "systems"))

@@ -19,10 +19,12 @@ from msshift_bench.errors import (
     FindingLog,
     UnknownNameError,
     UsageError,
+    first_few,
 )
 from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks
 from msshift_bench.evaluation.claims import (
     LEAKED_SLICES,
+    WHOLE,
     LeftOut,
     left_out_claims,
     loss_claims,
@@ -38,17 +40,10 @@ from msshift_bench.evaluation.notes import (
     weak_notes,
 )
 from msshift_bench.evaluation.results import Note, Result, Section, notes_of
-from msshift_bench.evaluation.scores import (
-    Scores,
-    check_is_mean,
-    counted_by_all,
-    first_ids,
-    slice_scores,
-)
+from msshift_bench.evaluation.scores import Scores, check_is_mean, counted_by_all, slice_scores
 from msshift_bench.evaluation.scoring import score_files, test_set_of_shift
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.evaluation.tables import (
-    WHOLE,
     compared_tables,
     delta_table,
     left_out_tables,
@@ -269,9 +264,9 @@ def _label_doubts(
     """
     tested = {query for part in scores for query in part.query_ids}
     if tested.isdisjoint(labels):
-        labelled = first_ids([str(query_id) for query_id in labels]) or "no query"
+        labelled = first_few([str(query_id) for query_id in labels]) or "no query"
         raise DataError(
-            f"none of the {len(tested):,} test queries has a label ({first_ids(tested)}); the "
+            f"none of the {len(tested):,} test queries has a label ({first_few(tested)}); the "
             f"labels are those of {labelled}"
         )
     return [
@@ -336,7 +331,7 @@ def _loss_sections(
             tables.append(loss_table(of_measure.where(slice=""), measure, settings, lacking))
             if matrices:
                 tables += [
-                    matrix_table(part, measure)
+                    matrix_table(part)
                     for _, part in of_measure.each("system")
                     if not part.where(model=FOR_ALL)
                 ]

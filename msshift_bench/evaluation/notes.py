@@ -9,11 +9,11 @@ from operator import itemgetter
 from msshift_bench._version import __version__
 from msshift_bench.data import DataInfo
 from msshift_bench.evaluation.checks import TrainedQueries
-from msshift_bench.evaluation.claims import COMPARED, LEAKED_SLICES, whole_of
+from msshift_bench.evaluation.claims import COMPARED, LEAKED_SLICES, WHOLE, whole_of
 from msshift_bench.evaluation.results import Note
 from msshift_bench.evaluation.scores import ScoredRun, Scores
 from msshift_bench.evaluation.settings import MISSING_POLICIES, Settings
-from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, WHOLE, show_share
+from msshift_bench.evaluation.tables import FEWEST_IN_SLICE, show_share
 from msshift_bench.output import say_level
 from msshift_bench.runs import FOR_ALL, TIE_POLICIES
 from msshift_bench.shifts import get_shift
@@ -85,11 +85,12 @@ def policy_notes(settings: Settings) -> list[str]:
     ]
 
 
-def _what_counts(figures: Figures) -> str:
+def what_counts(figures: Figures) -> str:
     """Return what the intervals of figures count, in words."""
-    if any((figure.seeds or 1) > 1 for figure in figures):
+    counts = [counted for counted in figures.names("counts") if counted]
+    if len(counts) > 1:
         return f"{QUERIES_AND_SEEDS} where a system has several seeds, else {QUERIES_ONLY}"
-    return QUERIES_ONLY
+    return counts[0] if counts else QUERIES_ONLY
 
 
 def run_counts(runs: Sequence[ScoredRun]) -> str:
@@ -333,7 +334,7 @@ def extra_notes(settings: Settings, figures: Figures) -> list[str]:
         "without: the group that the model was trained without; mean: over these models; all: "
         "one model for all groups",
         *([_DROP] if figures.where(figure="drop") else []),
-        f"{say_level(settings.confidence)} intervals: {_what_counts(figures)}",
+        f"{say_level(settings.confidence)} intervals: {what_counts(figures)}",
         *policy_notes(settings),
     ]
 
@@ -387,7 +388,7 @@ def change_notes(
             "In, Out: what the change costs the models that saw the group in training, and the "
             "one that did not; above 0, their difference says that shift and change compound"
         )
-    counted = f"{say_level(settings.confidence)} intervals: {_what_counts(figures)}"
+    counted = f"{say_level(settings.confidence)} intervals: {what_counts(figures)}"
     return [*lines, f"{counted}; variants are taken as they are", *policy_notes(settings)]
 
 
@@ -415,5 +416,5 @@ def left_out_notes(figures: Figures, source: str) -> list[str]:
     return [
         f"test queries that leaked, by {source}: {shown}",
         "difference: all test queries minus those that did not leak; intervals and p count "
-        + _what_counts(figures),
+        + what_counts(figures),
     ]

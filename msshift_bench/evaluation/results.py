@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import pyarrow as pa
+
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import UsageError, require
 from msshift_bench.evaluation.per_query import scores_table
 from msshift_bench.evaluation.scores import Scores
-from msshift_bench.output import Table, csv_text, plain, report_head, with_head
+from msshift_bench.output import Format, Table, csv_text, plain, report_head, tabulate, with_head
 from msshift_bench.stats import Figure, Figures
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 _KINDS = {
     **dict.fromkeys(("value", "low", "high"), "float64"),
@@ -68,6 +69,21 @@ class Section(NamedTuple):
         """Whether a note is about some figures, and these may stand in the tables."""
         names = note.about.items()
         return bool(names) and all(self.about.get(name, value) == value for name, value in names)
+
+
+TableSpec = tuple[str, Mapping[str, str], Mapping[str, tuple[str, Format]]]
+"""What `tabulate` makes a table of, beside figures: a title, names of rows, and columns."""
+
+
+def tabulated(tables: Iterable[TableSpec], figures: Figures) -> list[Section]:
+    """Return tables that stand together, without those that have no row; the layout of a result.
+
+    Args:
+        tables: what they are made of, beside the figures.
+        figures: the figures of the result.
+    """
+    filled = (tabulate(figures, *table) for table in tables)
+    return [Section([table for table in filled if table.rows])]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -160,8 +176,6 @@ class Result:
 
     def to_arrow(self) -> pa.Table:
         """Return the figures as an Arrow table, whose schema holds everything but the figures."""
-        import pyarrow as pa
-
         columns = zip(*self.figures, strict=True) if self.figures else [()] * len(Figure._fields)
         kinds = {name: _KINDS.get(name, "string") for name in Figure._fields}
         arrays = [
@@ -177,9 +191,9 @@ class Result:
             MissingExtraError: if pandas is not installed.
         """
         pandas = require("pandas", "pandas", "a data frame")
-        frame: pd.DataFrame = pandas.DataFrame(list(self.figures), columns=list(Figure._fields))
-        kinds = {name: kind.replace("int64", "Int64") for name, kind in _KINDS.items()}
-        return frame.astype(kinds)
+        nullable = {pa.int64(): pandas.Int64Dtype()}
+        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get)
+        return frame
 
     def per_query(self) -> pa.Table:
         """Return one row per run, query and measure; see `scores_table`.
@@ -187,8 +201,6 @@ class Result:
         Raises:
             UsageError: if the result rests on no scores of queries, as that of `analyse_run_sets`.
         """
-        import pyarrow as pa
-
         if not self.scores:
             raise UsageError(
                 f"a result of kind {self.kind!r} holds no scores of queries; evaluate run sets, or "

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import TestSet
-from msshift_bench.errors import DataError, Finding, RunError, UsageError
+from msshift_bench.errors import DataError, Finding, RunError, UsageError, first_few
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import plain
@@ -60,12 +60,6 @@ def looks_like(query_ids: Collection[bytes]) -> str:
         if len(id_digests.intersection(digests)) >= len(digests) - 1
     ]
     return " and ".join(f"{name}'s queries" for name in names)
-
-
-def first_ids(query_ids: Collection[str]) -> str:
-    """Return the first five ids of a set, in the order of text, for a message."""
-    shown = ", ".join(islice(sorted(query_ids), 5))
-    return shown + (", ..." if len(query_ids) > 5 else "")
 
 
 FEWEST_ANSWERED = 20
@@ -140,10 +134,9 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
     )
     if settings.missing == "error" and run.missing.any():
         ids = [judgements.query_ids[position] for position in np.flatnonzero(run.missing)]
-        shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
         finding = Finding(
             "missing-query",
-            f"{len(ids)} of {len(judgements)} test queries are not in it: {shown}",
+            f"{len(ids)} of {len(judgements)} test queries are not in it: {first_few(ids)}",
             fix="run the system on all test queries, or choose --missing zero or --missing skip",
         )
         raise RunError(f"the run {run.report.name} is incomplete:", [finding])
@@ -223,8 +216,8 @@ def _nothing_answered(run: JudgedRun) -> RunError:
     finding = Finding(
         "no-query-answered",
         f"it answers none of the {len(query_ids):,} queries of the test set "
-        f"({first_ids(query_ids)}); it holds {run.report.extra_queries:,} others "
-        f"({first_ids(strangers)})" + (f", which look like {known}" if known else ""),
+        f"({first_few(query_ids)}); it holds {run.report.extra_queries:,} others "
+        f"({first_few(strangers)})" + (f", which look like {known}" if known else ""),
         run.report.name,
         fix=_TEXT_IDS if bare & set(map(_bare, strangers)) else _OTHER_TEST_SET,
     )
@@ -289,20 +282,6 @@ def positions_of(groups: Mapping[str, Sequence[str]], judgements: Judgements) ->
         group: np.array([index[query_id] for query_id in ids], np.int64)
         for group, ids in groups.items()
     }
-
-
-def counted_queries(runs: Iterable[ScoredRun], queries: Ints, missing: str) -> Ints:
-    """Return the positions of the queries that count for some runs.
-
-    Args:
-        runs: the runs.
-        queries: the positions of all queries.
-        missing: the policy for missing queries; with ``skip``, only those count that all runs hold.
-    """
-    if missing != "skip":
-        return queries
-    answered = [~run.missing[queries] for run in runs]
-    return np.compress(np.all(answered, axis=0), queries)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -386,15 +365,19 @@ class Scores:
         """Return the ids of a group's queries."""
         return tuple(self.query_ids[position] for position in self.groups[group])
 
-    def counted(self, missing: str) -> dict[str, Ints]:
+    def counted(self, missing: str, others: Iterable[Scores] = ()) -> dict[str, Ints]:
         """Return group -> positions of those of its queries that count.
 
         Args:
             missing: the policy for missing queries; with ``skip``, queries that a run lacks do not
                 count.
+            others: other scores on the same test set, whose runs must hold the queries, too.
         """
-        runs, groups = self.runs.values(), self.groups.items()
-        return {group: counted_queries(runs, queries, missing) for group, queries in groups}
+        if missing != "skip":
+            return dict(self.groups)
+        runs = (run for part in (self, *others) for run in part.runs.values())
+        answered = np.all([~run.missing for run in runs], axis=0)
+        return {group: queries[answered[queries]] for group, queries in self.groups.items()}
 
     def of(self, measure: str, models: Sequence[str], queries: Ints) -> Floats:
         """Return the mean over models of the scores of some queries, ``[seeds, queries]``.
@@ -465,8 +448,7 @@ def counted_by_all(scores: Sequence[Scores], missing: str) -> dict[str, Ints]:
     Raises:
         DataError: if there is no query of a group that all runs hold.
     """
-    runs, groups = [run for part in scores for run in part.runs.values()], scores[0].groups.items()
-    counted = {group: counted_queries(runs, queries, missing) for group, queries in groups}
+    counted = scores[0].counted(missing, scores[1:])
     for group, queries in counted.items():
         if not queries.size and len(scores) == 1:
             raise DataError(f"{scores[0].system}: every test query of {group} is missing")

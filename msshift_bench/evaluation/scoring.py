@@ -68,16 +68,13 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
         return source
     if isinstance(source, str) and not Path(source).exists() and "." not in Path(source).name:
         return _test_set_of_config(source, data)
-    judged: dict[str, dict[str, int]] = {}
-    if isinstance(source, str | PathLike):
-        if not Path(source).exists():
-            raise NotFoundError(f"no qrels file {source}")
-        name = str(source)
-        for query, doc, relevance in read_qrels(source):
-            judged.setdefault(query, {})[doc] = relevance
+    if not isinstance(source, str | PathLike):
+        name, judgements = "<qrels>", Judgements.from_qrels(source)
+    elif Path(source).exists():
+        name, judgements = str(source), Judgements.from_qrels(read_qrels(source))
     else:
-        name, judged = "<qrels>", Judgements.from_qrels(source).judged
-    return TestSet(name, judged, {name: tuple(judged)})
+        raise NotFoundError(f"no qrels file {source}")
+    return TestSet(name, judgements.judged, {name: judgements.query_ids})
 
 
 def _test_set_of_config(config: str, data: Dataset | str | Path) -> TestSet:

@@ -39,6 +39,10 @@ _NOT_RETRIEVED = "\x01"
 """An id that no document has, without white space: a library reads judgements as lines of text."""
 
 
+_NAME = re.compile(r"(?:\([^)]*\)|[^\s,])+")
+"""A measure in a text: ``RR@10, AP(rel=2, judged_only=True)`` are two."""
+
+
 def _compute(name: str, partial: bool, runs: Sequence[JudgedRun]) -> list[Floats]:
     """Compute a measure of versions of one run, of every query of its test set.
 
@@ -213,14 +217,13 @@ def parse_measures(names: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
     """Return measures in the order of their names, each once.
 
     Args:
-        names: in one text, as `split_measures` takes it, or one by one; a measure stands for
-            itself.
+        names: in one text, between blanks or commas, or one by one; a measure stands for itself.
 
     Raises:
         UsageError: if no measure is named; as for `parse_measure`, with all that are wrong.
         UnknownNameError: as for `parse_measure`.
     """
-    requested = split_measures(names) if isinstance(names, str) else names
+    requested = _NAME.findall(names) if isinstance(names, str) else names
     parsed: list[Measure] = []
     wrong: list[UsageError] = []
     for name in requested:
@@ -232,21 +235,6 @@ def parse_measures(names: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
     if not parsed:
         raise UsageError("name at least one measure, e.g. RR@10")
     return tuple({measure.name: measure for measure in parsed}.values())
-
-
-def split_measures(text: str) -> tuple[str, ...]:
-    """Split a list of measures at blanks and commas, but not inside brackets.
-
-    ``"RR@10, AP(rel=2, judged_only=True)"`` are two measures.
-    """
-    names, depth = [""], 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        if depth <= 0 and (character == "," or character.isspace()):
-            names.append("")
-        else:
-            names[-1] += character
-    return tuple(filter(None, names))
 
 
 MISSING_POLICIES: Mapping[str, str] = MappingProxyType(

@@ -8,19 +8,17 @@ Out, and Delta = Extra. / Inter. - 1 is minus Rel Loss.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from msshift_bench.evaluation.claims import ALL_QUERIES
+from msshift_bench.evaluation.claims import WHOLE
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.results import Section
 from msshift_bench.evaluation.settings import Settings, parse_measure
 from msshift_bench.output import (
     P_VALUE,
-    PERCENT_ENDS,
     QUERIES,
-    REL_LOSS,
     Format,
     Head,
     Table,
@@ -37,51 +35,61 @@ from msshift_bench.stats import MEAN, QUERIES_ONLY, UNTESTED, Figure, Figures
 FEWEST_IN_SLICE = 20
 """Queries below which a slice has no percentage."""
 
-WHOLE = (MEAN, ALL_QUERIES)
-"""The groups of an average."""
-
 _SHOWN = {"avg_in": "Avg In", "out": "Out", "rel_loss": "Rel Loss", "score": "mean"}
 """Figure -> its name in tables."""
 
-
-_SHARES = ("rel_loss", "drop")
-"""The figures that are fractions, printed in percent."""
-
-
-def _value_text(measure: Measure, figure: Figure) -> str:
-    is_share = figure.figure in _SHARES
-    return show_percent(figure.value) if is_share else measure.show(figure.value)
+_SHARES = (
+    *("rel_loss", "drop", "rel_loss_changed"),
+    *("loss_by_change", "loss_by_change_in", "loss_by_change_out", "out_minus_in"),
+)
+"""The figures that are fractions, printed in percent; others are on the scale of their measure."""
 
 
-def _ends_text(measure: Measure, figure: Figure) -> str:
-    if figure.figure in _SHARES or figure.low is None:
-        return PERCENT_ENDS.text(figure)
-    return f"[{measure.show(figure.low)}, {measure.show(figure.high)}]"
+def figure_text(figure: Figure, value: float | None = None) -> str:
+    """Return a figure, or another value like it, as tables print it; "-" where it is undefined."""
+    value = figure.value if value is None else value
+    if figure.figure in _SHARES:
+        return show_percent(value)
+    if figure.figure in ("effect_size", "missing"):
+        return "-" if value is None else f"{value:,.2f}".removesuffix(".00")
+    return parse_measure(figure.measure).show(value)
 
 
-def value(measure: Measure, *, with_ends: bool = False) -> Format:
-    """Return the format of a value on the scale of a measure, or of a Rel Loss.
-
-    Args:
-        measure: the measure.
-        with_ends: whether its interval, where it has one, stands in place of a mark.
-    """
-
-    def text(figure: Figure) -> str:
-        behind = f" {_ends_text(measure, figure)}" if with_ends and figure.interval else ""
-        return _value_text(measure, figure) + behind
-
-    return Format(text, is_marked=not with_ends)
+def _ends(figure: Figure) -> str:
+    if figure.interval is None:
+        return "-"
+    low, high = (figure_text(figure, end) for end in figure.interval)
+    return f"[{low}, {high}]".replace("%", "")
 
 
-def ends(measure: Measure, *, is_labelled: bool = False) -> Format:
-    """Return the format of its interval, which may say that it counts queries only."""
+def _labelled_ends(figure: Figure) -> str:
+    return _ends(figure) + f" {QUERIES_ONLY}" * (figure.counts == QUERIES_ONLY)
 
-    def text(figure: Figure) -> str:
-        only = f" {QUERIES_ONLY}" if is_labelled and figure.counts == QUERIES_ONLY else ""
-        return _ends_text(measure, figure) + only
 
-    return Format(text)
+def _with_ends(figure: Figure) -> str:
+    return figure_text(figure) + (f" {_ends(figure)}" if figure.interval else "")
+
+
+def figure_ends(figure: Figure) -> str:
+    """Return the ends of its interval, which of models of one seed count queries only; or ""."""
+    only = f" {QUERIES_ONLY}" * (figure.seeds == 1)
+    return "" if figure.interval is None else _ends(figure) + only
+
+
+VALUE = Format(figure_text, is_marked=True)
+"""A value with its mark."""
+
+PLAIN = Format(figure_text)
+"""A value without its mark."""
+
+WITH_ENDS = Format(_with_ends)
+"""A value with its interval, where it has one, in place of a mark."""
+
+ENDS = Format(_ends)
+"""The ends of an interval."""
+
+LABELLED_ENDS = Format(_labelled_ends)
+"""The same, and whether they count queries only."""
 
 
 def scale_of(measures: Sequence[Measure], what: str = "") -> str:
@@ -122,12 +130,12 @@ def loss_table(
         of_system = figures.where(system=system)
         loss = of_system.where(figure="rel_loss")
         if of_system.where(figure="score"):
-            rows.append(Head((system, ""), {"system": system, "figure": "score"}, value(measure)))
+            rows.append(Head((system, ""), {"system": system, "figure": "score"}, VALUE))
         elif not loss:
             rows.append(Head((system, "too few runs"), {"system": system}))
         else:
             name = f"{system} (partial)" if system in partial else system
-            lines = islice(_loss_lines(loss, measure, settings), 3 if brief else None)
+            lines = islice(_loss_lines(loss, settings), 3 if brief else None)
             rows += [
                 Head((name, line), {"system": system, "figure": figure}, shown)
                 for line, figure, shown in lines
@@ -172,20 +180,14 @@ def _printable(figures: Figures) -> Figures:
     )
 
 
-def _loss_lines(
-    loss: Figures, measure: Measure, settings: Settings
-) -> Iterator[tuple[str, str, Format]]:
+def _loss_lines(loss: Figures, settings: Settings) -> Iterator[tuple[str, str, Format]]:
     """Yield the rows of a system: what they are called, their figure, and its format."""
     # An interval or a p-value that counts queries only is labelled so.
     seeds = loss[0].seeds or 1
     only = f", {QUERIES_ONLY}" if seeds == 1 else ""
-    yield from (
-        ("Avg In", "avg_in", value(measure)),
-        ("Out", "out", value(measure)),
-        ("Rel Loss", "rel_loss", REL_LOSS),
-    )
+    yield from (("Avg In", "avg_in", VALUE), ("Out", "out", VALUE), ("Rel Loss", "rel_loss", VALUE))
     if any(figure.counts for figure in loss):
-        yield f"{say_level(settings.confidence)} interval{only}", "rel_loss", PERCENT_ENDS
+        yield f"{say_level(settings.confidence)} interval{only}", "rel_loss", ENDS
     if seeds > 1:
         yield f"sd of {seeds} seeds", "rel_loss", column_format("seed_sd", show_percent)
         yield "variance from seeds", "rel_loss", column_format("seed_share", show_share)
@@ -214,19 +216,15 @@ def best_figures(figures: Figures, measure: Measure) -> set[Figure]:
     return best
 
 
-def matrix_table(figures: Figures, measure: Measure) -> Table:
+def matrix_table(figures: Figures) -> Table:
     """Return a system's matrix: a row per held-out group, a column per evaluated group.
 
     Args:
         figures: the figures of one system on one shift by one measure.
-        measure: the measure.
     """
     shift = get_shift(figures[0].shift)
     scores = figures.where(figure="model_score")
-    rows = [
-        Head((shift.training_of(model),), {"model": model}, value(measure))
-        for model in shift.groups
-    ]
+    rows = [Head((shift.training_of(model),), {"model": model}, VALUE) for model in shift.groups]
     columns = [Head((group,), {"group": group}) for group in shift.tested]
     title = f"{figures[0].system}: rows trained {shift.training_of('a group')}"
     zero_shot = [row for row in scores if shift.unseen_by(row.group) == row.model]
@@ -260,8 +258,8 @@ def delta_table(
         Head((title,), {"measure": measure.name, "figure": (figure, "score")}, shown)
         for measure in measures
         for title, figure, shown in (
-            (f"{measure.mean_name} Inter.", "avg_in", value(measure)),
-            ("Extra.", "out", value(measure)),
+            (f"{measure.mean_name} Inter.", "avg_in", VALUE),
+            ("Extra.", "out", VALUE),
             ("Delta", "rel_loss", Format(_delta_text)),
         )
     ]
@@ -321,7 +319,7 @@ def compared_tables(
     label = f"{shift.name} {measure}"
     values = figures.where(figure=tuple(_SHOWN))
     if reference is not None:
-        yield _overview(values, measure, heading, reference, label)
+        yield _overview(values, heading, reference, label)
     elif ranks := figures.where(figure="rank"):
         yield _rank_table(values, ranks, shift, measure, label)
     for first, second in dict.fromkeys((row.system, row.against) for row in values if row.against):
@@ -331,40 +329,31 @@ def compared_tables(
             Head((_SHOWN[row.figure], row.group), {"figure": row.figure, "group": row.group})
             for row in pair
         ]
+        columns = [
+            *(Head((name,), {"system": name, "against": ""}, PLAIN) for name in (first, second)),
+            *_difference_heads(settings.correction, {"system": first, "against": second}),
+        ]
         yield pivot(
-            pair,
+            values,
             f"{heading}: {first} - {second}{loses * bool(pair.where(figure='rel_loss'))}",
             ("figure", ""),
             rows,
-            _difference_heads(values, (first, second), measure, settings.correction),
+            columns,
             ruled=1,
             label=f"{label} {first} minus {second}",
         )
 
 
-def _difference_heads(
-    values: Figures, pair: tuple[str, str], measure: Measure, correction: str
-) -> list[Head]:
-    """Return the columns of a difference: both values, the difference, its interval and its p."""
-
-    def of(system: str) -> Format:
-        alone = values.where(system=system, against="")
-
-        def text(figure: Figure) -> str:
-            term = alone.first(figure=figure.figure, group=figure.group)
-            return "-" if term is None else _value_text(measure, term)
-
-        return Format(text)
-
+def _difference_heads(correction: str, where: Mapping[str, object]) -> list[Head]:
+    """Return the columns of a difference, which has these names: it, its interval and its p."""
     return [
-        *(Head((system,), {}, of(system)) for system in pair),
-        Head(("difference",), {}, value(measure)),
-        Head(("interval",), {}, ends(measure, is_labelled=True)),
-        Head((f"p ({correction})",), {}, P_VALUE),
+        Head(("difference",), where, VALUE),
+        Head(("interval",), where, LABELLED_ENDS),
+        Head((f"p ({correction})",), where, P_VALUE),
     ]
 
 
-def _overview(values: Figures, measure: Measure, heading: str, reference: str, label: str) -> Table:
+def _overview(values: Figures, heading: str, reference: str, label: str) -> Table:
     """Return the averages of every system, with a mark where it differs from the reference."""
     averages = values.where(group=WHOLE)
     (average,) = averages.names("group")
@@ -377,8 +366,7 @@ def _overview(values: Figures, measure: Measure, heading: str, reference: str, l
     compared = {reference, *(system for system, _ in apart)}
     names = [name for name in averages.names("system") if name != reference]
     rows = [Head((name,), {"system": name}) for name in (reference, *names) if name in compared]
-    shown = averages.names("figure")
-    columns = [Head((_SHOWN[name],), {"figure": name}, value(measure)) for name in shown]
+    columns = [Head((_SHOWN[name],), {"figure": name}, VALUE) for name in averages.names("figure")]
     title = f"{heading}: {average}, * or † differs from {reference}"
     label = f"{label} against {reference}"
     table = pivot(Figures(alone), title, ("system",), rows, columns, label=label)
@@ -397,8 +385,8 @@ def _rank_table(
     columns = [
         Head(("rank",), {"figure": "rank"}, number(0)),
         Head(("range",), {"figure": "rank"}, Format(places)),
-        Head(("Rel Loss",), {"figure": "rel_loss"}, Format(REL_LOSS.text)),
-        Head(("interval",), {"figure": "rel_loss"}, ends(measure, is_labelled=True)),
+        Head(("Rel Loss",), {"figure": "rel_loss"}, PLAIN),
+        Head(("interval",), {"figure": "rel_loss"}, LABELLED_ENDS),
     ]
     return pivot(
         Figures([*losses, *ranks]),
@@ -423,28 +411,23 @@ def run_tables(figures: Figures, measures: Sequence[Measure], correction: str) -
     title = f"{group}{scale_of(measures, ', means')}"
     columns = [
         *(Head((name,), {"figure": name}, number(0)) for name in ("queries", "missing", "tied")),
-        *(
-            Head((m.name,), {"measure": m.name, "against": ""}, value(m, with_ends=True))
-            for m in measures
-        ),
+        *(Head((m.name,), {"measure": m.name, "against": ""}, WITH_ENDS) for m in measures),
     ]
     values = figures.where(figure=("score", "sum"))
     rows = heads_of(values, "system")
     yield pivot(figures, title, ("run",), rows, columns)
     for measure in measures:
-        leads = [row for row in values if row.against and row.measure == measure.name]
-        if not leads:
-            continue
-        shown = _difference_heads(values.where(measure=measure.name), ("", ""), measure, correction)
-        reference = leads[0].against
-        yield pivot(
-            Figures(leads),
-            f"{group}, {measure.mean_name}{scale_of([measure])}: run - {reference}",
-            ("run",),
-            heads_of(Figures(leads), "system"),
-            shown[2:],
-            label=f"{group} {measure} runs",
-        )
+        title = f"{group}, {measure.mean_name}{scale_of([measure])}"
+        for (reference,), leads in values.where(measure=measure.name).each("against"):
+            if reference:
+                yield pivot(
+                    leads,
+                    f"{title}: run - {reference}",
+                    ("run",),
+                    heads_of(leads, "system"),
+                    _difference_heads(correction, {}),
+                    label=f"{group} {measure} runs",
+                )
 
 
 def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
@@ -460,8 +443,7 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
             for (system, model, against), _ in values.each("system", "model", "against")
         ]
         columns = [
-            Head((measure.mean_name,), {"measure": measure.name}, value(measure, with_ends=True))
-            for measure in measures
+            Head((measure.mean_name,), {"measure": measure.name}, WITH_ENDS) for measure in measures
         ]
         counts = sorted({row.queries or 0 for row in values if not row.against})
         queries = f"{counts[0]:,}" + (f" to {counts[-1]:,}" if len(counts) > 1 else "")
@@ -474,20 +456,19 @@ def extra_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
 
 def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
     """Yield what models lose by a change of the queries, and whether the shift adds to it."""
-    measure_of = {measure.name: measure for measure in settings.measures}
     level = say_level(settings.confidence)
     tables: list[Table] = []
     for (test, name, of_measure), part in figures.each("test", "shift", "measure"):
-        measure, shift = measure_of[of_measure], get_shift(name)
+        measure, shift = parse_measure(of_measure), get_shift(name)
         about = f"{test}, {shift.title} ({name}), {measure.mean_name}{scale_of([measure])}"
         label = f"{test} {name} {of_measure}"
         lost = {"figure": "loss_by_change"}
         columns = [
             Head(("queries",), lost, QUERIES),
-            Head(("as is",), {"figure": "as_is"}, value(measure)),
-            Head(("changed",), {"figure": "changed"}, value(measure)),
-            Head(("loss",), lost, Format(REL_LOSS.text)),
-            Head((level,), lost, PERCENT_ENDS),
+            Head(("as is",), {"figure": "as_is"}, VALUE),
+            Head(("changed",), {"figure": "changed"}, VALUE),
+            Head(("loss",), lost, PLAIN),
+            Head((level,), lost, ENDS),
             Head(("p",), lost, P_VALUE),
         ]
         by_model = part.where(group="", slice="")
@@ -508,16 +489,16 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
         if groups := part.where(model=""):
             heads = heads_of(groups, "system", "group")
             title = f"{about}: does the shift add to it?"
-            added, percent = {"figure": "out_minus_in"}, Format(REL_LOSS.text)
+            added = {"figure": "out_minus_in"}
             columns = [
                 Head(("queries",), added, QUERIES),
-                Head(("In",), {"figure": "loss_by_change_in"}, percent),
-                Head(("Out",), {"figure": "loss_by_change_out"}, percent),
-                Head(("Out - In",), added, percent),
-                Head((level,), added, PERCENT_ENDS),
+                Head(("In",), {"figure": "loss_by_change_in"}, PLAIN),
+                Head(("Out",), {"figure": "loss_by_change_out"}, PLAIN),
+                Head(("Out - In",), added, PLAIN),
+                Head((level,), added, ENDS),
                 Head(("p",), added, P_VALUE),
-                Head(("Rel Loss as is",), {"figure": "rel_loss"}, percent),
-                Head(("Rel Loss changed",), {"figure": "rel_loss_changed"}, percent),
+                Head(("Rel Loss as is",), {"figure": "rel_loss"}, PLAIN),
+                Head(("Rel Loss changed",), {"figure": "rel_loss_changed"}, PLAIN),
             ]
             tables.append(
                 pivot(
@@ -538,24 +519,21 @@ def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
 
     Args:
         figures: the figures of all queries, of those that did not leak, and differences.
-        settings: the measures, and the level of the intervals.
+        settings: the level of the intervals.
     """
     level = f"{say_level(settings.confidence)} interval"
-    measure_of = {measure.name: measure for measure in settings.measures}
     differing = figures.where(slice="all minus not leaked")
     for (name, of_measure), part in differing.each("shift", "measure"):
-        measure = measure_of[of_measure]
-        difference, interval = value(measure), ends(measure)
-        shown_as = Format(difference.text)
+        measure = parse_measure(of_measure)
         titles = {**_SHOWN, "score": "score"}
         rows = [
             Head((system, line), {"system": system, "figure": figure, "slice": slice_}, shown)
             for (system, figure), _ in part.each("system", "figure")
             for line, slice_, shown in (
-                (titles[figure] if name else "all", "", shown_as),
-                ("not leaked", "not leaked", shown_as),
-                ("difference", "all minus not leaked", difference),
-                (level, "all minus not leaked", interval),
+                (titles[figure] if name else "all", "", PLAIN),
+                ("not leaked", "not leaked", PLAIN),
+                ("difference", "all minus not leaked", VALUE),
+                (level, "all minus not leaked", ENDS),
             )
         ]
         title = f"With and without leaked test queries, {measure.mean_name}{scale_of([measure])}"
@@ -564,22 +542,3 @@ def left_out_tables(figures: Figures, settings: Settings) -> Iterator[Table]:
         columns = [Head((group,), {"group": group}) for group in part.names("group")]
         values = figures.where(shift=name, measure=of_measure, model="", against="")
         yield pivot(values, title, ("system" if name else "run", ""), rows, columns, ruled=1)
-
-
-def figure_text(figure: Figure, value: float | None = None) -> str:
-    """Return a figure, or another value like it, as tables print it; "-" where it is undefined."""
-    value = figure.value if value is None else value
-    if figure.figure == "rel_loss":
-        return show_percent(value)
-    if figure.figure in ("effect_size", "missing"):
-        return "-" if value is None else f"{value:,.2f}".removesuffix(".00")
-    return parse_measure(figure.measure).show(value)
-
-
-def figure_ends(figure: Figure) -> str:
-    """Return the ends of its interval, and whether they count queries only; "" without one."""
-    if figure.interval is None:
-        return ""
-    low, high = (figure_text(figure, end) for end in figure.interval)
-    ends = f"[{low}, {high}]".replace("%", "")
-    return f"{ends} {QUERIES_ONLY}" if figure.seeds == 1 else ends

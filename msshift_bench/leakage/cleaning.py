@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msshift_bench.data import DataInfo, sha256_of
 from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError, UsageError
-from msshift_bench.evaluation import Result, Section
+from msshift_bench.evaluation import Result, TableSpec, tabulated
 from msshift_bench.leakage.found import (
     CANDIDATES_NAME,
     FOUND_NAME,
@@ -19,7 +20,7 @@ from msshift_bench.leakage.found import (
     read_found,
     tiers_up_to,
 )
-from msshift_bench.output import COUNT, tabulate
+from msshift_bench.output import COUNT
 from msshift_bench.plumbing import (
     check_contents,
     check_folder,
@@ -41,6 +42,15 @@ _COLUMNS = {
     "kept_lines": ("kept", COUNT),
 }
 """The figures of a file -> the columns of its table."""
+
+_TABLES: Sequence[TableSpec] = (
+    ("Training files without what leaks", {"slice": "file"}, _COLUMNS),
+    (
+        "Training queries that were left out, each at its strictest tier",
+        {"slice": "tier"},
+        {"left_out": ("training queries", COUNT)},
+    ),
+)
 
 _Rows = Callable[[Path, FindingLog], Iterator[tuple[str, str]]]
 """Reads a file: yields what names a line's query, its id or its text, and the line to write."""
@@ -132,18 +142,10 @@ def clean_training(
             "found_sha256": sha256_of(Path(found) / FOUND_NAME),
             "files": [digests for _, digests in copies],
         }
-        kind, settings = "cleaned-training", {"tier": tier}
-        cleaned = Result(kind, Figures(rows), settings, DataInfo(), (), _layout, facts=facts)
+        kind, settings, layout = "cleaned-training", {"tier": tier}, partial(tabulated, _TABLES)
+        cleaned = Result(kind, Figures(rows), settings, DataInfo(), (), layout, facts=facts)
         write_json(new / _MANIFEST, cleaned.to_json())
     return cleaned
-
-
-def _layout(figures: Figures) -> list[Section]:
-    """Return what became of each file, and the queries that were left out, by tier."""
-    title = "Training queries that were left out, each at its strictest tier"
-    left_out = {"left_out": ("training queries", COUNT)}
-    files = tabulate(figures, "Training files without what leaks", {"slice": "file"}, _COLUMNS)
-    return [Section([files, tabulate(figures, title, {"slice": "tier"}, left_out)])]
 
 
 def _read_found(folder: Path, tier: str) -> tuple[dict[str, str], Any]:

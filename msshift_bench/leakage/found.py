@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from msshift_bench.data import DataInfo, Dataset, TestSet, open_dataset, sha256_of
 from msshift_bench.errors import (
     CollectionError,
@@ -19,10 +21,11 @@ from msshift_bench.errors import (
     Finding,
     NotFoundError,
     UnknownNameError,
+    first_few,
     quoted,
 )
-from msshift_bench.evaluation import LeftOut, Note, Result, Section
-from msshift_bench.output import COUNT, REL_LOSS, report_head, tabulate, with_head
+from msshift_bench.evaluation import LeftOut, Note, Result, tabulated
+from msshift_bench.output import COUNT, REL_LOSS, report_head, with_head
 from msshift_bench.plumbing import (
     TooLargeError,
     check_contents,
@@ -46,6 +49,24 @@ _BATCH = 100_000
 """Pairs that are read at a time."""
 
 CANDIDATES_NAME, FOUND_NAME = "candidates.parquet", "found.json"
+
+_OF_TIERS = (
+    {"slice": "tier"},
+    {
+        "pairs": ("pairs", COUNT),
+        "queries": ("training queries", COUNT),
+        "topics": ("test topics", COUNT),
+        "share_of_topics": ("of all topics", REL_LOSS),
+    },
+)
+"""The rows and the columns of the table of all tiers."""
+
+_OF_TEXTS = (
+    "By the topics' texts (T: topics, Q: training queries)",
+    {"group": "candidates"},
+    {"topics": ("T", COUNT), "queries": ("Q", COUNT)},
+)
+"""The table of what leaks by a topic's texts, where it may have several."""
 
 
 def tiers_up_to(tier: str) -> tuple[str, ...]:
@@ -162,7 +183,7 @@ class FoundLeakage:
             self.facts,
             DataInfo(),
             [Note(line) for line in lines],
-            partial(_layout, of),
+            partial(tabulated, [(f"What may leak, of {of}", *_OF_TIERS), _OF_TEXTS]),
             facts={"test_topics": len(self.test_ids), "training_queries": self.queries},
         )
 
@@ -175,8 +196,6 @@ class FoundLeakage:
         Raises:
             UsageError: if it holds other files, or another process is writing it.
         """
-        import pyarrow as pa
-
         check_found_folder(Path(folder))
         types = dict.fromkeys(LeakedPair._fields, pa.string()) | {"cosine": pa.float32()}
         columns = {
@@ -189,26 +208,6 @@ class FoundLeakage:
             facts = self.result().to_json()
             facts |= {"candidates_sha256": digest, "test_ids": list(self.test_ids)}
             write_json(new / FOUND_NAME, with_checksum(facts))
-
-
-def _layout(of: str, figures: Figures) -> list[Section]:
-    """Return the counts by tier, and by the topics' texts where a topic may have several."""
-    columns = {
-        "pairs": ("pairs", COUNT),
-        "queries": ("training queries", COUNT),
-        "topics": ("test topics", COUNT),
-        "share_of_topics": ("of all topics", REL_LOSS),
-    }
-    tables = [
-        tabulate(figures.where(group=""), f"What may leak, of {of}", {"slice": "tier"}, columns),
-        tabulate(
-            figures.where(slice=""),
-            "By the topics' texts (T: topics, Q: training queries)",
-            {"group": "candidates"},
-            {"topics": ("T", COUNT), "queries": ("Q", COUNT)},
-        ),
-    ]
-    return [Section([table for table in tables if table.rows])]
 
 
 def check_found_folder(folder: Path) -> None:
@@ -234,7 +233,6 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
         CollectionError: if it is no Parquet file, lacks a column, or is not the file that the
             folder's ``found.json`` describes.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = Path(source)
@@ -333,11 +331,10 @@ def read_left_out(
         (changed, "have other texts than those that are scored"),
     ):
         if wrong:
-            shown = ", ".join(wrong[:3]) + (", ..." if len(wrong) > 3 else "")
             raise DataError(
                 f"{candidates} was made for other test queries: {len(wrong)} of the {len(leaked)} "
-                f"that it says leaked {why} ({shown}); search the data set's with 'msshift leakage "
-                "find'"
+                f"that it says leaked {why} ({first_few(wrong, 3)}); search the data set's with "
+                "'msshift leakage find'"
             )
     searched = frozenset(read_found(Path(candidates)).get("test_ids", ()))
     return LeftOut(frozenset(leaked), str(candidates), searched or None)

@@ -21,16 +21,7 @@ import numpy as np
 
 from msshift_bench.arrays import Vectors
 from msshift_bench.data import sha256_of
-from msshift_bench.encoders import (
-    DIMENSIONS,
-    OWN,
-    TERMS,
-    Embeddings,
-    EncoderSpec,
-    embed_queries,
-    incidence,
-    sign_vectors,
-)
+from msshift_bench.encoders import DIMENSIONS, OWN, TERMS, EncoderSpec, incidence, sign_vectors
 from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.leakage.found import (
     NEAR_TIER,
@@ -56,6 +47,7 @@ from msshift_bench.similarity import (
     QueryColumns,
     QuerySource,
     check_same_texts,
+    embed_texts,
     queries_by_passage,
     read_query_set,
     relevant_passages,
@@ -213,17 +205,20 @@ def _tier_of_words(text: str, train_text: str) -> str:
 def _embed_tests(
     test_texts: Sequence[str], encoder: str, pooling: str, train_texts: Sequence[str]
 ) -> tuple[Vectors, Callable[[Sequence[str]], Vectors], Mapping[str, object]]:
-    """Return the vectors of the test texts, what embeds training texts like them, and its facts."""
+    """Return the vectors of the test texts, what embeds training texts like them, and its facts.
+
+    Args:
+        test_texts: the texts, sorted, each once.
+        encoder: the encoder.
+        pooling: how it pools tokens.
+        train_texts: the training texts, whose words are counted.
+    """
     if encoder == TERMS:
         space = WordSpace(train_texts)
         return space.vectors(test_texts), space.vectors, space.facts
     spec = EncoderSpec(encoder, pooling=pooling)
-
-    def embeddings(texts: Sequence[str]) -> Embeddings:
-        return embed_queries({text: text for text in texts}, spec)
-
-    embedded = embeddings(test_texts)
-    return embedded.vectors, lambda texts: embeddings(texts).vectors, embedded.encoder_facts
+    embedded = embed_texts(test_texts, spec)
+    return embedded.vectors, lambda texts: embed_texts(texts, spec).vectors, embedded.facts
 
 
 def _shared_passages(

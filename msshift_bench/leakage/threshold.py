@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
@@ -29,9 +30,9 @@ from msshift_bench.annotation import (
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import CollectionError, FindingLog, UsageError
-from msshift_bench.evaluation import Note, Result, Section
+from msshift_bench.evaluation import Note, Result, TableSpec, tabulated
 from msshift_bench.leakage.found import PASSAGE_TIER, TIERS, read_candidates
-from msshift_bench.output import COUNT, REL_LOSS, number, tabulate
+from msshift_bench.output import COUNT, REL_LOSS, number
 from msshift_bench.plumbing import numbered_lines
 from msshift_bench.stats import Figure, Figures, clustered_share
 
@@ -273,7 +274,7 @@ def review_leakage(
         {"precision": precision},
         DataInfo(),
         [Note(line) for line in lines],
-        _layout,
+        partial(tabulated, _TABLES),
         facts={
             "labels": [
                 {"test_id": pair.test_id, "train_id": pair.train_id, "label": label}
@@ -376,27 +377,29 @@ def _notes_on_lowest(curve: ThresholdCurve, lowest: Figures, precision: float) -
     return lines
 
 
-def _layout(figures: Figures) -> list[Section]:
-    """Return the counts in the layout of Table 2, the types, the agreement, and the thresholds."""
-    names = {"slice": "test queries", "group": "candidates"}
-    candidates = {
-        "judged_pairs": ("pairs", COUNT),
-        "judged_test_queries": ("of test queries", COUNT),
-    }
-    of_types = {"pairs_of_type": ("pairs", COUNT), "share_of_type": ("share", REL_LOSS)}
-    shares = {
-        "kept_pairs": ("pairs", COUNT),
-        "kept_leaking": ("leaking", COUNT),
-        "precision": ("precision", _SHARE),
-        "recall": ("recall", _SHARE),
-    }
-    tables = [
-        tabulate(figures, "judged pairs", names, candidates),
-        tabulate(figures, "types of reformulation", {"slice": "type"}, of_types),
-        agreement_table(figures, _KAPPA_TITLES),
-        tabulate(figures, "precision and recall by threshold", {"slice": "kept"}, shares),
-    ]
-    return [Section([table for table in tables if table.rows])]
-
-
 _SHARE = number(3, 3)
+
+_TABLES: Sequence[TableSpec] = (
+    (
+        "judged pairs",
+        {"slice": "test queries", "group": "candidates"},
+        {"judged_pairs": ("pairs", COUNT), "judged_test_queries": ("of test queries", COUNT)},
+    ),
+    (
+        "types of reformulation",
+        {"slice": "type"},
+        {"pairs_of_type": ("pairs", COUNT), "share_of_type": ("share", REL_LOSS)},
+    ),
+    agreement_table(_KAPPA_TITLES),
+    (
+        "precision and recall by threshold",
+        {"slice": "kept"},
+        {
+            "kept_pairs": ("pairs", COUNT),
+            "kept_leaking": ("leaking", COUNT),
+            "precision": ("precision", _SHARE),
+            "recall": ("recall", _SHARE),
+        },
+    ),
+)
+"""The counts in the layout of Table 2, the types, the agreement, and the thresholds."""

@@ -179,7 +179,7 @@ COUNT = Format("{0.value:,.0f}".format)
 
 
 def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> Format:
-    """Return the format of a plain number; a dash, if it is not known.
+    """Return the format of a plain number, a zero without minus; a dash, if it is not known.
 
     Args:
         digits: how many are printed behind the point.
@@ -190,11 +190,11 @@ def number(digits: int, ends: int | None = None, *, is_marked: bool = False) -> 
     def text(figure: Figure) -> str:
         if figure.value is None:
             return "-"
-        shown = f"{figure.value:.{digits}f}"
+        shown = f"{figure.value:z.{digits}f}"
         if ends is None or figure.interval is None:
             return shown
         low, high = figure.interval
-        return f"{shown} [{low:.{ends}f}, {high:.{ends}f}]"
+        return f"{shown} [{low:z.{ends}f}, {high:z.{ends}f}]"
 
     return Format(text, is_marked)
 
@@ -269,14 +269,16 @@ def tabulate(
     """Return a table of a row per combination of names, and a column per kind of figure.
 
     Args:
-        figures: the figures; others than those of the columns have no row.
+        figures: the figures; others than those of the columns, and those without a name, have no
+            row.
         title: one line.
         rows: the columns of figures that name a row -> the headers above the names.
         columns: what figures are -> the header above them, and how they are printed.
     """
     shown = figures.where(figure=tuple(columns))
     heads = [Head((name,), {"figure": figure}, form) for figure, (name, form) in columns.items()]
-    return pivot(shown, title, tuple(rows.values()), heads_of(shown, *rows), heads)
+    named = [head for head in heads_of(shown, *rows) if any(head.names)]
+    return pivot(shown, title, tuple(rows.values()), named, heads)
 
 
 def note_of(figures: Iterable[Figure]) -> str:

@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from msshift_bench.arrays import Floats
-from msshift_bench.evaluation import ALL_QUERIES
+from msshift_bench.evaluation import WHOLE
 from msshift_bench.output import INK, LINE, PALE_INK, Look, csv_text, shorten
 from msshift_bench.shifts import Shift
-from msshift_bench.stats import MEAN, Figure, Figures
+from msshift_bench.stats import Figure, Figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
-
-WHOLE = (MEAN, ALL_QUERIES)
-"""The groups of an average over groups."""
 
 WIDTH = 4.8
 """Inches: the width of the text in Springer's LNCS; on a phone it fills the screen."""

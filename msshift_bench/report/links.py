@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from msshift_bench.analysis import ALL_GROUPS, BOX, Link, find_links, say_link, what_intervals_count
+from msshift_bench.analysis import ALL_GROUPS, BOX, Link, find_links, say_link
+from msshift_bench.evaluation import what_counts
 from msshift_bench.output import LINE, PALE_INK, Look, looks_of
 from msshift_bench.report.drawing import (
     NotDrawn,
@@ -224,7 +225,7 @@ def _intervals(inputs: Inputs, result: Result, name: str) -> Picture:
         f"intervals-{name}",
         f"Rel Loss by intervals of the {indicator.title}",
         "Rel Loss of the test queries in each interval, with 95% intervals "
-        f"({what_intervals_count(losses)}). Test queries per interval: {'; '.join(sizes)}. "
+        f"({what_counts(losses)}). Test queries per interval: {'; '.join(sizes)}. "
         f"{' '.join(verdicts)}",
         f"Lines with error bars over intervals, a panel per shift. {' '.join(verdicts)}",
         figures.where(figure=("similarity", "rel_loss")),

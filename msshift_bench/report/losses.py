@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import Measure, Result, Scores, data_notes, parse_measure
+from msshift_bench.evaluation import WHOLE, Measure, Result, Scores, data_notes, parse_measure
 from msshift_bench.output import (
     INK,
     LINE,
@@ -36,7 +36,6 @@ from msshift_bench.output import (
 from msshift_bench.report.drawing import (
     LETTERS,
     MIDDLE,
-    WHOLE,
     NotDrawn,
     Picture,
     blank_axes,

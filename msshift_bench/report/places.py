@@ -5,9 +5,9 @@ What other seeds and other queries would change says how sure it is.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from textwrap import shorten as cut, wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from msshift_bench.evaluation import (
     ALL_QUERIES,
     FEWEST_IN_SLICE,
+    WHOLE,
     Scores,
     loss_claims,
     read_labels,
@@ -24,7 +25,6 @@ from msshift_bench.evaluation import (
 from msshift_bench.output import LINE, PALE_INK, Look, show_percent
 from msshift_bench.report.drawing import (
     ABOVE,
-    WHOLE,
     NotDrawn,
     Picture,
     blank_axes,
@@ -108,23 +108,29 @@ def _slice_losses(inputs: Inputs, shift: Shift, trained: Sequence[Scores]) -> Fi
     labels = {
         name: read_labels(name, inputs.dataset) for name in crossed if not SHIFTS[name].by_size
     }
-    slices: dict[str, list[tuple[str, Scores]]] = {}
+    missing = inputs.settings.missing
+    slices: list[tuple[int, str, Scores]] = []
     for part in trained:
-        of_groups = {group: part.restricted_to(part.ids_of(group)) for group in part.groups}
-        parts: dict[str, Mapping[str, Scores]] = {"all queries": {"all": part}}
-        parts[f"held-out group ({shift.name})"] = of_groups
-        for name, of_queries in labels.items():
-            of_labels = slice_scores(part, of_queries, inputs.settings.missing)
-            parts[SHIFTS[name].title.lower()] = of_labels
-        for by, scores_of in parts.items():
-            titled = [(f"{by}: {label}", scores) for label, scores in scores_of.items()]
-            slices.setdefault(by, []).extend(titled)
+        parts: dict[str, Mapping[str, Scores]] = {
+            "all queries": {"all": part},
+            f"held-out group ({shift.name})": {
+                group: part.restricted_to(part.ids_of(group)) for group in part.groups
+            },
+            **{
+                SHIFTS[name].title.lower(): slice_scores(part, of_queries, missing)
+                for name, of_queries in labels.items()
+            },
+        }
+        slices += [
+            (place, f"{by}: {label}", scores)
+            for place, (by, scores_of) in enumerate(parts.items())
+            for label, scores in scores_of.items()
+        ]
+    slices.sort(key=itemgetter(0))  # systems stand beside each other
     claims = [
         claim._replace(family=())
-        for name, scores in itertools.chain.from_iterable(slices.values())
-        for claim in loss_claims(
-            scores, inputs.measure, scores.counted(inputs.settings.missing), "pooled", name
-        )
+        for _, name, scores in slices
+        for claim in loss_claims(scores, inputs.measure, scores.counted(missing), "pooled", name)
         if (claim.figure.figure, claim.figure.group) == ("rel_loss", ALL_QUERIES)
         and (claim.figure.queries or 0) >= FEWEST_IN_SLICE
         and claim.estimate is not None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import UsageError, check_installed
 from msshift_bench.evaluation import (
+    WHOLE,
     Settings,
     data_notes,
     evaluate_run_sets,
@@ -44,7 +45,7 @@ from msshift_bench.output import (
 )
 from msshift_bench.plumbing import replace_folder, report_progress
 from msshift_bench.report.data import data_pictures
-from msshift_bench.report.drawing import WHOLE, NotDrawn, Picture
+from msshift_bench.report.drawing import NotDrawn, Picture
 from msshift_bench.report.inputs import Inputs, read_inputs, with_ranks
 from msshift_bench.report.links import link_pictures
 from msshift_bench.report.losses import loss_pictures

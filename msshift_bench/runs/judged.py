@@ -59,51 +59,41 @@ class Judgements:
     A document is relevant where its relevance is at least 1; its gain is its relevance.
 
     Args:
-        relevance: query id -> doc id -> relevance; it is not copied.
-        queries: the ids of the queries that count, which are the denominator of every mean: for
-            MS-Shift the queries with text, since the release of 2022 judges eight without. By
-            default every query that has a judgement counts.
+        judged: query id -> doc id -> relevance; it is not copied. All of these queries count: they
+            are the denominator of every mean.
         relevant_only: whether the judgements lack documents judged not relevant, as in a built data
             set; measures that read them are then refused.
         elsewhere: ids of queries that a run may hold as well, although they do not count here:
             those of the shift's other test sets.
 
     Attributes:
-        query_ids: the ids of the queries that count, in the order of every per-query array.
+        query_ids: the ids of the queries, in the order of every per-query array.
         index: query id -> position in `query_ids`.
-        judged: query id -> doc id -> relevance, for the queries that count.
-        uncounted: ids of queries that have judgements but do not count.
+        judged: the argument.
         relevant_only: the argument.
         elsewhere: the argument.
     """
 
     def __init__(
         self,
-        relevance: Mapping[str, dict[str, int]],
-        queries: Sequence[str] | None = None,
+        judged: Mapping[str, dict[str, int]],
         *,
         relevant_only: bool = False,
         elsewhere: Iterable[str] = (),
     ) -> None:
         self.relevant_only = relevant_only
         self.elsewhere = frozenset(elsewhere)
-        self.query_ids = tuple(relevance if queries is None else dict.fromkeys(queries))
-        self.index = {query: position for position, query in enumerate(self.query_ids)}
-        self.judged = {query: relevance.get(query, {}) for query in self.query_ids}
-        self.uncounted = frozenset(query for query in relevance if query not in self.index)
+        self.judged = judged
+        self.query_ids = tuple(judged)
+        self.index = {query: position for position, query in enumerate(judged)}
 
     @classmethod
-    def from_qrels(
-        cls,
-        qrels: Iterable[Qrel] | Mapping[str, Mapping[str, int]],
-        queries: Sequence[str] | None = None,
-    ) -> Judgements:
+    def from_qrels(cls, qrels: Iterable[Qrel] | Mapping[str, Mapping[str, int]]) -> Judgements:
         """Build a test set from qrels, as records or as a mapping of mappings.
 
         Args:
             qrels: the judgements; ids must be strings and relevance a whole number. Records may
                 have further fields, as those of ir_datasets and ir_measures do.
-            queries: the ids of the queries that count; by default those of the qrels.
 
         Raises:
             CollectionError: if an id is not a string, a relevance is not a whole number that fits
@@ -143,7 +133,7 @@ class Judgements:
                 continue
             findings.add(code, f"query {query!r}, document {doc!r}: {problem}", "qrels")
         findings.stop_if_any(CollectionError, "these qrels cannot be used")
-        return cls(relevance, queries)
+        return cls(relevance)
 
     def __len__(self) -> int:
         return len(self.query_ids)

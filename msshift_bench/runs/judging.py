@@ -202,14 +202,10 @@ class RunJudge:
         text = "query {} of the test set has no judgement"
         yield queries.odd("query-without-qrels", queries.starts[unjudged], text)
         if self._checks_queries:
-            elsewhere, uncounted = self._judgements.elsewhere, self._judgements.uncounted
+            elsewhere = self._judgements.elsewhere
             unknown = [query for query in extra.tolist() if texts[query] not in elsewhere]
-            reasons = [
-                "is judged, but does not count" if texts[query] in uncounted else "is not"
-                for query in unknown
-            ]
-            text = "query {} {} in the test set"
-            yield queries.odd("unknown-query", queries.starts[unknown], text, reasons)
+            text = "query {} is not in the test set"
+            yield queries.odd("unknown-query", queries.starts[unknown], text)
         for code, rows in odd_rows(id_column([queries.ids[query] for query in extra])).items():
             text = f"query id {{}} looks like {ODD_IDS[code][1]}"
             yield queries.odd(code, queries.starts[extra[rows]], text)

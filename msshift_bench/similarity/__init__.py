@@ -1,8 +1,8 @@
 """How near test queries lie to training queries, by indicators.
 
 `group_similarity` compares each group of a shift with the others, `set_similarity` any two sets of
-queries, and `query_similarity` each test query with a training set. `INDICATORS` is the table of
-what they can compute; `compare_groups` and `compare_files` return results of them. `count_overlap`
+queries, and single test queries with a training set. `INDICATORS` is the table of what they can
+compute; `compare_groups` and `compare_files` return results of them. `count_overlap`
 counts the relevant passages that test and training queries share, by their judgements.
 `NearestQueries` finds the nearest training queries of test queries. The room may use `data`,
 `encoders`, `evaluation`, `output`, `plumbing`, `runs`, `search`, `shifts`, `stats`, `records`,
@@ -27,13 +27,17 @@ from msshift_bench.similarity.values import (
     Similarity,
     compare_files,
     compare_groups,
-    compare_sets,
     group_similarity,
-    query_similarity,
     set_similarity,
     similarity_per_query,
 )
-from msshift_bench.similarity.vectors import NearestQueries, TextVectors, product_error, unit_rows
+from msshift_bench.similarity.vectors import (
+    NearestQueries,
+    TextVectors,
+    embed_texts,
+    product_error,
+    unit_rows,
+)
 
 __all__ = [
     "GROUP_SPLITS",
@@ -48,13 +52,12 @@ __all__ = [
     "check_same_texts",
     "compare_files",
     "compare_groups",
-    "compare_sets",
     "count_overlap",
+    "embed_texts",
     "find_indicator",
     "group_similarity",
     "product_error",
     "queries_by_passage",
-    "query_similarity",
     "read_query_set",
     "relevant_passages",
     "set_similarity",

@@ -108,7 +108,7 @@ class IndicatorOptions(TypedDict, total=False):
 
     Examples:
         >>> options = IndicatorOptions(tokenizer=str.split)
-        >>> set_similarity({"1": "rome hotels"}, {"8": "Rome hotels"}, **options)
+        >>> set_similarity({"1": "rome hotels"}, {"8": "Rome hotels"}, **options).value
         0.3333333333333333
     """
 

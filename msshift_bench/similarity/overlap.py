@@ -11,14 +11,15 @@ on; the script that made its table counted from two.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 
 import numpy as np
 
 from msshift_bench.data import DataInfo
 from msshift_bench.errors import DataError
-from msshift_bench.evaluation import Note, Result, Section
-from msshift_bench.output import COUNT, Format, tabulate
+from msshift_bench.evaluation import Note, Result, TableSpec, tabulated
+from msshift_bench.output import COUNT, Format
 from msshift_bench.records import Qrel
 from msshift_bench.similarity.query_sets import QueryColumns, QueryValues
 from msshift_bench.stats import Figure, Figures
@@ -68,7 +69,8 @@ def count_overlap(
         "2022); the script that made their Table 3 counts from 2 on"
     )
     settings = {"train": list(train), "test": list(tests)}
-    return Result("overlap", Figures(rows), settings, DataInfo(), [Note(note)], _layout)
+    layout = partial(tabulated, _TABLES)
+    return Result("overlap", Figures(rows), settings, DataInfo(), [Note(note)], layout)
 
 
 def _of_queries(figure: Figure) -> str:
@@ -79,7 +81,7 @@ def _of_queries(figure: Figure) -> str:
 _OF_QUERIES = Format(_of_queries)
 
 
-_TABLES: Sequence[tuple[str, Mapping[str, str], Mapping[str, tuple[str, Format]]]] = (
+_TABLES: Sequence[TableSpec] = (
     (
         "Test queries that share relevant passages with a training query",
         {"system": "training", "test": "test", "slice": "relevance"},
@@ -96,13 +98,6 @@ _TABLES: Sequence[tuple[str, Mapping[str, str], Mapping[str, tuple[str, Format]]
         {f"common_{name}": (name, COUNT) for name in ("queries", "passages")},
     ),
 )
-"""The title of each table, what names its rows, and its columns."""
-
-
-def _layout(figures: Figures) -> list[Section]:
-    """Return a row per training set, test set and relevance, and the sizes of training sets."""
-    tables = [tabulate(figures, *table) for table in _TABLES]
-    return [Section([table for table in tables if table.rows])]
 
 
 def relevant_passages(qrels: Iterable[Qrel], least: int) -> dict[str, set[str]]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+import pyarrow.compute as pc
+
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import Dataset, read_queries
 from msshift_bench.errors import (
@@ -100,8 +102,6 @@ def group_queries(dataset: Dataset, shift: Shift, split: str) -> dict[str, Query
             f"{dataset.folder} holds ids only, no texts of queries; "
             f"'msshift import {dataset.folder}' puts them back"
         )
-    import pyarrow.compute as pc
-
     table = dataset.table(shift.name, "queries")
     if split != "all":
         table = table.filter(pc.field("split") == split)

@@ -61,7 +61,7 @@ class Similarity:
 
     Examples:
         >>> train, test = {"1": "cheap flights"}, {"8": "cheap hotels", "9": "cheap flights"}
-        >>> near = query_similarity(train, test, "unseen-words")
+        >>> near = set_similarity(train, test, "unseen-words")
         >>> near.query_ids, near.values, near.value, near.ranks
         (('8', '9'), array([0.5, 0. ]), 0.25, array([2, 1]))
         >>> short, long = group_similarity("msshift", "length", "unseen-words")
@@ -186,21 +186,21 @@ def set_similarity(
     test: QuerySource,
     indicator: str = "weighted-jaccard",
     **options: Unpack[IndicatorOptions],
-) -> float:
+) -> Similarity:
     """Say how near a set of test queries lies to a set of training queries.
 
     Args:
         train: the training queries: a file of two tab-separated columns (query_id, text), query_id
             -> text, or what has a ``query_id`` and a ``text`` each, such as the rows of a split.
         test: the test queries, likewise.
-        indicator: a name in `INDICATORS`; the value of one that is defined per query is the mean
-            over the test queries.
+        indicator: a name in `INDICATORS`.
         **options: how the indicator is computed: ``tokenizer``, ``encoder``, ``pooling``,
             ``models``, ``seed``; see `IndicatorOptions`.
 
     Returns:
-        The value: 0 to 1 for ``weighted-jaccard``, ``unseen-words`` and ``overlap``, a cosine of -1
-        to 1 for ``mean-cosine`` and ``nearest-query``, and the mean of a model's dot products for
+        The value, and that of each test query if the indicator is defined per query: 0 to 1 for
+        ``weighted-jaccard``, ``unseen-words`` and ``overlap``, a cosine of -1 to 1 for
+        ``mean-cosine`` and ``nearest-query``, and the mean of a model's dot products for
         ``model-based``. `Indicator.higher` says whether a higher one means nearer or farther.
 
     Raises:
@@ -212,57 +212,13 @@ def set_similarity(
         MissingError: if libraries are not installed.
 
     Examples:
-        >>> set_similarity({"1": "cheap flights to rome"}, {"8": "Cheap hotels in Rome"})
+        >>> set_similarity({"1": "cheap flights to rome"}, {"8": "Cheap hotels in Rome"}).value
         0.3333333333333333
-    """
-    return compare_sets(train, test, indicator, **options).value
-
-
-def query_similarity(
-    train: QuerySource, test: QuerySource, indicator: str, **options: Unpack[IndicatorOptions]
-) -> Similarity:
-    """Say how near each test query lies to a set of training queries.
-
-    Args:
-        train: the training queries; see `set_similarity`.
-        test: the test queries, likewise.
-        indicator: the name of an indicator that is defined per query.
-        **options: see `set_similarity`.
-
-    Returns:
-        The values, one per test query.
-
-    Raises:
-        UnknownNameError: if there is no such indicator.
-        UsageError: if it is defined for sets of queries only, lacks an option, or does not take
-            one.
-        NotFoundError: as in `set_similarity`.
-        DataError: as in `set_similarity`.
-        MissingError: as in `set_similarity`.
-
-    Examples:
         >>> splits = load_dataset("msshift", "length-short")
         >>> train, test = splits["train"], splits["test"]
-        >>> near = query_similarity(train, test, "nearest-query", encoder="terms")
+        >>> near = set_similarity(train, test, "nearest-query", encoder="terms")
         >>> near.values.shape, near.nearest.ids[0] in {row.query_id for row in train}
         ((44,), True)
-    """
-    if not find_indicator(indicator).per_query:
-        per_query = [name for name, row in INDICATORS.items() if row.per_query]
-        raise UsageError(
-            f"{indicator} is defined for sets of queries, not for single ones; defined per query "
-            f"are {', '.join(per_query)}"
-        )
-    return compare_sets(train, test, indicator, **options)
-
-
-def compare_sets(
-    train: QuerySource, test: QuerySource, indicator: str, **options: Unpack[IndicatorOptions]
-) -> Similarity:
-    """Say how near two sets of queries lie, as `set_similarity` and `query_similarity` do at once.
-
-    Returns:
-        The value, and those of the test queries if the indicator is defined per query.
     """
     chosen = find_indicator(indicator)
     _check_options(chosen, options)
@@ -442,7 +398,7 @@ def compare_files(
     train: str | Path, test: str | Path, indicator: str, **options: Unpack[IndicatorOptions]
 ) -> Comparison:
     """Say how near a file of test queries lies to one of training queries; see `set_similarity`."""
-    of_files = replace(compare_sets(train, test, indicator, **options), test=str(test))
+    of_files = replace(set_similarity(train, test, indicator, **options), test=str(test))
     title = f"{find_indicator(indicator).title}, to {train}"
     settings = {"train": str(train), "test": str(test)}
     return [of_files], _result([of_files], {"": title}, settings, DataInfo())

@@ -29,11 +29,11 @@ from msshift_bench.stats.estimates import NOTHING, Part, half_width
 Interval = tuple[float, float]
 """The ends of a confidence interval, both of which belong to it."""
 
+_CONFIDENCE = 0.95
 
-def clustered_share(
-    hits: Floats, items: Floats, *, confidence: float = 0.95
-) -> tuple[float, Interval | None] | None:
-    """Return the share of items that are hits, with its interval over the clusters.
+
+def clustered_share(hits: Floats, items: Floats) -> tuple[float, Interval | None] | None:
+    """Return the share of items that are hits, with its 95% interval over the clusters.
 
     Items of one cluster, such as the candidates of one query, are not independent. Where all items
     are hits, or none, their variance says nothing of that, and each cluster counts as one item.
@@ -41,7 +41,6 @@ def clustered_share(
     Args:
         hits: how many items of each cluster are hits, shape (clusters,).
         items: how many items each cluster has, likewise; a cluster without any does not count.
-        confidence: the confidence level.
 
     Returns:
         The share, from 0 to 1, and its interval, `None` below 2 clusters; `None` if there is no
@@ -58,12 +57,10 @@ def clustered_share(
     if not total:
         return None
     share = float(hits.sum()) / total
-    return share, _share_interval(share, hits, items, confidence)
+    return share, _share_interval(share, hits, items)
 
 
-def _share_interval(
-    share: float, hits: Floats, items: Floats, confidence: float
-) -> Interval | None:
+def _share_interval(share: float, hits: Floats, items: Floats) -> Interval | None:
     from scipy.special import betaincinv, stdtrit
 
     clusters, total = len(items), float(items.sum())
@@ -73,12 +70,12 @@ def _share_interval(
     variance = clusters / (clusters - 1) * float(np.sum(residuals**2)) / total**2
     if 0 < share < 1 and variance:
         effective = share * (1 - share) / variance
-        quantile = (1 + confidence) / 2
+        quantile = (1 + _CONFIDENCE) / 2
         narrower = stdtrit(total - 1, quantile) / stdtrit(clusters - 1, quantile)
         effective = min(effective * float(narrower) ** 2, total)
     else:
         effective = float(clusters)
-    positive, tail = share * effective, (1 - confidence) / 2
+    positive, tail = share * effective, (1 - _CONFIDENCE) / 2
     low = 0.0 if share == 0 else float(betaincinv(positive, effective - positive + 1, tail))
     high = 1.0 if share == 1 else float(betaincinv(positive + 1, effective - positive, 1 - tail))
     return low, high
@@ -102,9 +99,9 @@ class Agreement:
 
 
 def annotator_agreement(
-    labels: Sequence[Sequence[Hashable]], clusters: Sequence[Hashable], *, confidence: float = 0.95
+    labels: Sequence[Sequence[Hashable]], clusters: Sequence[Hashable]
 ) -> Agreement:
-    """Return the mean Cohen's kappa of all pairs of annotators, with its interval.
+    """Return the mean Cohen's kappa of all pairs of annotators, with its 95% interval.
 
     The interval rests on a jackknife which leaves one cluster out at a time, with the t
     distribution: items of one cluster, such as the candidates of one query, are not independent.
@@ -113,7 +110,6 @@ def annotator_agreement(
     Args:
         labels: one sequence per annotator, at least two, with the label of every item.
         clusters: the cluster of every item.
-        confidence: the confidence level.
 
     Raises:
         UsageError: if there are fewer than two annotators, no item, or sequences of other lengths.
@@ -139,9 +135,7 @@ def annotator_agreement(
     table = counts.sum(axis=1)
     mean = float(_kappa(table).mean())
     left_out = _kappa(table[:, None] - counts).mean(axis=0) if len(places) > 1 else np.array([])
-    return Agreement(
-        None if math.isnan(mean) else mean, _jackknife(mean, left_out, confidence), len(clusters)
-    )
+    return Agreement(None if math.isnan(mean) else mean, _jackknife(mean, left_out), len(clusters))
 
 
 def _kappa(counts: Floats) -> Floats:
@@ -154,12 +148,12 @@ def _kappa(counts: Floats) -> Floats:
     return kappas
 
 
-def _jackknife(mean: float, left_out: Floats, confidence: float) -> Interval | None:
+def _jackknife(mean: float, left_out: Floats) -> Interval | None:
     if len(left_out) < 2 or not np.isfinite([mean, *left_out]).all():
         return None
     count = len(left_out)
     error = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
     if abs(mean) >= 1:  # No cluster differs, and the transformed scale has no such point.
         return mean, mean
-    reach = half_width(confidence, Part(error, count - 1), NOTHING) / (1 - mean**2)
+    reach = half_width(_CONFIDENCE, Part(error, count - 1), NOTHING) / (1 - mean**2)
     return math.tanh(math.atanh(mean) - reach), math.tanh(math.atanh(mean) + reach)

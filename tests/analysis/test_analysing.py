@@ -266,7 +266,7 @@ def test_a_prediction_is_the_line_with_its_interval(golden: Golden) -> None:
     test = {"8": "cheap rooms in rome", "9": "who is rome"}
     found = predict_losses(analysis, TRAIN, test)
     similarity, *rows = found.figures.where(test="new queries")
-    assert similarity.value == set_similarity(TRAIN, test, "weighted-jaccard")
+    assert similarity.value == set_similarity(TRAIN, test, "weighted-jaccard").value
     link = find_links(analysis.figures)[3]
     line, value = link.line(MEAN_OF_SYSTEMS), similarity.value or 0.0
     assert [row.figure for row in rows] == ["foretold", "line"] * 5
@@ -297,7 +297,7 @@ def test_a_link_by_an_encoder_predicts_with_that_encoder_alone(build_once: Build
         predict_losses(link, train, test)
     found = predict_losses(link, train, test, encoder="terms", extrapolate=True)
     similarity = found.figures.where(test="new queries")[0]
-    assert similarity.value == set_similarity(train, test, "mean-cosine", encoder="terms")
+    assert similarity.value == set_similarity(train, test, "mean-cosine", encoder="terms").value
 
 
 def test_a_group_has_one_loss_per_system_and_one_similarity(golden: Golden) -> None:

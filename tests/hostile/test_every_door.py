@@ -67,7 +67,7 @@ WITHOUT_DOOR: Mapping[str, str] = {
     "verify_dataset, group_similarity, examine": "commands hand them what they take",
     "write_run": "it writes what is in memory: tests/runs/test_writing.py",
     "evaluate": "its runs are made by a model in memory: test_odd_models.py",
-    "set_similarity, query_similarity, make_variants, link_losses, review_leakage": "in memory",
+    "set_similarity, make_variants, link_losses, review_leakage": "in memory",
     "analyse_report, draw_result, predict_losses": "they take a result, with its doubts",
 }
 """Commands and functions that take no hostile input of these kinds -> why."""

@@ -15,7 +15,7 @@ from tests.corpus import make_malformed
 from tests.runs.conftest import codes, refused
 
 CORPUS = make_malformed.corpus()
-OF_CORPUS = Judgements.from_qrels(make_malformed.QRELS, queries=list(make_malformed.QRELS))
+OF_CORPUS = Judgements.from_qrels(make_malformed.QRELS)
 ALONE = {"empty-file", "truncated-input", "binary-input", "unreadable-parquet"}
 """The codes of files in which nothing else is looked for."""
 

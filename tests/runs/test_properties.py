@@ -13,8 +13,7 @@ from msshift_bench.runs import TIE_POLICIES, Judgements, judge_run, validate_run
 from tests.runs.conftest import codes, places
 
 JUDGEMENTS = Judgements.from_qrels(
-    {"q1": {"d1": 1, "d2": 2, "é": 1, "d": 0}, "q2": {"d1": 1}, "q4": {}},
-    queries=["q1", "q2", "q4", "q5"],
+    {"q1": {"d1": 1, "d2": 2, "é": 1, "d": 0}, "q2": {"d1": 1}, "q4": {}, "q5": {}}
 )
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

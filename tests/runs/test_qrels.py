@@ -81,12 +81,11 @@ def test_what_is_no_qrels_file_is_refused_with_its_lines(write: Write, golden: G
     assert "truncated-input" in str(refused(write(gzip.compress(QRELS)[:-12])))
 
 
-def test_judgements_count_the_queries_given_and_remember_the_others() -> None:
-    qrels = [Qrel("1", "d1", 1), Qrel("2", "d1", 3), Qrel("2", "d2", 1), Qrel("54", "d", 1)]
-    judgements = Judgements.from_qrels(qrels, queries=["2", "1", "9"])
+def test_judgements_are_columns_query_by_query() -> None:
+    qrels = [Qrel("2", "d2", 1), Qrel("1", "d1", 1), Qrel("2", "d1", 3), Qrel("9", "d", 0)]
+    judgements = Judgements.from_qrels(qrels)
     assert judgements.query_ids == ("2", "1", "9")
     assert judgements.relevant.counts.tolist() == [2, 1, 0]
-    assert judgements.uncounted == {"54"}
     queries, ranks, gains = judgements.ideal
     assert (queries.tolist(), ranks.tolist(), gains.tolist()) == ([0, 0, 1], [1, 2, 1], [3, 1, 1])
 

@@ -127,12 +127,10 @@ def test_what_is_odd_depends_on_the_qrels(write: Write) -> None:
     judgements = Judgements.from_qrels({"q1": {"001": 1, "5.0": 1}})
     run = judge_run(write("q1 Q0 007 1 3 t\nq1 Q0 7.0 2 2 t\n"), judgements)
     assert not run.report.warnings
-    # A query that does not count and one without qrels are told apart.
-    judgements = Judgements.from_qrels({"54": {"d": 1}}, queries=["1"])
-    run = judge_run(write("54 Q0 d 1 1 t\n1 Q0 d 1 1 t\n"), judgements)
+    # A query of another test set and one without qrels are told apart.
+    run = judge_run(write("54 Q0 d 1 1 t\n1 Q0 d 1 1 t\n"), Judgements.from_qrels({"1": {}}))
     first, second = run.report.warnings
     assert (first.code, second.code) == ("unknown-query", "query-without-qrels")
-    assert "does not count" in first.message
     assert run.retrieved.tolist() == [1]
 
 

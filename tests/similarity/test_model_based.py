@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from msshift_bench.data import open_dataset
-from msshift_bench.similarity import group_similarity, query_similarity
+from msshift_bench.similarity import group_similarity, set_similarity
 from tests.conftest import Build, Command
 from tests.support.golden import Golden
 from tests.support.tiny_models import save_tiny_models
@@ -61,7 +61,7 @@ def test_r_is_the_mean_dot_product_of_the_models_own_vectors(
         assert one.value == pytest.approx(one.values.mean())
         assert one.other_queries == len(train)
         folder = tiny / "my-bi-encoder"
-        alone = query_similarity(train, test, "model-based", models=folder)
+        alone = set_similarity(train, test, "model-based", models=folder)
         assert alone.values.tolist() == one.values.tolist()
 
 
@@ -76,7 +76,7 @@ def test_a_model_that_is_not_there_or_not_fit_is_named(
     narrow.save_pretrained(str(tmp_path / "narrow"), create_model_card=False)
     widths = {"short": tiny / "my-bi-encoder", "long": tmp_path / "narrow"}
     of_groups = partial(group_similarity, build_once("mini:300", "length"), "length", "model-based")
-    of_sets = partial(query_similarity, {"1": "a"}, {"2": "b"}, "model-based")
+    of_sets = partial(set_similarity, {"1": "a"}, {"2": "b"}, "model-based")
     shutil.copytree(runs, tmp_path / "two" / "bi-encoder")
     shutil.copytree(runs, tmp_path / "two" / "other")
     shutil.copytree(tiny, tmp_path / "tiny")

@@ -31,7 +31,6 @@ from msshift_bench.similarity import (
     TextVectors,
     count_overlap,
     group_similarity,
-    query_similarity,
     read_query_set,
     set_similarity,
 )
@@ -52,13 +51,13 @@ def test_it_is_exact_on_counts_made_by_hand() -> None:
     train = {"1": "A b", "2": "a\tC"}
     test = {"7": "b  b d", "8": "B a"}
     exact = Fraction(9, 20) / Fraction(31, 20)
-    assert set_similarity(train, test) == float(exact)
-    assert set_similarity(test, train) == float(exact)
-    assert set_similarity(train, train) == 1
-    assert set_similarity(train, {"9": "x y"}) == 0
+    assert set_similarity(train, test).value == float(exact)
+    assert set_similarity(test, train).value == float(exact)
+    assert set_similarity(train, train).value == 1
+    assert set_similarity(train, {"9": "x y"}).value == 0
     # "ba" holds the letters b and a: any tokenizer will do
-    assert set_similarity({"1": "ab"}, {"2": "ba"}) == 0
-    assert set_similarity({"1": "ab"}, {"2": "ba"}, tokenizer=list) == 1
+    assert set_similarity({"1": "ab"}, {"2": "ba"}).value == 0
+    assert set_similarity({"1": "ab"}, {"2": "ba"}, tokenizer=list).value == 1
 
 
 WORDS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=6).map(" ".join)
@@ -77,10 +76,10 @@ def test_it_is_the_papers_formula_in_any_order(one: list[str], other: list[str])
     least = sum(min(s.get(word, 0), t.get(word, 0)) for word in s | t)
     most = sum(max(s.get(word, 0), t.get(word, 0)) for word in s | t)
     train, test = queries(one), {f"t{place}": text for place, text in queries(other).items()}
-    found = set_similarity(train, test)
+    found = set_similarity(train, test).value
     assert found == float(Fraction(least) / Fraction(most))
     shuffled = random.Random(0).sample(list(train.items()), len(train))
-    assert set_similarity(dict(shuffled), test) == found
+    assert set_similarity(dict(shuffled), test).value == found
 
 
 def test_unseen_words_are_counted_by_hand() -> None:
@@ -91,10 +90,10 @@ def test_unseen_words_are_counted_by_hand() -> None:
         "9": "who is it",  # stop words only
         "10": "gold silver gold",
     }
-    found = query_similarity(train, test, "unseen-words")
+    found = set_similarity(train, test, "unseen-words")
     assert found.values.tolist() == [0.5, 0, 0, 1]
     assert found.ranks.tolist() == [3, 1, 1, 4]
-    by_white_space = query_similarity(train, test, "unseen-words", tokenizer=str.split)
+    by_white_space = set_similarity(train, test, "unseen-words", tokenizer=str.split)
     assert by_white_space.values.tolist() == [4 / 6, 1, 1, 1]
 
 
@@ -213,15 +212,15 @@ def test_no_order_block_or_thread_changes_a_bit(
 def test_the_functions_embed_the_texts_and_name_the_nearest() -> None:
     rows = list(mini.queries(400))
     train, test = rows[:300], [*rows[300:], rows[17]]
-    found = query_similarity(train, test, "nearest-query", encoder="terms")
+    found = set_similarity(train, test, "nearest-query", encoder="terms")
     assert found.query_ids == tuple(query.query_id for query in test)
     assert set(found.nearest) <= set(train)
     assert found.nearest.texts[-1] == rows[17].text
     assert (found.values[-1], found.ranks[-1]) == (pytest.approx(1), 1)
     assert np.all(np.diff(found.values[np.argsort(found.ranks)]) <= 0)
     assert found.value == math.fsum(found.values) / len(test)
-    cosines = query_similarity(train, test, "mean-cosine", encoder="terms")
-    assert set_similarity(train, test, "mean-cosine", encoder="terms") == cosines.value
+    cosines = set_similarity(train, test, "mean-cosine", encoder="terms")
+    assert cosines.value == math.fsum(cosines.values) / len(cosines.values)
 
 
 # ---- what is compared ---------------------------------------------------------------------------
@@ -235,14 +234,14 @@ def test_a_group_is_compared_with_all_others_in_the_splits_asked_for(build_once:
         config = f"wh-words-{one.group}"
         test, train = dataset.rows(config, "test"), dataset.rows(config, "train")
         assert (one.queries, one.other_queries) == (len(test), len(train))
-        assert one.value == set_similarity(train, test)
+        assert one.value == set_similarity(train, test).value
     whole = group_similarity(dataset, "wh-words", split="all")
     rows = list(dataset.rows("wh-words", "queries"))
     for one in whole:
         own = [row for row in rows if row.group == one.group]
         others = [row for row in rows if row.group not in (one.group, "others")]
         assert (one.queries, one.other_queries) == (len(own), len(others))
-        assert one.value == set_similarity(others, own)
+        assert one.value == set_similarity(others, own).value
 
 
 def test_a_file_will_do_and_so_will_rows_and_mappings(tmp_path: Path) -> None:
@@ -271,7 +270,6 @@ def test_what_cannot_be_compared_is_refused(
         "no query": partial(set_similarity, {}, fine),
         "another text": partial(set_similarity, one, {"q1": "a c", "q2": "b"}),
         "an unknown indicator": partial(set_similarity, one, fine, "weightedjacard"),
-        "of sets alone": partial(query_similarity, one, fine, "weighted-jaccard"),
         "no such shift": partial(group_similarity, dataset, "topics"),
         "no texts": partial(group_similarity, without_texts, "length"),
         "no such split": partial(group_similarity, dataset, "length", split="tests"),
@@ -284,7 +282,7 @@ def test_what_cannot_be_compared_is_refused(
     import_official([write_checkout(tmp_path / "release")], tmp_path / "msshift")
     to_letters, vectors = re.compile("[a-z]").findall, {"encoder": "terms"}
     queries, numbers = {"1": "a"}, {"2": "?"}
-    of_queries = partial(query_similarity, queries, fine)
+    of_queries = partial(set_similarity, queries, fine)
     refusals |= {
         "no word to test": partial(set_similarity, queries, numbers, tokenizer=to_letters),
         "no word to train on": partial(set_similarity, numbers, queries, tokenizer=to_letters),
@@ -311,10 +309,10 @@ def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
                 with pytest.raises(CollectionError, match=message):
                     function(*sets)
     # Rows of several splits may hold a query twice.
-    assert set_similarity([Query("q1", "a"), Query("q1", "a")], {"q2": "a"}) == 1
+    assert set_similarity([Query("q1", "a"), Query("q1", "a")], {"q2": "a"}).value == 1
     ids_only = open_dataset(build_once("mini:300", "length", texts=False))
     rows = [ids_only.rows("length-short", split) for split in ("train", "test")]
-    for compare in (find_leakage, partial(query_similarity, indicator="unseen-words")):
+    for compare in (find_leakage, partial(set_similarity, indicator="unseen-words")):
         with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift import'"):
             compare(*rows)
 
