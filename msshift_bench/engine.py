@@ -14,16 +14,16 @@ import logging
 import os
 import socket
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import chain, islice
 from logging.handlers import QueueHandler
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -237,9 +237,17 @@ class Engine:
     def _on_cluster(
         self, task: Callable[[A], B], items: Iterable[A], cpus: int, gpus: float
     ) -> Iterator[B]:
-        is_first = not ray.is_initialized()
-        if is_first:
-            self._connect()
+        with ExitStack() as ends:
+            if not ray.is_initialized():
+                self._connect()
+                # A connection has workers of its own, which import what tasks need: one is enough
+                # for a block.
+                (_in_use[-1].ends or ends).callback(ray.shutdown)
+            yield from self._on_workers(task, items, cpus, gpus)
+
+    def _on_workers(
+        self, task: Callable[[A], B], items: Iterable[A], cpus: int, gpus: float
+    ) -> Iterator[B]:
         resources = ray.cluster_resources()
         # Ray tells nobody whether machines may still join, so that this cannot be refused.
         if cpus > max(node["Resources"].get("CPU", 0) for node in ray.nodes()):
@@ -251,10 +259,8 @@ class Engine:
         gpus = gpus if "GPU" in resources else 0
         options = {"max_retries": _RETRIES, "num_cpus": cpus, "num_gpus": gpus}
         remote = ray.remote(**options)(_carry_out)
-        here = _scheduling.NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=False
-        )
-        told = _queue.Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
+        spare = _spare_queues[ray.get_runtime_context().get_job_id()]
+        told = spare.pop() if spare else _new_queue()
         where = (cpus, __version__, Path.cwd(), told)
         started = (remote.remote(task, item, *where) for item in items)
         waiting: deque[Any] = deque()
@@ -262,15 +268,17 @@ class Engine:
             with hearing(told):
                 waiting.extend(islice(started, 2 * int(resources.get("CPU", 1))))
                 while waiting:
-                    yield _result(waiting[0])
+                    result = _result(waiting[0])
                     waiting.popleft()
                     waiting.extend(islice(started, 1))
+                    yield result
         finally:
             for reference in waiting:
                 ray.cancel(reference)
-            told.shutdown(force=True)
-            if is_first:
-                ray.shutdown()
+            if waiting:  # What they still tell is of no use to another call.
+                told.shutdown(force=True)
+            else:
+                spare.append(told)
 
     def _connect(self) -> None:
         # Ray's own advice on a variable of its next version is of no use to the user, nor are
@@ -291,23 +299,40 @@ class Engine:
             ) from error
 
 
-_in_use: list[Engine] = [Engine()]
-"""The engines of the enclosing blocks, the innermost last."""
+class _Block(NamedTuple):
+    """A block with an engine, and what is done at its end; `None` for what is in no block."""
+
+    engine: Engine
+    ends: ExitStack | None
+
+
+_in_use = [_Block(Engine(), None)]
+"""The enclosing blocks, the innermost last."""
+
+_spare_queues: defaultdict[str, list[Any]] = defaultdict(list)
+"""Connection -> queues that no call uses: each is an actor, which takes seconds to start."""
 
 
 def engine_in_use() -> Engine:
     """Return the engine that carries tasks out now."""
-    return _in_use[-1]
+    return _in_use[-1].engine
 
 
 @contextmanager
 def using_engine(engine: Engine) -> Iterator[None]:
     """Let an engine carry out all tasks of the block, whatever function has them."""
-    _in_use.append(engine)
-    try:
+    with ExitStack() as ends:
+        if engine != engine_in_use():  # What the block around it has connected goes on.
+            _in_use.append(_Block(engine, ends))
+            ends.callback(_in_use.pop)
         yield
-    finally:
-        _in_use.pop()
+
+
+def _new_queue() -> Any:
+    here = _scheduling.NodeAffinitySchedulingStrategy(
+        ray.get_runtime_context().get_node_id(), soft=False
+    )
+    return _queue.Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
 
 
 def _digest(task: Callable[[A], Array], item: Any) -> str:

@@ -15,7 +15,7 @@ from msshift_bench.baselines.systems import lexical, plan
 from msshift_bench.data import ContentDigest, open_collection
 from msshift_bench.dataset_builders.negatives import mine_negatives
 from msshift_bench.encoders import EncoderSpec, embed_queries
-from msshift_bench.engine import Engine, using_engine
+from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import DataError, UsageError
 from tests.conftest import Build
 from tests.engine.test_engine import items, kept, power, sleep, threads
@@ -35,15 +35,18 @@ SIZE = 300
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes of one processor, and a connection, which the engine takes and leaves."""
+    """Two nodes of one processor."""
     with ray_cluster(2) as cluster:
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         yield cluster
 
 
-@pytest.fixture
-def engine(cluster: Any) -> Engine:
-    return Engine(cluster.address)
+@pytest.fixture(scope="module")
+def engine(cluster: Any) -> Iterator[Engine]:
+    """The engine of a block, which has one connection until its end."""
+    with using_engine(Engine(cluster.address)):
+        yield engine_in_use()
+        assert ray.is_initialized()
+    assert not ray.is_initialized()
 
 
 def test_a_node_is_killed_between_two_results(cluster: Any, engine: Engine, tmp_path: Path) -> None:
@@ -88,10 +91,9 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.mark.neural
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("engine", "one_thread")
 def test_trainings_and_blocks_of_a_search_give_the_same_runs(
     cluster: Any,
-    engine: Engine,
     build_once: Build,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,16 +120,17 @@ def test_trainings_and_blocks_of_a_search_give_the_same_runs(
         files = {path.relative_to(out): path for path in Path(out).rglob("*") if path.is_file()}
         return {name: file.read_bytes() for name, file in files.items() if name.suffix != ".json"}
 
-    expected = run("here")
+    with using_engine(Engine()):
+        expected = run("here")
     assert sum(name.name.endswith(".run.gz") for name in expected) == 3
-    with using_engine(engine), caplog.at_level("INFO"):
-        assert run("ray") == expected
-        assert len(cluster.list_all_nodes()) == 1
-        add_node(cluster, processors=2)
+    with caplog.at_level("INFO"):
         with monkeypatch.context() as patch:
             patch.setattr(plan, "write_json", lambda *_: None)
             with pytest.raises(UsageError, match=r"find .*/short: the folder of runs must"):
                 run("elsewhere")
+        assert run("ray") == expected
+        assert len(cluster.list_all_nodes()) == 1
+        add_node(cluster, processors=2)
     for number, group in enumerate(("short", "long"), 1):
         line = f"bi-encoder without {group} of length"
         assert (f"{line} ({number} of 2): train", 7, 7) in reported
@@ -154,7 +157,8 @@ def test_an_interrupt_ends_the_tasks(
         time.sleep(0.1)
 
 
-def test_negatives_are_the_same(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("engine")
+def test_negatives_are_the_same(tmp_path: Path) -> None:
     collection = open_collection(f"mini:{SIZE}")
     options = {
         "passages": ContentDigest.of(collection.passages()).hexdigest(),
@@ -165,22 +169,23 @@ def test_negatives_are_the_same(engine: Engine, tmp_path: Path) -> None:
         blocks = mine_negatives(collection, mini_rows(SIZE), tmp_path / folder, **options)
         return [block.load().tobytes() for block in blocks]
 
-    expected = mine("here")
-    with using_engine(engine):
-        assert mine("ray") == expected
-        collection = open_collection("mini:301")
-        with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy"):
-            mine("refused")
-        object.__setattr__(collection, "address", None)
-        with pytest.raises(UsageError, match="cannot read a collection that has no path and no"):
-            mine("unnamed")
+    with using_engine(Engine()):
+        expected = mine("here")
+    assert mine("ray") == expected
+    collection = open_collection("mini:301")
+    with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy"):
+        mine("refused")
+    object.__setattr__(collection, "address", None)
+    with pytest.raises(UsageError, match="cannot read a collection that has no path and no"):
+        mine("unnamed")
 
 
 @pytest.mark.neural
-def test_embeddings_are_the_same(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("engine")
+def test_embeddings_are_the_same(tmp_path: Path) -> None:
     queries = open_collection(f"mini:{SIZE}").queries
     make_tiny_encoder(tmp_path / "tiny", queries.values(), length=24)
     spec = EncoderSpec(str(tmp_path / "tiny"), max_length=24)
-    expected = embed_queries(queries, spec, cache=tmp_path / "here")
-    with using_engine(engine):
-        assert embed_queries(queries, spec, cache=tmp_path / "ray").sha256 == expected.sha256
+    with using_engine(Engine()):
+        expected = embed_queries(queries, spec, cache=tmp_path / "here")
+    assert embed_queries(queries, spec, cache=tmp_path / "ray").sha256 == expected.sha256
