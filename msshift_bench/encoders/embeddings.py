@@ -41,7 +41,6 @@ from msshift_bench.plumbing import (
     hold_folder,
     report_progress,
     slices,
-    write_array,
     write_atomically,
     write_json,
 )
@@ -121,14 +120,7 @@ def embed_queries(
         with hold_folder(folder):
             # another process may have completed it between the two
             if not complete.exists():
-                if spec.name == TERMS:
-                    order, blocks = _embed_terms(texts, folder / "blocks")
-                else:
-                    encoder = load_encoder(spec, source)
-                    order, blocks = _embed(texts, spec, source, encoder, folder / "blocks")
-                place = np.empty_like(order)
-                place[order] = np.arange(len(order))
-                _arrange(place[places], blocks, final)
+                _write_vectors(texts, places, spec, source, folder / "blocks", final)
                 write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
     # also the leftovers of a process that was killed just before
     shutil.rmtree(folder / "blocks", ignore_errors=True)
@@ -195,13 +187,27 @@ def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: Encode
     return digest.hexdigest()
 
 
-def _embed_terms(texts: Sequence[str], folder: Path) -> tuple[Ints, list[Vectors]]:
-    report_progress("embed", 0, len(texts))
-    path = folder / "00000.npy"
-    write_array(path, term_vectors(texts))
-    report_progress("embed", len(texts), len(texts))
-    vectors = np.load(path, mmap_mode="r")
-    return np.arange(len(texts)), [vectors[part] for part in slices(len(texts), _BLOCK)]
+def _write_vectors(
+    texts: Sequence[str],
+    places: Ints,
+    spec: EncoderSpec,
+    source: EncoderSource,
+    blocks_folder: Path,
+    final: Path,
+) -> None:
+    """Embed texts, and write the vector of each query's text, whose place among them is given."""
+    if spec.name == TERMS:
+        report_progress("embed", 0, len(texts))
+        vectors = term_vectors(texts)
+        report_progress("embed", len(texts), len(texts))
+        order = np.arange(len(texts))
+        blocks = [vectors[part] for part in slices(len(texts), _BLOCK)]
+    else:
+        encoder = load_encoder(spec, source)
+        order, blocks = _embed(texts, spec, source, encoder, blocks_folder)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    _arrange(place[places], blocks, final)
 
 
 @dataclass(frozen=True, slots=True)
