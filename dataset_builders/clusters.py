@@ -428,19 +428,15 @@ def top_terms(
     }
     total = sum(words.values(), Counter[str]())
     mean = total.total() / max(len(words), 1)
-    return {
-        group: tuple(
-            sorted(
-                counter,
-                # rounded, as logarithms differ in their last bit between C libraries
-                key=lambda word, counter=counter: (  # type: ignore[misc]
-                    -round(counter[word] * math.log1p(mean / total[word]), 6),
-                    word,
-                ),
-            )[:count]
+    ranked = {
+        group: sorted(
+            # rounded, as logarithms differ in their last bit between C libraries
+            (-round(times * math.log1p(mean / total[word]), 6), word)
+            for word, times in counter.items()
         )
         for group, counter in words.items()
     }
+    return {group: tuple(word for _, word in pairs[:count]) for group, pairs in ranked.items()}
 
 
 def most_central(
