@@ -17,7 +17,8 @@ import numpy as np
 from benchmarks.runner import Case, Clock, Row, Sizes
 
 PASSAGES = 8_841_823
-TENTH = "length wh-words, a tenth of the queries"
+TENTH = ", a tenth of the queries"
+GROWING = ("length wh-words", "topics --encoder terms")
 COLUMNS, CLUSTERS, ITERATIONS = 768, 100, 25
 LENGTH, BATCH = 64, 32
 NEGATIVES, DEPTH = 100, 1000
@@ -58,9 +59,11 @@ def build_command(shifts: str, collection: str) -> tuple[str, ...]:
 
 def bytes_a_query(_: Path, sizes: Sizes, rows: Mapping[str, Row]) -> Iterator[str]:
     """Say by how much memory grows with the queries."""
-    if TENTH in rows and "length wh-words" in rows:
-        grown = (rows["length wh-words"].peak_mb - rows[TENTH].peak_mb) * 2**20
-        yield f"memory grows by {grown / (0.9 * sizes.queries):,.0f} bytes a query"
+    for shifts in GROWING:
+        if {shifts, f"{shifts}{TENTH}"} <= rows.keys():
+            grown = rows[shifts].peak_mb - rows[f"{shifts}{TENTH}"].peak_mb
+            each = grown * 2**20 / (0.9 * sizes.queries)
+            yield f"memory of {shifts} grows by {each:,.0f} bytes a query"
 
 
 def write_vectors(folder: Path, sizes: Sizes) -> None:
@@ -306,14 +309,20 @@ CASES = {
     "build rules": Case(
         "The shifts that rules make, whole processes; --texts names a folder of real queries.",
         write_collections,
-        {
-            "length": build_command("length", "whole"),
-            "wh-words": build_command("wh-words", "whole"),
-            "length wh-words": build_command("length wh-words", "whole"),
-            TENTH: build_command("length wh-words", "tenth"),
-        },
+        {name: build_command(name, "whole") for name in ("length", "wh-words", "length wh-words")},
         {"queries": 500_000, "texts": ""},
         targets={"length": "15 s", "wh-words": "15 s"},
+    ),
+    "build memory": Case(
+        "Memory that grows with the queries; --texts names a folder of real queries.",
+        write_collections,
+        {
+            **{shifts: build_command(shifts, "whole") for shifts in GROWING},
+            **{f"{shifts}{TENTH}": build_command(shifts, "tenth") for shifts in GROWING},
+        },
+        {"queries": 200_000, "texts": ""},
+        environment={"MSSHIFT_CACHE": "cache"},
+        repeats=1,  # a second round would find the vectors in the cache
         check=bytes_a_query,
     ),
     "build topics": Case(

@@ -388,12 +388,7 @@ def import_official(
         if name not in cuts:
             raise UnknownNameError("shift in these sources", name, cuts)
     chosen = [cut for name, cut in cuts.items() if not shifts or name in shifts]
-    chosen_names = {cut.shift.name for cut in chosen}
-    if texts and not all(
-        release.texts
-        for release in releases
-        if any(cut.shift.name in chosen_names for cut in release.shifts)
-    ):
+    if texts and collection is None and any(cut.shift.name == "resttest" for cut in chosen):
         raise UsageError(
             "resttest is released without texts; give the collection that holds its queries, "
             "or leave all texts out with --ids-only"
@@ -488,7 +483,7 @@ def _read(source: Path, collection: Collection | None) -> OfficialRelease:
         return read_official(source, collection)
     if (source / "resttest_files").is_dir():
         cut, report = read_resttest(source, collection)
-        return OfficialRelease((cut,), report, texts=collection is not None)
+        return OfficialRelease((cut,), report)
     raise NotFoundError(
         f"{source} is no release that can be imported: it holds neither EVAL nor resttest_files; "
         "give a checkout of MS-Shift's or of ReSTTest's files "

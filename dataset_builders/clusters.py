@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection as Sized, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from msshift_bench.arrays import Floats, Ints, Vectors
+from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import Collection
 from msshift_bench.dataset_builders.kmeans import kmeans, squared_distances
 from msshift_bench.encoders import Embeddings, EncoderSpec, choose_encoder, embed_queries
@@ -171,7 +171,7 @@ class Clustering:
     groups: Groups
     parameters: Mapping[str, int]
     names: tuple[str, ...]
-    embedding: Mapping[str, Any] = field(default_factory=dict)
+    embedding: Mapping[str, Any]
 
     @cached_property
     def sizes(self) -> Ints:
@@ -219,7 +219,11 @@ class Clustering:
 
     @classmethod
     def from_tables(
-        cls, assignments: pa.Table, centroids: pa.Table, parameters: Mapping[str, int]
+        cls,
+        assignments: pa.Table,
+        centroids: pa.Table,
+        parameters: Mapping[str, int],
+        embedding: Mapping[str, Any],
     ) -> Clustering:
         """Return the clustering of the tables that `to_tables` made.
 
@@ -239,6 +243,7 @@ class Clustering:
                 tuple(tuple(row[1] for row in joined if row[2] == name) for name in names),
                 {name: parameters[name] for name in _PARAMETERS},
                 names,
+                embedding,
             )
             again = clustering.to_tables()
             wrong = [
@@ -335,8 +340,7 @@ def select_farthest(centroids: Floats, count: int = 5) -> tuple[int, ...]:
 
 
 def cluster_queries(
-    query_ids: Sequence[str],
-    vectors: Vectors,
+    embeddings: Embeddings,
     *,
     k: int = 100,
     iterations: int = 25,
@@ -348,8 +352,7 @@ def cluster_queries(
     """Make topics: all three steps.
 
     Args:
-        query_ids: ascending.
-        vectors: shape (n, d): the embedding of each query; may be a memory map.
+        embeddings: the queries' vectors.
         k: clusters; scaled down by `TOPIC_SCALE_RULE`.
         iterations: how often k-means moves its centroids at most.
         seed: the seed of k-means.
@@ -362,6 +365,7 @@ def cluster_queries(
         UsageError: if the arguments do not fit together.
         DataError: if there are fewer than 100 queries, or too few for the groups to grow.
     """
+    query_ids = embeddings.query_ids
     if len(query_ids) < _FEWEST_QUERIES:
         raise DataError(
             f"topics: {len(query_ids)} queries are too few to cluster; "
@@ -375,19 +379,20 @@ def cluster_queries(
         target = min(TARGET, int(counting.sum()) // _TARGET_SHARE)
     if not 2 <= groups <= k:
         raise UsageError(f"topics: from 2 to k = {k} groups can be made, not {groups}")
-    clusters = kmeans(vectors, query_ids, k=k, iterations=iterations, seed=seed)
+    clusters = kmeans(embeddings.vectors, query_ids, k=k, iterations=iterations, seed=seed)
     natives = select_farthest(clusters.centroids, groups)
     sizes = np.bincount(clusters.labels[counting], minlength=k)
     grown = grow(clusters.centroids, sizes, natives, target)
     parameters = dict(zip(_PARAMETERS, (k, iterations, seed, target, groups), strict=True))
     return Clustering(
-        tuple(query_ids),
+        query_ids,
         clusters.labels,
         clusters.margins,
         clusters.centroids,
         grown,
         parameters,
         _names_of(groups),
+        embeddings.facts,
     )
 
 
@@ -423,19 +428,15 @@ def top_terms(
     }
     total = sum(words.values(), Counter[str]())
     mean = total.total() / max(len(words), 1)
-    return {
-        group: tuple(
-            sorted(
-                counter,
-                # rounded, as logarithms differ in their last bit between C libraries
-                key=lambda word, counter=counter: (  # type: ignore[misc]
-                    -round(counter[word] * math.log1p(mean / total[word]), 6),
-                    word,
-                ),
-            )[:count]
+    ranked = {
+        group: sorted(
+            # rounded, as logarithms differ in their last bit between C libraries
+            (-round(times * math.log1p(mean / total[word]), 6), word)
+            for word, times in counter.items()
         )
         for group, counter in words.items()
     }
+    return {group: tuple(word for _, word in pairs[:count]) for group, pairs in ranked.items()}
 
 
 def most_central(

@@ -11,6 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Collection as Sized, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -211,12 +212,12 @@ def queries_table(collection: Collection) -> pa.Table:
         CollectionError: if the queries or qrels are malformed.
         DataError: if there are none.
     """
-    relevant = collection.relevant
-    rows = [
-        Row.judged(query_id, text, "", relevant[query_id])
+    qrels = collection.qrels
+    judged = (
+        Row.judged(query_id, text, "", qrels.get(query_id, {}))
         for query_id, text in collection.queries.items()
-        if query_id in relevant
-    ]
+    )
+    rows = [row for row in judged if row.relevant_doc_ids]
     if not rows:
         raise DataError(f"no query of {collection.name} has a relevant passage")
     return cut_table({"": rows}).drop_columns(["group", "split"])
@@ -230,9 +231,9 @@ def ids_and_texts(queries: pa.Table) -> dict[str, str]:
 
 def cut_table(rows: Mapping[str, Sequence[Row]]) -> pa.Table:
     """Return the table of a `Cut` from split -> rows."""
-    placed = [(*row, split) for split, in_split in rows.items() for row in in_split]
-    columns = zip(*placed, strict=True) if placed else [()] * len(_COLUMNS)
-    values = dict(zip((*Row._fields, "split"), columns, strict=True))
+    splits = [split for split, in_split in rows.items() for _ in in_split]
+    columns = list(zip(*chain(*rows.values()), strict=True)) or [()] * len(Row._fields)
+    values = dict(zip((*Row._fields, "split"), (*columns, splits), strict=True))
     arrays = [pa.array(values[field.name], field.type) for field in _COLUMNS]
     return pa.table(arrays, schema=_COLUMNS).sort_by("query_id")
 

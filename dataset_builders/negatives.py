@@ -375,18 +375,18 @@ def named_index(address: str, passages: str, parameters: Bm25Parameters, stemmed
             "the same version on all machines"
         )
     collection = open_collection(address)
-    digests = [passages]
+    found = ContentDigest()
 
-    def stream(stage: str) -> Iterator[Passage]:
-        del stage
-        digest = ContentDigest()
+    def stream(_: str) -> Iterator[Passage]:
         for passage in collection.passages():
-            digest.add(passage)
+            found.add(passage)
             yield passage
-        digests[:] = [digest.hexdigest()]
 
-    index = kept_index(stream, lambda: digests[0], parameters)
-    if digests != [passages]:
+    def digest() -> str:
+        return found.hexdigest() if found.rows else passages
+
+    index = kept_index(stream, digest, parameters)
+    if digest() != passages:
         raise UsageError(
             f"the collection {address} has other passages on this machine: copy the same files to "
             "all machines"

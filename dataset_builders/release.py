@@ -176,14 +176,12 @@ class OfficialRelease:
         shifts: the shifts, cut as released, ready to be written. A query may stand in the test
             sets of two groups of question words: the table then holds it once for each.
         report: the manifest's facts on the import; JSON values only.
-        texts: whether the rows hold the queries' texts; else they are empty.
         joined: query_id -> its row, for every training query that was found in the collection,
             trained on or not.
     """
 
     shifts: tuple[Cut, ...]
     report: Mapping[str, object]
-    texts: bool = True
     joined: Mapping[str, TrainingRow] = field(default_factory=dict)
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +101,9 @@ def read_topics(dataset: Dataset) -> Clustering:
             )
     parameters = dataset.manifest.shifts["topics"]["parameters"]
     assignments, centroids = _read_tables(dataset, ASSIGNMENTS, CENTROIDS)
-    clustering = Clustering.from_tables(assignments, centroids, parameters["clustering"])
-    return replace(clustering, embedding=parameters["embedding"])
+    return Clustering.from_tables(
+        assignments, centroids, parameters["clustering"], parameters["embedding"]
+    )
 
 
 def read_buckets(dataset: Dataset) -> Clustering:
@@ -114,14 +114,14 @@ def read_buckets(dataset: Dataset) -> Clustering:
     """
     assignments, centres = _read_tables(dataset, BUCKETS, CENTRES)
     parameters = dataset.manifest.shifts["resttest"]["parameters"]
-    clustering = _one_each(
+    return _one_each(
         assignments["query_id"].to_pylist(),
         pc.index_in(assignments["group"], centres["group"]).to_numpy(),
         assignments["margin"].to_numpy(),
         np.array(centres["vector"].to_pylist(), np.float64),
         parameters["clustering"],
+        parameters["embedding"],
     )
-    return replace(clustering, embedding=parameters["embedding"])
 
 
 def _one_each(
@@ -130,11 +130,14 @@ def _one_each(
     margins: Floats,
     centroids: Floats,
     parameters: Mapping[str, int],
+    embedding: Mapping[str, Any],
 ) -> Clustering:
     """Return a clustering whose groups are one cluster each: the buckets, in their order."""
     names = tuple(SHIFTS["resttest"].groups)
     groups = tuple((number,) for number in range(len(names)))
-    return Clustering(tuple(query_ids), labels, margins, centroids, groups, parameters, names)
+    return Clustering(
+        tuple(query_ids), labels, margins, centroids, groups, parameters, names, embedding
+    )
 
 
 def _grouping(
@@ -219,14 +222,7 @@ def group_by_topic(
     shift = shift_of_rule("topics", rule)
     if published is None:
         embeddings = embed_for_groups(queries, collection, encoder=encoder, pooling=pooling)
-        clustering = cluster_queries(
-            embeddings.query_ids,
-            embeddings.vectors,
-            seed=seed,
-            target=topic_size,
-            set_aside=set_aside,
-        )
-        published = replace(clustering, embedding=embeddings.facts)
+        published = cluster_queries(embeddings, seed=seed, target=topic_size, set_aside=set_aside)
     tables = dict(zip((ASSIGNMENTS, CENTROIDS), published.to_tables(), strict=True))
     return _grouping(shift, rule, queries, collection, published, tables)
 
@@ -261,9 +257,8 @@ def group_by_bucket(
         clusters = kmeans(embeddings.vectors, ids, **parameters, seed=seed)
         parameters["seed"] = seed
         published = _one_each(
-            ids, clusters.labels, clusters.margins, clusters.centroids, parameters
+            ids, clusters.labels, clusters.margins, clusters.centroids, parameters, embeddings.facts
         )
-        published = replace(published, embedding=embeddings.facts)
     assignments, centres = published.to_tables()
     tables = {
         BUCKETS: assignments.select(_BUCKETS_SCHEMA.names).cast(_BUCKETS_SCHEMA),
@@ -423,8 +418,7 @@ def retrain_topics(
         embeddings.query_ids, size=built["validation_size"], seed=built["seed"], reserved=given
     )
     again = cluster_queries(
-        embeddings.query_ids,
-        embeddings.vectors,
+        embeddings,
         k=settings["k"],
         iterations=settings["iterations"],
         seed=settings["seed"],

@@ -33,7 +33,6 @@ from msshift_bench.data import (
     open_dataset,
     read_manifest,
     row_lines,
-    rows_digest,
     sha256_of,
     write_manifest,
 )
@@ -93,9 +92,7 @@ def write_dataset(
         )
         configs: dict[str, dict[str, SplitEntry]] = {}
         for cut in shifts:
-            # A row is in several configs, and its canonical forms are made once.
-            table = cut.table.append_column(_LINE, row_lines(cut.table))
-            table = table.append_column(_LINE_WITHOUT_TEXT, row_lines(cut.table, texts=False))
+            table = _with_lines(cut.table)
             for config, split, wanted in cut.configs():
                 splits, rows = configs.setdefault(config, {}), table.filter(wanted)
                 if len(rows):  # Libraries cannot open a file without rows.
@@ -196,6 +193,12 @@ def _facts(cut: Cut) -> dict[str, object]:
     }
 
 
+def _with_lines(table: pa.Table) -> pa.Table:
+    """Return rows with their canonical forms, which are made once: a row is in several configs."""
+    table = table.append_column(_LINE, row_lines(table))
+    return table.append_column(_LINE_WITHOUT_TEXT, row_lines(table, texts=False))
+
+
 def _write_split(
     folder: Path, config: str, split: str, table: pa.Table, *, texts: bool
 ) -> SplitEntry:
@@ -205,46 +208,23 @@ def _write_split(
         folder: the data set.
         config: the config.
         split: the split.
-        table: its rows, with canonical forms and their splits.
+        table: its rows, with canonical forms and, in the config of a whole shift, their splits.
         texts: whether the file holds the queries' texts.
     """
     left_out = [_LINE, _LINE_WITHOUT_TEXT]
     left_out += [] if split == WHOLE_SPLIT else ["split"]
     left_out += [] if texts else ["text"]
-    columns = [name for name in table.column_names if name not in left_out]
-    sizes = {f"{config}/{split}.parquet": len(table)}
-    files, arrow_bytes = _write_files(folder, table.select(columns), sizes)
+    name = f"{config}/{split}.parquet"
+    path = folder / name
+    write_parquet(path, table.select([c for c in table.column_names if c not in left_out]))
     splits = table["split"] if split == WHOLE_SPLIT else None
     return SplitEntry(
-        files=files,
+        files=(FileEntry(name, len(table), path.stat().st_size, sha256_of(path)),),
         rows=len(table),
         digest=digest_of_lines(table[_LINE], splits),
         ids_digest=digest_of_lines(table[_LINE_WITHOUT_TEXT], splits),
-        arrow_bytes=arrow_bytes,
+        arrow_bytes=pq.read_table(path).nbytes,
     )
-
-
-def _write_files(
-    folder: Path, table: pa.Table, sizes: Mapping[str, int]
-) -> tuple[tuple[FileEntry, ...], int]:
-    """Write the rows of a split into files of some sizes.
-
-    Args:
-        folder: the data set.
-        table: the rows.
-        sizes: path in the folder -> how many of the rows the file takes.
-
-    Returns:
-        Their entries, and how many bytes the rows take in memory.
-    """
-    files, start, arrow_bytes = [], 0, 0
-    for name, rows in sizes.items():
-        path = folder / name
-        write_parquet(path, table.slice(start, rows))
-        files.append(FileEntry(name, rows, path.stat().st_size, sha256_of(path)))
-        start += rows
-        arrow_bytes += pq.read_table(path).nbytes
-    return tuple(files), arrow_bytes
 
 
 def seal(folder: Path, manifest: Manifest, *, beside: Sized[str] = ()) -> Manifest:
@@ -363,13 +343,12 @@ def hydrate_dataset(data: Dataset | str | Path, collection: Collection | str | P
         configs = {config: dict(splits) for config, splits in manifest.configs.items()}
         findings = FindingLog()
         for number, ((config, split), table) in enumerate(tables.items(), 1):
-            table, entry = _with_texts(table, texts), configs[config][split]
-            sizes = {file.path: file.rows for file in entry.files}
-            files, arrow_bytes = _write_files(folder, table, sizes)
-            configs[config][split] = replace(entry, files=files, arrow_bytes=arrow_bytes)
-            if rows_digest(table) != entry.digest:
+            table = _with_lines(_with_texts(table, texts))
+            entry = _write_split(folder, config, split, table, texts=True)
+            if entry.digest != configs[config][split].digest:
                 message = "the texts are not those that it was built from"
                 findings.add("changed-texts", message, f"{config}/{split}")
+            configs[config][split] = entry
             report_progress("splits", number, len(tables))
         findings.stop_if_any(DataError, _explain(dataset.folder, manifest, collection))
         return replace(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.digests import (
     count_rows,
+    joined,
     read_batches,
     read_split,
     rows_digest,
@@ -84,16 +85,11 @@ class TripleStream:
         return digest.hexdigest()
 
 
-def canonical_lines(batch: pa.RecordBatch) -> memoryview:
+def canonical_lines(batch: pa.RecordBatch) -> pa.Buffer:
     r"""Return ``query_id \t positive_id \t negative_id \n`` for every triple, in UTF-8."""
-    import numpy as np
     import pyarrow.compute as pc
 
-    lines = pc.binary_join_element_wise(*batch.columns, "\t")
-    lines = pc.binary_join_element_wise(lines, "", "\n")
-    _, offsets, data = lines.buffers()
-    end = int(np.frombuffer(offsets, np.int32)[len(lines)])
-    return memoryview(data)[:end]
+    return joined(pc.binary_join_element_wise(*batch.columns, "\t"), "\n")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

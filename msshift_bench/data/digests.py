@@ -123,16 +123,23 @@ def digest_of_lines(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None = Non
         lines: the canonical forms of the rows, sorted by query_id.
         splits: the split of each row, in the config of a whole shift.
     """
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if splits is not None:
         lines = pc.binary_join_element_wise(lines, ',"', splits, '"', "")
     digest = hashlib.sha256()
-    for chunk in pc.binary_join_element_wise(lines, "]\n", "").chunks:
-        joined = pc.binary_join(pa.ListArray.from_arrays([0, len(chunk)], chunk), "")
-        digest.update(joined[0].as_buffer())
+    for chunk in lines.chunks:
+        digest.update(joined(chunk, "]\n"))
     return digest.hexdigest()
+
+
+def joined(lines: pa.Array, end: str) -> pa.Buffer:
+    """Return the bytes of lines, one after the other, each with its end."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ended = pc.binary_join_element_wise(lines, end, "")
+    return pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], ended), "")[0].as_buffer()
 
 
 def rows_digest(table: pa.Table, *, texts: bool = True) -> str:

@@ -199,7 +199,7 @@ class Manifest:
         ]
 
     def describe_groups(self, shift: str) -> Mapping[str, str]:
-        """Return a description of each group; topics that the build top_terms have their top terms.
+        """Return a description of each group: of topics that the build made, their top terms.
 
         C2 of another collection is another topic than the release's C2.
         """

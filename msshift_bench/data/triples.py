@@ -57,7 +57,7 @@ def export_triples(
     dataset = open_dataset(data)
     triples = dataset.triples(name)
     with closing(sqlite3.connect("")) as passages:
-        lines: Callable[[pa.RecordBatch], bytes | memoryview] = canonical_lines
+        lines: Callable[[pa.RecordBatch], bytes | pa.Buffer] = canonical_lines
         if texts is not None:
             queries = _queries(dataset, name, texts)
             _keep(texts, dataset, name, passages)

@@ -102,9 +102,7 @@ def embed_queries(
         raise DataError("there are no queries to embed")
     rows = sorted(queries.items())
     query_ids = tuple(query_id for query_id, _ in rows)
-    texts = sorted({text for _, text in rows})
-    place_of = {text: place for place, text in enumerate(texts)}
-    places = np.array([place_of[text] for _, text in rows], dtype=np.int64)
+    texts, places = _distinct([text for _, text in rows])
     root = cache_root() / "embeddings" if cache is None else cache
     source = find_encoder(spec)
     folder = root / _identity(rows, spec, source)
@@ -113,14 +111,7 @@ def embed_queries(
         with hold_folder(folder):
             # another process may have completed it between the two
             if not complete.exists():
-                if spec.name == TERMS:
-                    order, blocks = _embed_terms(texts)
-                else:
-                    encoder = load_encoder(spec, source)
-                    order, blocks = _embed(texts, spec, source, encoder, folder / "blocks")
-                place = np.empty_like(order)
-                place[order] = np.arange(len(order))
-                _arrange(place[places], blocks, final)
+                _write_vectors(texts, places, spec, source, folder / "blocks", final)
                 write_json(complete, embedding_digest(query_ids, np.load(final, mmap_mode="r")))
     # also the leftovers of a process that was killed just before
     shutil.rmtree(folder / "blocks", ignore_errors=True)
@@ -158,6 +149,13 @@ def _compact(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def _distinct(texts: Sequence[str]) -> tuple[list[str], Ints]:
+    """Return the distinct texts, sorted, and the place of each text among them."""
+    distinct = sorted(set(texts))
+    place_of = {text: place for place, text in enumerate(distinct)}
+    return distinct, np.array([place_of[text] for text in texts], dtype=np.int64)
+
+
 def _identifying_facts(spec: EncoderSpec, source: EncoderSource) -> dict[str, object]:
     """Return the facts that decide a text's vector, without names of this machine's folders."""
     if spec.name == TERMS:
@@ -180,11 +178,27 @@ def _identity(rows: Sequence[tuple[str, str]], spec: EncoderSpec, source: Encode
     return digest.hexdigest()
 
 
-def _embed_terms(texts: Sequence[str]) -> tuple[Ints, list[Vectors]]:
-    report_progress("embed", 0, len(texts))
-    vectors = term_vectors(texts)
-    report_progress("embed", len(texts), len(texts))
-    return np.arange(len(texts)), [vectors[part] for part in slices(len(texts), _BLOCK)]
+def _write_vectors(
+    texts: Sequence[str],
+    places: Ints,
+    spec: EncoderSpec,
+    source: EncoderSource,
+    blocks_folder: Path,
+    final: Path,
+) -> None:
+    """Embed texts, and write the vector of each query's text, whose place among them is given."""
+    if spec.name == TERMS:
+        report_progress("embed", 0, len(texts))
+        vectors = term_vectors(texts)
+        report_progress("embed", len(texts), len(texts))
+        order = np.arange(len(texts))
+        blocks = [vectors[part] for part in slices(len(texts), _BLOCK)]
+    else:
+        encoder = load_encoder(spec, source)
+        order, blocks = _embed(texts, spec, source, encoder, blocks_folder)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    _arrange(place[places], blocks, final)
 
 
 @dataclass(frozen=True, slots=True)

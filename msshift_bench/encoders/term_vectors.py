@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections import Counter
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -43,7 +43,10 @@ PARAMETERS: dict[str, object] = {
 """The parameters of the vectors; the version changes whenever the vectors do."""
 
 _ROWS = 8192
-"""Rows that are scaled at a time."""
+"""Rows that are scaled at a time, as 64-bit floats."""
+
+_COLUMNS = 16
+"""Components of texts that are added up at a time, as 64-bit floats."""
 
 _UNIT = 2.0**20
 """The length of a vector while it is computed. The greatest sum, a term's over a twentieth of
@@ -70,22 +73,33 @@ def term_vectors(texts: Sequence[str]) -> Vectors:
     """
     terms, matrix, frequencies = _incidence(texts)
     weighted = matrix.multiply(_weights(frequencies, len(texts))).tocsr()
-    vectors = _rescale(sign_vectors(terms))
+    of_terms = sign_vectors(terms)
+    of_texts = np.empty((len(texts), DIMENSIONS), np.float32)
     for _ in range(_ROUNDS):
-        vectors = _rescale(matrix.T @ _centre(weighted @ vectors))
-    of_texts = _centre(weighted @ vectors)
+        _add_terms(weighted, _rescale(of_terms), of_texts)
+        for columns in slices(DIMENSIONS, _COLUMNS):
+            of_terms[:, columns] = matrix.T @ of_texts[:, columns].astype(np.float64)
+    _add_terms(weighted, _rescale(of_terms), of_texts)
     of_texts /= _UNIT
-    return of_texts.astype(np.float32)
+    return of_texts
 
 
 def _incidence(texts: Sequence[str]) -> tuple[list[str], Any, Ints]:
     """Return the terms that count, the sparse matrix of texts and terms, and document counts."""
-    terms_of = [set(_TERM.findall(text.lower())) for text in texts]
-    counts = Counter(term for terms in terms_of for term in terms)
-    most = _COMMONEST * len(texts)
-    terms = sorted(term for term, count in counts.items() if _RAREST <= count <= most)
-    frequencies = np.array([counts[term] for term in terms], dtype=np.int64)
-    return terms, incidence(terms_of, terms), frequencies
+    from scipy.sparse import csr_array
+
+    column_of: dict[str, int] = {}
+    columns, starts = array("i"), array("q", [0])
+    for text in texts:
+        found = set(_TERM.findall(text.lower()))
+        columns.extend(column_of.setdefault(term, len(column_of)) for term in found)
+        starts.append(len(columns))
+    counts = np.bincount(columns, minlength=len(column_of))
+    tells = (counts >= _RAREST) & (counts <= _COMMONEST * len(texts))
+    terms = sorted(term for term, column in column_of.items() if tells[column])
+    wanted = np.array([column_of[term] for term in terms], np.int64)
+    matrix = csr_array((np.ones(len(columns)), columns, starts), (len(texts), len(column_of)))
+    return terms, matrix[:, wanted], counts[wanted]
 
 
 def incidence(terms_of: Iterable[Iterable[str]], terms: Iterable[str]) -> Any:
@@ -121,11 +135,19 @@ def sign_vectors(terms: Sequence[str]) -> Floats:
     return signs
 
 
-def _centre(vectors: Floats) -> Floats:
-    """Subtract the mean from rows of whole numbers, scaled before and after; in place."""
-    rows = _rescale(vectors)
-    rows -= np.rint(rows.sum(axis=0) / len(rows))
-    return _rescale(rows)
+def _add_terms(weighted: Any, of_terms: Floats, of_texts: Vectors) -> None:
+    """Make each text the sum of its weighted terms, less the direction that all have in common.
+
+    Rows are scaled before and after; 32-bit floats hold the whole numbers of a scaled row.
+    """
+    sums = np.zeros(DIMENSIONS)
+    for part in slices(len(of_texts), _ROWS):
+        rows = _rescale(weighted[part] @ of_terms)
+        sums += rows.sum(axis=0)
+        of_texts[part] = rows
+    mean: Floats = np.rint(sums / len(of_texts))
+    for part in slices(len(of_texts), _ROWS):
+        of_texts[part] = _rescale(of_texts[part] - mean)
 
 
 def _rescale(vectors: Floats) -> Floats:

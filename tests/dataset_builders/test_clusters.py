@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -30,6 +30,7 @@ from msshift_bench.dataset_builders.clusters import (
     top_terms,
 )
 from msshift_bench.dataset_builders.kmeans import squared_distances
+from msshift_bench.encoders import Embeddings
 from msshift_bench.errors import DataError, IntegrityError
 from msshift_bench.plumbing import reporting
 from msshift_bench.records import OTHERS
@@ -107,9 +108,13 @@ VECTORS: NDArray[np.float32] = (
 ).astype(np.float32)
 
 
+def embeddings(query_ids: Sequence[str], vectors: NDArray[np.float32]) -> Embeddings:
+    return Embeddings(tuple(query_ids), vectors, "", {})
+
+
 @pytest.fixture(scope="module")
 def clustering() -> Clustering:
-    return cluster_queries(sorted(map(str, range(900))), VECTORS)
+    return cluster_queries(embeddings(sorted(map(str, range(900))), VECTORS))
 
 
 FEW = st.integers(-2, 2).map(float)
@@ -173,7 +178,7 @@ def cluster() -> Callable[..., Clustering]:
     """Return a function that clusters 400 queries."""
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((400, 4)).astype(np.float32)
-    return partial(cluster_queries, [f"{number:03}" for number in range(400)], vectors)
+    return partial(cluster_queries, embeddings([f"{number:03}" for number in range(400)], vectors))
 
 
 def test_queries_that_are_set_aside_do_not_count_towards_the_target(
@@ -214,7 +219,7 @@ def test_what_cannot_be_clustered(cluster: Callable[..., Clustering], golden: Go
         "none": partial(select_farthest, line, 0),
         "8 of 7": partial(select_farthest, line, 8),
         "few clusters": partial(grow, line, [1] * 7, [0, 3], target=5),
-        "few queries": partial(cluster_queries, ids, np.zeros((99, 4), np.float32)),
+        "few queries": partial(cluster_queries, embeddings(ids, np.zeros((99, 4), np.float32))),
         "many groups": partial(cluster, groups=21),
     }
     golden.check_refusals("no-clusters.txt", refusals)
@@ -224,7 +229,7 @@ def test_tables_round_trip_through_parquet(clustering: Clustering, tmp_path: Pat
     for name, table in zip(("a", "c"), clustering.to_tables(), strict=True):
         pq.write_table(table, tmp_path / name)
     tables = [pq.read_table(tmp_path / name) for name in ("a", "c")]
-    again = Clustering.from_tables(*tables, clustering.parameters)
+    again = Clustering.from_tables(*tables, clustering.parameters, {})
     assert again.query_ids == clustering.query_ids
     assert again.labels.tobytes() == clustering.labels.tobytes()
     assert again.margins.tobytes() == clustering.margins.tobytes()
@@ -281,7 +286,7 @@ def test_tables_that_do_not_fit_are_refused(
 ) -> None:
     changed = change(*clustering.to_tables())
     with pytest.raises(IntegrityError, match=f"are not of one clustering: .*{message}"):
-        Clustering.from_tables(*changed, clustering.parameters)
+        Clustering.from_tables(*changed, clustering.parameters, {})
 
 
 def test_parameters_must_fit_the_tables(clustering: Clustering) -> None:
@@ -291,7 +296,7 @@ def test_parameters_must_fit_the_tables(clustering: Clustering) -> None:
         ({"k": 45}, "'groups'"),
     ):
         with pytest.raises(IntegrityError, match=message):
-            Clustering.from_tables(*clustering.to_tables(), parameters)
+            Clustering.from_tables(*clustering.to_tables(), parameters, {})
 
 
 def test_margins_are_summarised() -> None:

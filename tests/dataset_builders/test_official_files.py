@@ -87,7 +87,6 @@ def test_test_sets_are_taken_as_they_are(checkout: Checkout) -> None:
     ]
     assert [set(cut.table["split"].to_pylist()) for cut in release.shifts] == [{"test"}] * 3
     assert {cut.grouping.rule for cut in release.shifts} == {"official-2022"}
-    assert release.texts
     # A query of two groups is in the rows of both.
     words = release.shifts[1]
     assert [row.group for row in cut_rows(words, "test") if row.query_id == "5"] == ["how", "wha"]
