@@ -7,14 +7,10 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import msshift_bench
+import msshift_bench as ms
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_target
-
-if TYPE_CHECKING:
-    from msshift_bench.output import Account, Table
 
 
 def _is_styled() -> bool:
@@ -30,21 +26,17 @@ def _print_styled(text: str, code: int) -> None:
 
 def plain_table(
     title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
-) -> Table:
+) -> ms.output.Table:
     """Return a table of values without marks; the first columns hold as many names."""
-    from msshift_bench.output import Table
-
-    return Table.plain(title, header, rows, names)
+    return ms.output.Table.plain(title, header, rows, names)
 
 
-def print_table(table: Table) -> None:
+def print_table(table: ms.output.Table) -> None:
     """Print a table on stdout; a table wider than the screen is not folded."""
-    from msshift_bench.output import to_text
-
     # The rule is ours to draw, with what the environment's encoding has; names are not.
     rule = "─" if "─".encode(sys.stdout.encoding or "utf-8", "ignore") else "-"
     _print_styled(table.title, 1)
-    print(to_text(table, rule, is_styled=_is_styled()), end="")
+    print(ms.output.to_text(table, rule, is_styled=_is_styled()), end="")
 
 
 def print_notes(lines: Iterable[str]) -> None:
@@ -53,20 +45,18 @@ def print_notes(lines: Iterable[str]) -> None:
         _print_styled(f"  {line}", 2)
 
 
-def print_tables(tables: Sequence[Table], notes: Sequence[str], chosen: str) -> None:
+def print_tables(tables: Sequence[ms.output.Table], notes: Sequence[str], chosen: str) -> None:
     """Print tables and the notes below them, as text, Markdown or LaTeX."""
-    from msshift_bench.output import RENDERERS, render_notes
-
     if chosen == "text":
         for table in tables:
             print_table(table)
         print_notes(notes)
         return
     for table in tables:
-        print(RENDERERS[chosen](table))
+        print(ms.output.RENDERERS[chosen](table))
     if any(cell.best for table in tables for row in table.rows for cell in row):
         notes = [*notes, "bold: the best of the systems that were trained per group"]
-    print(render_notes(notes, chosen))
+    print(ms.output.render_notes(notes, chosen))
 
 
 def print_json(value: object) -> None:
@@ -74,7 +64,7 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def show(value: object, chosen: str, *tables: Table, notes: Sequence[str] = ()) -> None:
+def show(value: object, chosen: str, *tables: ms.output.Table, notes: Sequence[str] = ()) -> None:
     """Print a value as JSON, or the tables that show it, with the notes below them."""
     if chosen == "json":
         print_json(value)
@@ -82,7 +72,7 @@ def show(value: object, chosen: str, *tables: Table, notes: Sequence[str] = ()) 
         print_tables(tables, notes, chosen)
 
 
-def show_account(account: Account, chosen: str) -> None:
+def show_account(account: ms.output.Account, chosen: str) -> None:
     """Print an account: as JSON, or its tables with the notes below them."""
     show(account.facts, chosen, *account.tables, notes=account.notes)
 
@@ -124,9 +114,7 @@ def check_outputs(
     if not wanted:
         return
     if data is not None:
-        from msshift_bench.data import locate
-
-        inputs = [*inputs, locate(data)]
+        inputs = [*inputs, ms.data.locate(data)]
     read = [*(Path(path) for path in inputs if path is not None), *_files_of(runs)]
     for place, output in enumerate(wanted):
         try:
@@ -140,20 +128,15 @@ def check_outputs(
             raise UsageError(
                 f"{output} is a file that people write, and would be lost; give another name"
             )
-        from msshift_bench.annotation import check_not_filled
 
-        check_not_filled(output)
+        ms.annotation.check_not_filled(output)
 
 
 def _files_of(runs: Iterable[str | Path]) -> Iterator[Path]:
     """Yield the run files, each with the path of its sidecar, which may not exist."""
-    from msshift_bench.runs import sidecar_path
-
     for path in map(Path, runs):
         files = [path]
         if path.is_dir():
-            files = [
-                file for run_set in msshift_bench.find_run_sets([path]) for file in run_set.files
-            ]
+            files = [file for run_set in ms.find_run_sets([path]) for file in run_set.files]
         for file in files:
-            yield from (file, sidecar_path(file))
+            yield from (file, ms.runs.sidecar_path(file))
