@@ -18,15 +18,7 @@ import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.building import show_built
 from msshift_bench.cli.config_file import CONFIG_NAME, find_config, find_setting
-from msshift_bench.cli.output import (
-    note,
-    plain_table,
-    print_json,
-    print_notes,
-    print_table,
-    show,
-    warn,
-)
+from msshift_bench.cli.output import note, print_json, print_tables, show, warn
 from msshift_bench.errors import MissingExtraError, MsShiftError, NotFoundError, UnknownNameError
 from msshift_bench.plumbing import cache_root, in_line, progress_bars, shown_log, write_json
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
@@ -120,12 +112,13 @@ def _check_installed(systems: Iterable[ms.System]) -> None:
 
 def _show_losses(result: ms.Result) -> None:
     """Print one table per shift, then the notes that all of them share."""
-    settings, lines = ms.Settings(), []
+    settings, tables, lines = ms.Settings(), [], []
     for (shift,), of_shift in result.figures.each("shift"):
-        print_table(ms.evaluation.loss_table(of_shift, settings.measures[0], settings, brief=True))
+        measure = settings.measures[0]
+        tables.append(ms.evaluation.loss_table(of_shift, measure, settings, brief=True))
         lines.append([n.text for n in result.notes if n.about.get("shift") in (None, shift)])
     shared = [line for line in lines[0] if all(line in others for others in lines)]
-    print_notes([*_LEGEND, *dict.fromkeys(shared)])
+    print_tables(tables, [*_LEGEND, *dict.fromkeys(shared)])
 
 
 def names_to_list() -> list[str]:
@@ -165,7 +158,7 @@ def _show_system(name: str, chosen: str) -> None:
     Raises:
         UnknownNameError: if there is neither of that name.
     """
-    recipes, systems = (ms.baselines.recipe_files(), ms.baselines.find_systems())
+    recipes, systems = ms.baselines.recipe_files(), ms.baselines.find_systems()
     if name in recipes:
         sys.stdout.write(recipes[name].text)
         return
@@ -178,12 +171,12 @@ def _show_system(name: str, chosen: str) -> None:
     if fields:
         shown = [(field, "-" if value is None else value) for field, value in fields.items()]
         title = f"{name}: {systems[name].about()}"
-        tables.append(plain_table(title, ("field", "default"), shown, names=2))
+        tables.append(ms.output.Table.plain(title, ("field", "default"), shown, names=2))
     if own:
         rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
-        tables.append(plain_table("recipes", ("recipe", "sha256", "what"), rows, names=3))
+        tables.append(ms.output.Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))
     facts = {key: {"about": recipe.about, "sha256": recipe.sha256} for key, recipe in own.items()}
-    show({"fields": fields, "recipes": facts}, chosen, *tables)
+    show(ms.output.Account({"fields": fields, "recipes": facts}, tables), chosen)
 
 
 def _list_all(data: str, chosen: str) -> None:
@@ -221,17 +214,20 @@ def _list_all(data: str, chosen: str) -> None:
         head = {"data": facts, "shifts": listed, "test_only": changes}
         print_json({**head, "systems": systems, "indicators": indicators})
         return
-    for shift in shifts:
-        print_table(_shift_table(shift, dataset))
-    print_notes([where])
-    print_table(plain_table("test-only shifts", ("shift", "what"), changes.items(), names=2))
-    print_table(plain_table("systems", ("system", "what"), systems.items(), names=2))
+    plain = ms.output.Table.plain
+    print_tables([_shift_table(shift, dataset) for shift in shifts], [where])
     rows = [
         (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")
         for name, row in ms.INDICATORS.items()
     ]
     header = ("indicator", "what", "defined per", "needs")
-    print_table(plain_table("indicators of similarity", header, rows, names=4))
+    print_tables(
+        [
+            plain("test-only shifts", ("shift", "what"), changes.items(), names=2),
+            plain("systems", ("system", "what"), systems.items(), names=2),
+            plain("indicators of similarity", header, rows, names=4),
+        ]
+    )
 
 
 def _find(data: str) -> ms.Dataset | None:
@@ -267,8 +263,8 @@ def _shift_table(shift: Shift, dataset: ms.Dataset | None) -> ms.output.Table:
     title = f"{shift.name}: {shift.description} ({rules}"
     built = _built(dataset, shift)
     if built is None:
-        where = "" if dataset is None else f"; not in {dataset.folder}"
-        return plain_table(f"{title}{where})", ("group", "queries"), shift.groups.items(), 2)
+        title += ")" if dataset is None else f"; not in {dataset.folder})"
+        return ms.output.Table.plain(title, ("group", "queries"), shift.groups.items(), names=2)
     here, header = built["groups"], ["group", "queries", "train", "test"]
     rows = [[group, *here[group].values()] for group in shift.groups]
     if any(here[group]["queries"] != about for group, about in shift.groups.items()):
@@ -276,7 +272,7 @@ def _shift_table(shift: Shift, dataset: ms.Dataset | None) -> ms.output.Table:
         for row in rows:
             row.insert(2, shift.groups[row[0]])
     title = f"{title}; built by {built['rule']})"
-    return plain_table(title, header, rows, names=len(header) - 2)
+    return ms.output.Table.plain(title, header, rows, names=len(header) - 2)
 
 
 def doctor(

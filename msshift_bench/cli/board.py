@@ -10,7 +10,7 @@ import typer
 
 import msshift_bench as ms
 from msshift_bench.cli import options
-from msshift_bench.cli.output import note, plain_table, print_table
+from msshift_bench.cli.output import note, show
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
@@ -170,41 +170,11 @@ def _repeat(name: str, root: Path, dataset: ms.Dataset | None, runs: Path | None
     if runs is None or dataset is None:
         print("\n".join(rows[name].description.reproduction.commands))
         return
-    _compare(rows[name], dataset, runs)
-
-
-def _compare(entry: ms.leaderboard.Entry, dataset: ms.Dataset, runs: Path) -> None:
-
     with progress_bars():
-        pairs = ms.leaderboard.repeat_entry(entry, dataset, runs)
-    furthest = {(pair[0].shift, pair[0].measure): pair for pair in sorted(pairs, key=_gap)}
-    lines = [
-        (
-            ms.SHIFTS[figure.shift].title,
-            figure.measure,
-            f"{figure.figure} of {figure.group}",
-            f"{figure.number:.6f}",
-            f"{again.number:.6f}",
-        )
-        for figure, again in furthest.values()
-    ]
-    header = ("Shift", "Measure", "Furthest off", "Expected", "These runs")
-    print_table(plain_table("What the runs give", header, lines, names=3))
-    if absent := entry.scores.keys() - {figure.shift for figure, _ in pairs}:
-        note(f"{runs} holds no runs of {', '.join(sorted(absent))}")
-    tolerance = entry.description.reproduction.tolerance
-    if tolerance is None:
-        note("its authors do not say how closely the figures repeat")
-        return
-    off = [pair for pair in pairs if _gap(pair) > tolerance + 1e-9]
-    how = f"within {tolerance:g}" if tolerance else "to the last digit"
-    print(f"{len(pairs) - len(off)} of {len(pairs)} means repeat {how}")
-    if off:
+        repeated = ms.leaderboard.repeat_entry(rows[name], dataset, runs)
+    show(repeated, "text")
+    if repeated.facts["off"]:
         raise typer.Exit(1)
-
-
-def _gap(pair: tuple[ms.Figure, ms.Figure]) -> float:
-    return abs(pair[0].number - pair[1].number)
 
 
 def build(

@@ -12,7 +12,7 @@ import typer
 import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import check_outputs, note, print_json, show, show_account
+from msshift_bench.cli.output import check_outputs, note, print_json, show
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars, settle
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
@@ -171,7 +171,7 @@ def show_built(manifest: ms.data.Manifest, chosen: str = "text") -> None:
     from msshift_bench.dataset_builders.describe import explain_detectable, shift_tables
 
     notes = explain_detectable(manifest.shifts, "detects")
-    show(asdict(manifest), chosen, *shift_tables(manifest.shifts), notes=notes)
+    show(ms.output.Account(asdict(manifest), shift_tables(manifest.shifts), notes), chosen)
 
 
 def _default_folder(nano: bool) -> Path:
@@ -286,7 +286,7 @@ def import_(
         from msshift_bench.dataset_builders.audit import audit_release
 
         refuse_others(context, {"sources", "table_format", "check"}, "--check")
-        show_account(audit_release(source), table_format)
+        show(audit_release(source), table_format)
     elif not others and holds_variants(source):
         refuse_others(context, {*always, "queries"}, "variants of queries")
         _import_variants(source, queries, out or Path("variants.tsv"), table_format)
@@ -338,5 +338,5 @@ def _import_variants(checkout: Path, queries: str, out: Path, chosen: str) -> No
     check_outputs(out, inputs=[checkout])
     texts, variants = ms.import_variants(checkout, queries)
     ms.data.write_variants(out, variants)
-    show_account(describe_edits(texts, variants), chosen)
+    show(describe_edits(texts, variants), chosen)
     note(f"wrote {out}")

@@ -11,14 +11,7 @@ import typer
 import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import (
-    check_outputs,
-    note,
-    plain_table,
-    print_json,
-    show,
-    show_account,
-)
+from msshift_bench.cli.output import check_outputs, note, print_json, show
 from msshift_bench.errors import IntegrityError, MissingError, UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import (
@@ -167,7 +160,8 @@ def triples(
     facts = {config: asdict(entry) for config, entry in entries.items()}
     rows = [(c, entry.rows, len(entry.files), entry.digest[:12]) for c, entry in entries.items()]
     header = ("config", "triples", "files", "digest")
-    show(facts, table_format, plain_table("Training triples", header, rows))
+    table = ms.output.Table.plain("Training triples", header, rows)
+    show(ms.output.Account(facts, [table]), table_format)
     for shift_facts in manifest.shifts.values():
         for config, pairs in shift_facts.get("triples", {}).get("pairs", {}).items():
             if pairs["left_out"]:
@@ -263,7 +257,7 @@ def variants(
         refuse_others(context, taken, "--check")
         texts = _texts(where, queries)
         of_file, *others = (ms.data.read_variants(file, texts) for file in (check, against) if file)
-        show_account(describe_edits(texts, of_file, *others), table_format)
+        show(describe_edits(texts, of_file, *others), table_format)
         return
     if name is None or against is not None:
         lacking = "NAME" if name is None else "--check"
@@ -276,7 +270,7 @@ def variants(
     texts = _texts(where, queries)
     made = ms.make_variants(name, texts.items(), copies=copies, seed=seed)
     ms.data.write_variants(out, made)
-    show_account(describe_edits(texts, made), table_format)
+    show(describe_edits(texts, made), table_format)
     note(f"wrote {out}")
 
 

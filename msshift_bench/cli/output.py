@@ -24,39 +24,27 @@ def _print_styled(text: str, code: int) -> None:
     print(f"\x1b[{code}m{text}\x1b[0m" if _is_styled() else text)
 
 
-def plain_table(
-    title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
-) -> ms.output.Table:
-    """Return a table of values without marks; the first columns hold as many names."""
-    return ms.output.Table.plain(title, header, rows, names)
+def print_tables(
+    tables: Iterable[ms.output.Table], notes: Iterable[str] = (), chosen: str = "text"
+) -> None:
+    """Print tables, and below them notes: policies, versions and doubts, one line each.
 
-
-def print_table(table: ms.output.Table) -> None:
-    """Print a table on stdout; a table wider than the screen is not folded."""
+    As text, a table wider than the screen is not folded.
+    """
+    if chosen != "text":
+        tables, render = list(tables), ms.output.RENDERERS[chosen]
+        print("".join(f"{render(table)}\n" for table in tables), end="")
+        if any(cell.best for table in tables for row in table.rows for cell in row):
+            notes = [*notes, "bold: the best of the systems that were trained per group"]
+        print(ms.output.render_notes(list(notes), chosen))
+        return
     # The rule is ours to draw, with what the environment's encoding has; names are not.
     rule = "─" if "─".encode(sys.stdout.encoding or "utf-8", "ignore") else "-"
-    _print_styled(table.title, 1)
-    print(ms.output.to_text(table, rule, is_styled=_is_styled()), end="")
-
-
-def print_notes(lines: Iterable[str]) -> None:
-    """Print the notes below a table: policies, versions and doubts, one line each."""
-    for line in lines:
-        _print_styled(f"  {line}", 2)
-
-
-def print_tables(tables: Sequence[ms.output.Table], notes: Sequence[str], chosen: str) -> None:
-    """Print tables and the notes below them, as text, Markdown or LaTeX."""
-    if chosen == "text":
-        for table in tables:
-            print_table(table)
-        print_notes(notes)
-        return
     for table in tables:
-        print(ms.output.RENDERERS[chosen](table))
-    if any(cell.best for table in tables for row in table.rows for cell in row):
-        notes = [*notes, "bold: the best of the systems that were trained per group"]
-    print(ms.output.render_notes(notes, chosen))
+        _print_styled(table.title, 1)
+        print(ms.output.to_text(table, rule, is_styled=_is_styled()), end="")
+    for line in notes:
+        _print_styled(f"  {line}", 2)
 
 
 def print_json(value: object) -> None:
@@ -64,17 +52,12 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def show(value: object, chosen: str, *tables: ms.output.Table, notes: Sequence[str] = ()) -> None:
-    """Print a value as JSON, or the tables that show it, with the notes below them."""
-    if chosen == "json":
-        print_json(value)
-    else:
-        print_tables(tables, notes, chosen)
-
-
-def show_account(account: ms.output.Account, chosen: str) -> None:
+def show(account: ms.output.Account, chosen: str) -> None:
     """Print an account: as JSON, or its tables with the notes below them."""
-    show(account.facts, chosen, *account.tables, notes=account.notes)
+    if chosen == "json":
+        print_json(account.facts)
+    else:
+        print_tables(account.tables, account.notes, chosen)
 
 
 def note(message: str) -> None:
