@@ -388,8 +388,8 @@ def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Account:
 
     Returns:
         The means that lie furthest apart, of each shift and measure, and what the description's
-        ``tolerance`` says of all. Its facts count the ``means``, and those that are ``off``: further
-        apart than the tolerance, if there is one.
+        ``tolerance`` says of all. Its facts count the ``means``, and those that are ``off``:
+        further apart than the tolerance, if there is one.
 
     Raises:
         MsShiftError: as `rescore`.

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
         leaderboard as leaderboard,
         leakage as leakage,
         output as output,
-        records as records,
         report as report,
         runs as runs,
         similarity as similarity,
@@ -212,10 +211,9 @@ __all__ = ["__version__", *_HOME_OF]
 
 _ROOMS = (
     *("analysis", "annotation", "baselines", "data", "doctor", "encoders", "engine", "evaluation"),
-    *("irds", "leaderboard", "leakage", "output", "records", "report", "runs", "similarity"),
-    *("stats",),
+    *("irds", "leaderboard", "leakage", "output", "report", "runs", "similarity", "stats"),
 )
-"""What the commands name as ``msshift_bench.data``, and so on; imported on first use, too."""
+"""Rooms that the commands name as ``msshift_bench.data``; they are imported on first use, too."""
 
 
 def __getattr__(name: str) -> object:

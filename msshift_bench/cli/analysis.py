@@ -13,6 +13,7 @@ from msshift_bench.cli.command import is_typed, refuse, refuse_others
 from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import in_line, progress_bars, write_parquet
+from msshift_bench.records import Qrel
 
 _ALWAYS = ("runs", "published", "format", "output")
 _CHOICES = ("shift", "indicator", "measures", "train", "test", "extrapolate")
@@ -136,8 +137,8 @@ def similarity(
     printing.show(result)
 
 
-def _judged(option: str, texts: list[str] | None) -> dict[str, list[ms.records.Qrel]]:
-    judged: dict[str, list[ms.records.Qrel]] = {}
+def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:
+    judged: dict[str, list[Qrel]] = {}
     form = "NAME=QRELS, e.g. dl19=qrels.dl19.txt"
     for name, path in options.pairs(option, texts, form, repeated=True):
         judged.setdefault(name, []).extend(ms.read_qrels(path))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -54,11 +55,9 @@ def demo(
 
     Example: `msshift demo --out msshift-demo`
     """
-    began, no_report = time.monotonic(), ""
-    try:
+    began = time.monotonic()
+    with suppress(MissingExtraError):
         ms.report.check_report_folder(out / "report")
-    except MissingExtraError as error:
-        no_report = str(error)
     names = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
     systems = {name: ms.open_system(name) for name in names}
     _check_installed(systems.values())
@@ -80,17 +79,16 @@ def demo(
         result = ms.evaluate_run_sets([runs], data)
     write_json(figures, result.to_json())
     _show_losses(result)
-    if not no_report:
-        with progress_bars():
-            drawn = ms.write_report([runs], out / "report", data, links=False)
     print()
     print(f'{data}  the data set: datasets.load_dataset("msshift", "topics-C2") in {out}')
     print(f"{runs}  the run sets: msshift evaluate {runs} --data {data} shows intervals")
     print(f"{figures}  every figure, as JSON")
-    if no_report:
-        note(no_report)
-    else:
+    try:
+        with progress_bars():
+            drawn = ms.write_report([runs], out / "report", data, links=False)
         print(f"{drawn.page}  the report: open it in a browser ({len(drawn.figures)} figures)")
+    except MissingExtraError as error:
+        note(str(error))
     note(f"done in {time.monotonic() - began:.0f} s")
 
 

@@ -12,7 +12,7 @@ import typer
 import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import check_outputs, note, print_json, show
+from msshift_bench.cli.output import check_outputs, note, show
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars, settle
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
@@ -328,8 +328,7 @@ def _add_texts(folder: Path, source: options.Source, chosen: str) -> None:
         with progress_bars():
             manifest = ms.hydrate_dataset(dataset, source.open(dataset))
         note(f"{path} holds its texts (content {manifest.content_digest[:12]})")
-    if chosen == "json":
-        print_json(asdict(manifest))
+    show(ms.output.Account(asdict(manifest)), chosen)
 
 
 def _import_variants(checkout: Path, queries: str, out: Path, chosen: str) -> None:

@@ -104,10 +104,8 @@ def verify(
 
 def _verify_files(dataset: ms.Dataset, chosen: str) -> None:
     manifest, findings = ms.verify_dataset(dataset)
-    if chosen == "json":
-        print_json(
-            {"content_digest": manifest.content_digest, "findings": [asdict(f) for f in findings]}
-        )
+    facts = {"content_digest": manifest.content_digest, "findings": list(map(asdict, findings))}
+    show(ms.output.Account(facts), chosen)
     if findings:
         raise IntegrityError(f"{dataset.folder} is not what was built:", findings)
     splits = [entry for splits in manifest.configs.values() for entry in splits.values()]
@@ -318,9 +316,8 @@ def install(
     """
     with progress_bars():
         installed = ms.install_dataset(source, revision=revision, triples=triples)
-    if table_format == "json":
-        folders = {"folder": str(installed.folder), "cache": str(installed.cache)}
-        print_json({**asdict(installed), **folders})
+    folders = {"folder": str(installed.folder), "cache": str(installed.cache)}
+    show(ms.output.Account({**asdict(installed), **folders}), table_format)
     what = "already installed" if installed.unchanged else "installed"
     note(
         f"{what}: version {installed.data_version} (content {installed.content_digest[:12]}) "
@@ -354,8 +351,7 @@ def push(
     Example: `msshift push ./msshift --repo my-org/msshift`
     """
     pushed = ms.push_dataset(folder, repo, private=private, move_tag=move_tag)
-    if table_format == "json":
-        print_json(asdict(pushed))
+    show(ms.output.Account(asdict(pushed)), table_format)
     what = f"pushed {len(pushed.files)} files to {repo}"
     if pushed.unchanged:
         what = f"{repo} holds this build already"

@@ -325,7 +325,7 @@ def experiment(
     """
     files = options.files_of_collection(collection)
     check_outputs(printing.output, inputs=[test, found, *files])
-    planned = ms.baselines.leakage.Experiment(
+    planned = ms.baselines.Experiment(
         systems=system or ["knrm", "pacrr"],
         sizes=options.whole_numbers("--sizes", sizes),
         leaked=leaked,
@@ -339,6 +339,6 @@ def experiment(
         depth=depth,
     )
     with progress_bars():
-        result = ms.baselines.leakage.run_leakage_experiment(collection, planned, out)
+        result = ms.baselines.run_leakage_experiment(collection, planned, out)
     note(f"wrote {out}")
     printing.show(result)

@@ -105,14 +105,13 @@ def score(
             "folders of run sets are for 'msshift evaluate'"
         )
     known = data if qrels is None else test_set
-    read_left_out = ms.read_left_out
     result = ms.score_runs(
         runs,
         test_set,
         settings,
         data=data,
         reference=reference,
-        without=None if without_leaked is None else read_left_out(without_leaked, known),
+        without=None if without_leaked is None else ms.read_left_out(without_leaked, known),
         allow=allow or (),
     )
     _write_per_query(result, per_query)
@@ -258,8 +257,7 @@ def evaluate(
     is_read_once = by is None and without_leaked is None
     dataset = where.data if is_read_once else ms.open_dataset(where.data)
     labels = None if by is None else ms.evaluation.read_labels(by, dataset)
-    read_left_out = ms.read_left_out
-    without = None if without_leaked is None else read_left_out(without_leaked, dataset)
+    without = None if without_leaked is None else ms.read_left_out(without_leaked, dataset)
     with progress_bars(), in_line("evaluating"):
         result = ms.evaluate_run_sets(
             runs, dataset, shifts, settings, labels=labels, without=without, allow=allow or ()
