@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.output import note, show
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import Finding, UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
-
-if TYPE_CHECKING:
-    from msshift_bench.errors import Finding
 
 
 def submit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,9 +16,6 @@ from msshift_bench.cli.output import check_outputs, note, show
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars, settle
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
-
-if TYPE_CHECKING:
-    from msshift_bench.dataset_builders.cut import TrainSize
 
 
 def build(
@@ -178,7 +175,7 @@ def _default_folder(nano: bool) -> Path:
     return Path(f"{DATASET_NAME}-nano" if nano else DATASET_NAME)
 
 
-def _train_size(text: str | None) -> TrainSize:
+def _train_size(text: str | None) -> int | Literal["all"] | None:
     if text is None:
         return None
     if text == "all":
