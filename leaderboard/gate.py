@@ -406,8 +406,11 @@ def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Account:
     }
     rows = [
         (
-            *(SHIFTS[figure.shift].title, figure.measure, f"{figure.figure} of {figure.group}"),
-            *(f"{figure.number:.6f}", f"{again.number:.6f}"),
+            SHIFTS[figure.shift].title,
+            figure.measure,
+            f"{figure.figure} of {figure.group}",
+            f"{figure.number:.6f}",
+            f"{again.number:.6f}",
         )
         for figure, again, _ in furthest.values()
     ]
