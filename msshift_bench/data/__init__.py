@@ -2,7 +2,7 @@
 
 `open_collection` opens a collection; `load_dataset` loads a config of a data set. The room also
 holds manifests, content digests, the Hub, and training triples. It may use `plumbing`, `mini`,
-`checked`, `shifts`, `records`, `libraries` and `errors`.
+`checked`, `shifts`, `records` and `errors`.
 """
 
 from msshift_bench.data.collection import (

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from msshift_bench.data.collection import Collection, open_collection
 from msshift_bench.data.digests import (
@@ -28,10 +28,12 @@ from msshift_bench.data.manifest import (
     read_manifest,
 )
 from msshift_bench.errors import Finding, IntegrityError, UnknownNameError, UsageError
-from msshift_bench.libraries import compute as pc, numpy as np, parquet as pq, pyarrow as pa
 from msshift_bench.plumbing import cache_root, settle
 from msshift_bench.records import Row
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COLLECTION_VARIABLE = "MSSHIFT_COLLECTION"
 """The environment variable that names the collection that data sets were built from."""
@@ -84,6 +86,9 @@ class TripleStream:
 
 def canonical_lines(batch: pa.RecordBatch) -> memoryview:
     r"""Return ``query_id \t positive_id \t negative_id \n`` for every triple, in UTF-8."""
+    import numpy as np
+    import pyarrow.compute as pc
+
     lines = pc.binary_join_element_wise(*batch.columns, "\t")
     lines = pc.binary_join_element_wise(lines, "", "\n")
     _, offsets, data = lines.buffers()
@@ -426,6 +431,8 @@ def _verify_bytes(path: Path, digest: str, code: str) -> Iterator[Finding]:
 
 
 def _verify_split(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[Finding]:
+    import pyarrow as pa
+
     folder = dataset.folder
     for file in entry.files:
         changed = list(_verify_bytes(folder / file.path, file.sha256, "changed-bytes"))
@@ -450,6 +457,8 @@ def _verify_split(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[
 
 
 def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[Finding]:
+    import pyarrow.parquet as pq
+
     folder, manifest = dataset.folder, dataset.manifest
     paths = [folder / file.path for file in entry.files]
     for path, file in zip(paths, entry.files, strict=True):

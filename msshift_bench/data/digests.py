@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from json.encoder import encode_basestring
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msshift_bench.errors import IntegrityError
-from msshift_bench.libraries import compute as pc, parquet as pq, pyarrow as pa
 from msshift_bench.plumbing import TooLargeError, unpacked_batches
 from msshift_bench.records import OTHERS, PLACES, Row
 from msshift_bench.shifts import Shift
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _BATCH = 8192
 """Rows that are Python objects at a time."""
@@ -38,6 +41,9 @@ def read_batches(
     Raises:
         IntegrityError: if its texts are larger than memory should hold.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     schema = pq.read_schema(path)
     if columns:
         schema = pa.schema([schema.field(name) for name in columns])
@@ -50,6 +56,9 @@ def read_batches(
 
 def read_split(paths: Iterable[Path]) -> pa.Table:
     """Return the rows of the files of a split; it raises what `read_batches` raises."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     tables = (
         pa.Table.from_batches(read_batches(path, in_all=True), pq.read_schema(path))
         for path in paths
@@ -93,6 +102,8 @@ def row_lines(table: pa.Table, *, texts: bool = True) -> pa.ChunkedArray:
         table: the rows.
         texts: whether the form holds the texts; otherwise every text is empty.
     """
+    import pyarrow as pa
+
     # Ten times faster than json.dumps, which would otherwise be a third of a build.
     quote = encode_basestring
 
@@ -112,6 +123,9 @@ def digest_of_lines(lines: pa.ChunkedArray, splits: pa.ChunkedArray | None = Non
         lines: the canonical forms of the rows, sorted by query_id.
         splits: the split of each row, in the config of a whole shift.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if splits is not None:
         lines = pc.binary_join_element_wise(lines, ',"', splits, '"', "")
     digest = hashlib.sha256()

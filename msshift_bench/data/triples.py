@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from msshift_bench.data.collection import Collection
 from msshift_bench.data.dataset import Dataset, canonical_lines, open_dataset
 from msshift_bench.data.digests import ContentDigest
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.libraries import pyarrow as pa
 from msshift_bench.plumbing import counted, report_progress, write_atomically
 from msshift_bench.shifts import TRIPLES, parse_config
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _BREAKS = str.maketrans("\t\n\r", "   ")
 

@@ -3,7 +3,7 @@
 `score_runs` scores single runs, `evaluate_run_sets` computes Avg In, Out and Rel Loss of run sets,
 `evaluate_also_tests` scores them on other queries, and `compare_run_sets` compares systems. Each
 returns a `Result`. It may use `data`, `runs`, `search`, `stats`, `output`, `plumbing`, `shifts`,
-`records`, `arrays`, `libraries`, `errors` and `_version`.
+`records`, `arrays`, `errors` and `_version`.
 """
 
 from msshift_bench.evaluation.also_tests import evaluate_also_tests

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 import numpy as np
 
 from msshift_bench.errors import DataError, Finding, NotFoundError
 from msshift_bench.evaluation.scores import ScoredRun, Scores
-from msshift_bench.libraries import compute as pc, parquet as pq, pyarrow as pa
 from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import Shift, get_shift
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_ROWS = 8_000_000
 """The most rows to read: all shifts of MS MARCO with five seeds take five sixths of it."""
@@ -47,6 +49,8 @@ def scores_table(scores: Scores) -> pa.Table:
     held_out (null for one ranking for all groups), group, query_id, measure, score (null where the
     measure has no value), missing.
     """
+    import pyarrow as pa
+
     names = {"system": scores.system, "shift": scores.shift_name}
     if scores.shift is None:
         names = {"run": scores.system}
@@ -95,6 +99,9 @@ def read_per_query(path: Path, measures: Sequence[str]) -> dict[str, Scores]:
             or not where they belong.
         UnknownNameError: for an unknown shift.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     if not path.is_file():
         raise NotFoundError(f"no file {path}")
     if path.stat().st_size > MAX_UNPACKED:
@@ -115,6 +122,9 @@ def read_per_query(path: Path, measures: Sequence[str]) -> dict[str, Scores]:
 
 def _read_table(path: Path) -> pa.Table:
     """Return the table of a file, its texts as numbers of short texts."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
     with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
         groups = range(file.num_row_groups)
         unpacked = sum(file.metadata.row_group(group).total_byte_size for group in groups)
@@ -139,6 +149,8 @@ def _read_table(path: Path) -> pa.Table:
 
 def _read_system(part: pa.Table, shift: Shift, measures: Sequence[str]) -> Scores:
     """Return the scores of a system on a shift, if its rows are where `scores_table` puts them."""
+    import pyarrow.compute as pc
+
     runs = part.group_by(["seed", "held_out"], use_threads=False).aggregate([]).to_pylist()
     models = [(run["seed"], run["held_out"]) for run in runs]
     of_seeds = {(seed, group) for seed, _ in models for group in shift.groups}
