@@ -482,21 +482,18 @@ def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
         fix = "one system has one name; a new version of it is a new version there"
         for run, ranking in entry.head.get("rankings", {}).items():
             owner = owners.setdefault((board, ranking), name) if ranking else name
-            if owner != name:
-                message = f"{run} ranks as a run of {owner} does, whatever its scores"
-                yield Finding("same-ranking", message, str(entry.folder), fix=fix)
+            message = f"{run} ranks as a run of {owner} does, whatever its scores"
+            yield from _broken(entry, (owner != name, "same-ranking", message, fix))
         for shift, scores in entry.scores.items():
             runs = scores.runs.values()
             values = np.concatenate([part for run in runs for part in run.scores.values()])
             others = earlier.setdefault((board, shift), [])
             for owner, known in others:
                 differing = np.mean(known != values) if len(known) == len(values) else 1.0
-                if owner != name and differing <= _MOST_DIFFERING:
-                    code = "near-scores" if differing else "same-scores"
-                    message = f"on {shift} {1 - differing:.1%} of the scores are those that it has "
-                    message += f"under {owner}"
-                    severity = _SEVERITIES.get(code, "error")
-                    yield Finding(code, message, str(entry.folder), 0, fix, severity)
+                is_twin = owner != name and bool(differing <= _MOST_DIFFERING)
+                code = "near-scores" if differing else "same-scores"
+                message = f"on {shift} {1 - differing:.1%} of the scores are those that it has "
+                yield from _broken(entry, (is_twin, code, f"{message}under {owner}", fix))
             others.append((name, values))
 
 
