@@ -8,7 +8,7 @@ from msshift_bench.baselines.opening import open_system
 from msshift_bench.baselines.pretraining import pretrain_encoder
 from msshift_bench.baselines.systems.finding import find_systems
 from msshift_bench.baselines.systems.plan import Plan, make
-from msshift_bench.baselines.systems.recipe import RecipeFile, read_changes, recipe_files
+from msshift_bench.baselines.systems.recipe import RecipeFile, recipe_files
 from msshift_bench.baselines.systems.system import Run, System
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "make",
     "open_system",
     "pretrain_encoder",
-    "read_changes",
     "recipe_files",
     "run_leakage_experiment",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -165,11 +166,11 @@ def pairs(
     """
     values: list[tuple[str, str]] = []
     for text in texts or ():
-        name, _, value = text.partition("=")
+        name, _, value = (part.strip() for part in text.partition("="))
         if not (name and value):
             raise UsageError(f"{option} is {text!r}; give {form}")
         if name in dict(values) and not repeated:
-            raise UsageError(f"{option} names {name} twice; give each a name of its own")
+            raise UsageError(f"{option} names {name} twice; give it one value")
         values.append((name, value))
     return values
 
@@ -178,6 +179,19 @@ def extra_folders(texts: Sequence[str] | None) -> dict[str, Path]:
     """Return name -> folder or file of the extra test sets that ``--also-test`` names."""
     values = pairs("--also-test", texts, "NAME=PATH, e.g. dl19=./trec-dl-2019")
     return {name: Path(path) for name, path in values}
+
+
+def replacements(texts: Iterable[str] | None) -> dict[str, Any]:
+    """Return name -> value of the fields that ``--set`` replaces.
+
+    A value is read as TOML: a number, true, false, a list, a table. What is no TOML is a text, so
+    that a word or a path needs no quotes.
+    """
+    values: dict[str, Any] = dict(pairs("--set", texts, "KEY=VALUE, e.g. seed=3"))
+    for name, text in values.items():
+        with suppress(tomllib.TOMLDecodeError):
+            values[name] = tomllib.loads(f"value = {text}")["value"]
+    return values
 
 
 def _format_of(*formats: str, more: str = "") -> Any:

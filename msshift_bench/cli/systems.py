@@ -101,10 +101,7 @@ def run(
 
     Example: `msshift run bi-encoder --shift length --recipe mini --set seed=3`
     """
-    replaced, replicates = (
-        ms.baselines.read_changes(changes or ()),
-        options.whole_numbers("--seeds", seeds),
-    )
+    replaced, replicates = options.replacements(changes), options.whole_numbers("--seeds", seeds)
     if replicates and "seed" in replaced:
         raise UsageError("give either --set seed or the --seeds of replicates")
     dataset = ms.open_dataset(where.data)
@@ -186,7 +183,7 @@ def pretrain(
 
     Example: `msshift pretrain --collection mini:300 --recipe mini --out encoder --set steps=10`
     """
-    replaced = ms.baselines.read_changes(changes or ())
+    replaced = options.replacements(changes)
     with progress_bars(), shown_log("baselines.pretraining", "baselines.training"):
         folder = ms.baselines.pretrain_encoder(collection, recipe, out=out, changes=replaced)
     print(folder)
