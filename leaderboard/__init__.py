@@ -2,7 +2,7 @@
 
 `submit_system` writes an entry, `check_entry` and `check_entries` are the gate, `load_entries`
 reads what stands, and `build_site` draws it. It may use `leakage`, `evaluation`, `data`, `runs`,
-`stats`, `output`, `checked`, `plumbing`, `shifts` and `errors`.
+`stats`, `output`, `checked`, `plumbing`, `shifts`, `libraries` and `errors`.
 """
 
 from msshift_bench.leaderboard.description import (

@@ -39,6 +39,7 @@ from msshift_bench.leaderboard.description import (
     TrainedOn,
     read_description,
 )
+from msshift_bench.libraries import parquet as pq
 from msshift_bench.plumbing import settle
 from msshift_bench.runs import FOR_ALL, RunSet
 from msshift_bench.shifts import SHIFTS, get_shift
@@ -157,8 +158,6 @@ class Entry:
         """
         if self.description.source:
             return {}
-        import pyarrow.parquet as pq
-
         path = self.folder / SCORES_NAME
         try:
             head = json.loads((pq.read_schema(path).metadata or {})[b"msshift_bench"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -45,10 +46,10 @@ from msshift_bench.leaderboard.entries import (
     read_rescored,
     score_submission,
 )
+from msshift_bench.output import Account, Table
 from msshift_bench.plumbing import settle
 from msshift_bench.runs import find_run_sets
 from msshift_bench.shifts import SHIFTS, get_shift
-from msshift_bench.stats import Figure
 
 _PLACE = re.compile(
     rf"{RESCORED_NAME}|\.{RESCORED_NAME}\.partial|"
@@ -382,22 +383,49 @@ def _check_rescored(entry: Entry, rescored: dict[str, Scores]) -> Iterator[Findi
         )
 
 
-def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> list[tuple[Figure, Figure]]:
-    """Score runs that were made again by an entry's commands, and pair each mean with theirs.
+def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Account:
+    """Compare Avg In and Out of an entry with what runs that were made again by its commands give.
 
     Returns:
-        Avg In and Out of every group, as the entry has them and as the runs give them. They may
-        lie apart as far as the description's ``tolerance``.
+        The means that lie furthest apart, of each shift and measure, and what the description's
+        ``tolerance`` says of all. Its facts count the ``means``, and those that are ``off``:
+        further apart than the tolerance, if there is one.
 
     Raises:
         MsShiftError: as `rescore`.
     """
-    return [
-        (figure, again)
-        for shift, rescored in rescore(entry, dataset, runs)
-        for figure, again in zip(figures_of(entry.scores[shift]), figures_of(rescored), strict=True)
+    shifts = dict(rescore(entry, dataset, runs))
+    pairs = [
+        (figure, again, abs(figure.number - again.number))
+        for shift, scores in shifts.items()
+        for figure, again in zip(figures_of(entry.scores[shift]), figures_of(scores), strict=True)
         if figure.figure in ("avg_in", "out")
     ]
+    furthest = {
+        (pair[0].shift, pair[0].measure): pair for pair in sorted(pairs, key=operator.itemgetter(2))
+    }
+    rows = [
+        (
+            SHIFTS[figure.shift].title,
+            figure.measure,
+            f"{figure.figure} of {figure.group}",
+            f"{figure.number:.6f}",
+            f"{again.number:.6f}",
+        )
+        for figure, again, _ in furthest.values()
+    ]
+    header = ("Shift", "Measure", "Furthest off", "Expected", "These runs")
+    absent = ", ".join(sorted(entry.scores.keys() - shifts))
+    notes = [f"{runs} holds no runs of {absent}"] if absent else []
+    tolerance, off = entry.description.reproduction.tolerance, 0
+    if tolerance is None:
+        notes.append("its authors do not say how closely the figures repeat")
+    else:
+        off = sum(gap > tolerance + _TOLERANCE for _, _, gap in pairs)
+        how = f"within {tolerance:g}" if tolerance else "to the last digit"
+        notes.append(f"{len(pairs) - off} of {len(pairs)} means repeat {how}")
+    table = Table.plain("What the runs give", header, rows, names=3)
+    return Account({"means": len(pairs), "off": off}, [table], notes)
 
 
 def check_entries(
@@ -454,21 +482,18 @@ def _twins(entries: Iterable[Entry]) -> Iterator[Finding]:
         fix = "one system has one name; a new version of it is a new version there"
         for run, ranking in entry.head.get("rankings", {}).items():
             owner = owners.setdefault((board, ranking), name) if ranking else name
-            if owner != name:
-                message = f"{run} ranks as a run of {owner} does, whatever its scores"
-                yield Finding("same-ranking", message, str(entry.folder), fix=fix)
+            message = f"{run} ranks as a run of {owner} does, whatever its scores"
+            yield from _broken(entry, (owner != name, "same-ranking", message, fix))
         for shift, scores in entry.scores.items():
             runs = scores.runs.values()
             values = np.concatenate([part for run in runs for part in run.scores.values()])
             others = earlier.setdefault((board, shift), [])
             for owner, known in others:
                 differing = np.mean(known != values) if len(known) == len(values) else 1.0
-                if owner != name and differing <= _MOST_DIFFERING:
-                    code = "near-scores" if differing else "same-scores"
-                    message = f"on {shift} {1 - differing:.1%} of the scores are those that it has "
-                    message += f"under {owner}"
-                    severity = _SEVERITIES.get(code, "error")
-                    yield Finding(code, message, str(entry.folder), 0, fix, severity)
+                is_twin = owner != name and bool(differing <= _MOST_DIFFERING)
+                code = "near-scores" if differing else "same-scores"
+                message = f"on {shift} {1 - differing:.1%} of the scores are those that it has "
+                yield from _broken(entry, (is_twin, code, f"{message}under {owner}", fix))
             others.append((name, values))
 
 

@@ -48,6 +48,24 @@ from typing import TYPE_CHECKING
 from msshift_bench._version import __version__
 
 if TYPE_CHECKING:
+    from msshift_bench import (
+        analysis as analysis,
+        annotation as annotation,
+        baselines as baselines,
+        data as data,
+        doctor as doctor,
+        encoders as encoders,
+        engine as engine,
+        evaluation as evaluation,
+        irds as irds,
+        leaderboard as leaderboard,
+        leakage as leakage,
+        output as output,
+        report as report,
+        runs as runs,
+        similarity as similarity,
+        stats as stats,
+    )
     from msshift_bench.analysis import (
         analyse_report as analyse_report,
         analyse_run_sets as analyse_run_sets,
@@ -189,8 +207,16 @@ _HOME_OF = {
 
 __all__ = ["__version__", *_HOME_OF]
 
+_ROOMS = (
+    *("analysis", "annotation", "baselines", "data", "doctor", "encoders", "engine", "evaluation"),
+    *("irds", "leaderboard", "leakage", "output", "report", "runs", "similarity", "stats"),
+)
+"""Rooms that the commands name as ``msshift_bench.data``; they are imported on first use, too."""
+
 
 def __getattr__(name: str) -> object:
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)

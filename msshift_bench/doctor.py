@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -129,15 +130,9 @@ def examine(
         >>> next(examine(ask_hub=False)).code
         'package'
     """
-    yield from _installation()
-    yield from _threads()
-    yield from _disk()
-    yield from _gpu()
-    yield _cache()
-    yield from _hub(ask=ask_hub)
-    yield from _data([data] if isinstance(data, str | Path) else data)
-    if collection is not None:
-        yield from _collection(collection)
+    folders = [data] if isinstance(data, str | Path) else data
+    looks = [_installation(), _threads(), _disk(), _gpu(), _cache(), _hub(ask=ask_hub)]
+    yield from chain(*looks, _data(folders), () if collection is None else _collection(collection))
 
 
 def _installation() -> Iterator[Diagnosis]:
@@ -275,18 +270,18 @@ def _size(folder: Path) -> str:
     return f"{size / 1024**2:,.1f} MB"
 
 
-def _cache() -> Diagnosis:
+def _cache() -> Iterator[Diagnosis]:
     """Look at the cache's size, and at what killed processes have left in it."""
     items = list(_cached())
-    text = f"{_size(cache_root())} in {cache_root()}"
-    if not items:
-        return Diagnosis("cache", "ok", text)
-    kinds = Counter(kind for kind, _ in items)
-    text += f" ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"
+    text, cure = f"{_size(cache_root())} in {cache_root()}", ""
+    if items:
+        kinds = Counter(kind for kind, _ in items)
+        text += f" ({', '.join(f'{kind}: {count}' for kind, count in kinds.items())})"
+        cure = "'msshift doctor --prune 0' empties it"
     left = [folder for _, folder in items if is_unfinished(folder) and not is_held(folder)]
     if left:
         text += f", {len(left)} of {len(items)} folders left by killed processes"
-    return Diagnosis("cache", "ok", text, "'msshift doctor --prune 0' empties it")
+    yield Diagnosis("cache", "ok", text, cure)
 
 
 def prune_cache(days: float = 0) -> Iterator[Diagnosis]:

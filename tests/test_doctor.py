@@ -292,13 +292,13 @@ def test_what_is_old_and_not_in_use_is_removed(fill: Fill) -> None:
 
 
 def test_what_killed_processes_left_is_counted(fill: Fill, tmp_path: Path) -> None:
-    empty = doctor._cache()
+    (empty,) = doctor._cache()
     assert (empty.text, empty.cure) == (f"0.0 MB in {tmp_path}", "")
     fill(f"embeddings/{OLD}", 1)
     used = fill(f"embeddings/.{USED}.partial", 1)
     fill(f"passages/.{NEW}.partial", 1)
     with hold_folder(used):
-        cache = doctor._cache()
+        (cache,) = doctor._cache()
     assert cache.state == "ok"
     assert cache.text.endswith(
         f"in {tmp_path} (embeddings: 2, passages: 1), 1 of 3 folders left by killed processes"

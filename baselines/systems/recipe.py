@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -77,32 +76,6 @@ def refusal(source: str, findings: Sequence[Finding]) -> UsageError:
     if len(lines) == 1:
         return UsageError(lines[0])
     return UsageError("\n  ".join([f"{source} holds {len(lines)} errors:", *lines]))
-
-
-def read_changes(settings: Iterable[str]) -> dict[str, Any]:
-    """Return name -> value of what ``--set`` names.
-
-    A value is read as TOML: a number, true, false, a list, a table. What is no TOML is a text, so
-    that a word or a path needs no quotes.
-
-    Args:
-        settings: each a field, ``=``, and a value.
-
-    Raises:
-        UsageError: if one has no name or no value, or a name is there twice.
-    """
-    changes: dict[str, Any] = {}
-    for setting in settings:
-        name, _, text = (part.strip() for part in setting.partition("="))
-        if not (name and text):
-            raise UsageError(f"--set is {setting!r}; give KEY=VALUE, e.g. seed=3")
-        if name in changes:
-            raise UsageError(f"--set names {name} twice; give it one value")
-        try:
-            changes[name] = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            changes[name] = text
-    return changes
 
 
 def _nowhere(_name: str) -> str:

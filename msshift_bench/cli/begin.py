@@ -7,33 +7,22 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-import msshift_bench
+import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.building import show_built
 from msshift_bench.cli.config_file import CONFIG_NAME, find_config, find_setting
-from msshift_bench.cli.output import (
-    note,
-    plain_table,
-    print_json,
-    print_notes,
-    print_table,
-    show,
-    warn,
-)
+from msshift_bench.cli.output import note, print_json, print_tables, show, warn
 from msshift_bench.errors import MissingExtraError, MsShiftError, NotFoundError, UnknownNameError
 from msshift_bench.plumbing import cache_root, in_line, progress_bars, shown_log, write_json
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
-
-if TYPE_CHECKING:
-    from msshift_bench.doctor import Diagnosis
-    from msshift_bench.output import Table
 
 SHIFT_NAMES = ("topics", "wh-words", "length")
 SYSTEMS = ("bm25", "bi-encoder")
@@ -66,51 +55,44 @@ def demo(
 
     Example: `msshift demo --out msshift-demo`
     """
-    from msshift_bench.report import check_report_folder
-
-    began, no_report = time.monotonic(), ""
-    try:
-        check_report_folder(out / "report")
-    except MissingExtraError as error:
-        no_report = str(error)
+    began = time.monotonic()
+    with suppress(MissingExtraError):
+        ms.report.check_report_folder(out / "report")
     names = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
-    systems = {name: msshift_bench.open_system(name) for name in names}
+    systems = {name: ms.open_system(name) for name in names}
     _check_installed(systems.values())
     data, runs, figures = out / "msshift", out / "runs", out / "figures.json"
-    opened = msshift_bench.open_collection(collection)
+    opened = ms.open_collection(collection)
     note(f"1/3 cutting the queries of {opened.name} into groups")
     with progress_bars():
-        manifest = msshift_bench.build_dataset(opened, SHIFT_NAMES, data)
+        manifest = ms.build_dataset(opened, SHIFT_NAMES, data)
     show_built(manifest)
     note("2/3 ranking the passages; every model but BM25 is trained without each group in turn")
     for name, system in systems.items():
         started = time.monotonic()
-        plan = msshift_bench.Plan(
-            system=system, shifts=SHIFT_NAMES, collection=opened, data=data, out=runs
-        )
+        plan = ms.Plan(system=system, shifts=SHIFT_NAMES, collection=opened, data=data, out=runs)
         with progress_bars(), shown_log("baselines.systems"):
-            made = msshift_bench.make(plan)
+            made = ms.make(plan)
         note(f"    {name}: {len(made)} runs in {time.monotonic() - started:.0f} s")
     note("3/3 evaluating")
     with progress_bars(), in_line("evaluating"):
-        result = msshift_bench.evaluate_run_sets([runs], data)
+        result = ms.evaluate_run_sets([runs], data)
     write_json(figures, result.to_json())
     _show_losses(result)
-    if not no_report:
-        with progress_bars():
-            drawn = msshift_bench.write_report([runs], out / "report", data, links=False)
     print()
     print(f'{data}  the data set: datasets.load_dataset("msshift", "topics-C2") in {out}')
     print(f"{runs}  the run sets: msshift evaluate {runs} --data {data} shows intervals")
     print(f"{figures}  every figure, as JSON")
-    if no_report:
-        note(no_report)
-    else:
+    try:
+        with progress_bars():
+            drawn = ms.write_report([runs], out / "report", data, links=False)
         print(f"{drawn.page}  the report: open it in a browser ({len(drawn.figures)} figures)")
+    except MissingExtraError as error:
+        note(str(error))
     note(f"done in {time.monotonic() - began:.0f} s")
 
 
-def _check_installed(systems: Iterable[msshift_bench.System]) -> None:
+def _check_installed(systems: Iterable[ms.System]) -> None:
     """Check, before anything is made, that every system's libraries are installed.
 
     Raises:
@@ -126,23 +108,20 @@ def _check_installed(systems: Iterable[msshift_bench.System]) -> None:
         raise MissingExtraError(",".join(dict.fromkeys(extras)), "the demo")
 
 
-def _show_losses(result: msshift_bench.Result) -> None:
+def _show_losses(result: ms.Result) -> None:
     """Print one table per shift, then the notes that all of them share."""
-    from msshift_bench.evaluation import loss_table
-
-    settings, lines = msshift_bench.Settings(), []
+    settings, tables, lines = ms.Settings(), [], []
     for (shift,), of_shift in result.figures.each("shift"):
-        print_table(loss_table(of_shift, settings.measures[0], settings, brief=True))
+        measure = settings.measures[0]
+        tables.append(ms.evaluation.loss_table(of_shift, measure, settings, brief=True))
         lines.append([n.text for n in result.notes if n.about.get("shift") in (None, shift)])
     shared = [line for line in lines[0] if all(line in others for others in lines)]
-    print_notes([*_LEGEND, *dict.fromkeys(shared)])
+    print_tables(tables, [*_LEGEND, *dict.fromkeys(shared)])
 
 
 def names_to_list() -> list[str]:
     """Return what `msshift list` shows by its name: systems, and recipes."""
-    from msshift_bench.baselines import find_systems, recipe_files
-
-    return [*find_systems(), "pretrain", *recipe_files()]
+    return [*ms.baselines.find_systems(), "pretrain", *ms.baselines.recipe_files()]
 
 
 def list_(
@@ -177,9 +156,7 @@ def _show_system(name: str, chosen: str) -> None:
     Raises:
         UnknownNameError: if there is neither of that name.
     """
-    from msshift_bench.baselines import find_systems, recipe_files
-
-    recipes, systems = recipe_files(), find_systems()
+    recipes, systems = ms.baselines.recipe_files(), ms.baselines.find_systems()
     if name in recipes:
         sys.stdout.write(recipes[name].text)
         return
@@ -192,20 +169,17 @@ def _show_system(name: str, chosen: str) -> None:
     if fields:
         shown = [(field, "-" if value is None else value) for field, value in fields.items()]
         title = f"{name}: {systems[name].about()}"
-        tables.append(plain_table(title, ("field", "default"), shown, names=2))
+        tables.append(ms.output.Table.plain(title, ("field", "default"), shown, names=2))
     if own:
         rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
-        tables.append(plain_table("recipes", ("recipe", "sha256", "what"), rows, names=3))
+        tables.append(ms.output.Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))
     facts = {key: {"about": recipe.about, "sha256": recipe.sha256} for key, recipe in own.items()}
-    show({"fields": fields, "recipes": facts}, chosen, *tables)
+    show(ms.output.Account({"fields": fields, "recipes": facts}, tables), chosen)
 
 
 def _list_all(data: str, chosen: str) -> None:
     """Print the shifts, what the data set at hand holds of them, the systems and indicators."""
-    from msshift_bench.baselines import find_systems
-    from msshift_bench.output import plain
-
-    systems = {name: system.about() for name, system in find_systems().items()}
+    systems = {name: system.about() for name, system in ms.baselines.find_systems().items()}
     changes = {name: shift.description for name, shift in TEST_ONLY.items()}
     dataset, shifts, facts = _find(data), [*SHIFTS.values(), *SIZED.values()], None
     where = "no built data set here; 'msshift build' makes one"
@@ -221,7 +195,7 @@ def _list_all(data: str, chosen: str) -> None:
         # Shifts that come in sizes follow, each with the sizes of the data set.
         shifts += [SHIFTS[n] for n in in_order(dataset.manifest.shifts) if n not in list(SHIFTS)]
     if chosen == "json":
-        indicators = {name: plain(row) for name, row in msshift_bench.INDICATORS.items()}
+        indicators = {name: ms.output.plain(row) for name, row in ms.INDICATORS.items()}
         for row in indicators.values():
             del row["function"]
         listed = {
@@ -238,34 +212,35 @@ def _list_all(data: str, chosen: str) -> None:
         head = {"data": facts, "shifts": listed, "test_only": changes}
         print_json({**head, "systems": systems, "indicators": indicators})
         return
-    for shift in shifts:
-        print_table(_shift_table(shift, dataset))
-    print_notes([where])
-    print_table(plain_table("test-only shifts", ("shift", "what"), changes.items(), names=2))
-    print_table(plain_table("systems", ("system", "what"), systems.items(), names=2))
+    plain = ms.output.Table.plain
+    print_tables([_shift_table(shift, dataset) for shift in shifts], [where])
     rows = [
         (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")
-        for name, row in msshift_bench.INDICATORS.items()
+        for name, row in ms.INDICATORS.items()
     ]
     header = ("indicator", "what", "defined per", "needs")
-    print_table(plain_table("indicators of similarity", header, rows, names=4))
+    print_tables(
+        [
+            plain("test-only shifts", ("shift", "what"), changes.items(), names=2),
+            plain("systems", ("system", "what"), systems.items(), names=2),
+            plain("indicators of similarity", header, rows, names=4),
+        ]
+    )
 
 
-def _find(data: str) -> msshift_bench.Dataset | None:
+def _find(data: str) -> ms.Dataset | None:
     """Open the data set; where none was named there need be none."""
-    from msshift_bench.data import HOME_VARIABLE
-
     try:
-        return msshift_bench.open_dataset(data)
+        return ms.open_dataset(data)
     except MsShiftError as error:
-        if data != DATASET_NAME or os.environ.get(HOME_VARIABLE):
+        if data != DATASET_NAME or os.environ.get(ms.data.HOME_VARIABLE):
             raise
         if not isinstance(error, NotFoundError):
             warn([str(error)])
         return None
 
 
-def _built(dataset: msshift_bench.Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
+def _built(dataset: ms.Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
     """Return the rule of a shift in a data set, and each group's contents; `None` if it is not."""
     if dataset is None or shift.name not in dataset.manifest.shifts:
         return None
@@ -280,14 +255,14 @@ def _built(dataset: msshift_bench.Dataset | None, shift: Shift) -> Mapping[str, 
     }
 
 
-def _shift_table(shift: Shift, dataset: msshift_bench.Dataset | None) -> Table:
+def _shift_table(shift: Shift, dataset: ms.Dataset | None) -> ms.output.Table:
     """Return a row per group: its queries, here and in the release if these differ, and counts."""
     rules = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
     title = f"{shift.name}: {shift.description} ({rules}"
     built = _built(dataset, shift)
     if built is None:
-        where = "" if dataset is None else f"; not in {dataset.folder}"
-        return plain_table(f"{title}{where})", ("group", "queries"), shift.groups.items(), 2)
+        title += ")" if dataset is None else f"; not in {dataset.folder})"
+        return ms.output.Table.plain(title, ("group", "queries"), shift.groups.items(), names=2)
     here, header = built["groups"], ["group", "queries", "train", "test"]
     rows = [[group, *here[group].values()] for group in shift.groups]
     if any(here[group]["queries"] != about for group, about in shift.groups.items()):
@@ -295,7 +270,7 @@ def _shift_table(shift: Shift, dataset: msshift_bench.Dataset | None) -> Table:
         for row in rows:
             row.insert(2, shift.groups[row[0]])
     title = f"{title}; built by {built['rule']})"
-    return plain_table(title, header, rows, names=len(header) - 2)
+    return ms.output.Table.plain(title, header, rows, names=len(header) - 2)
 
 
 def doctor(
@@ -335,11 +310,9 @@ def doctor(
 
     Example: `msshift doctor --prune 30`
     """
-    from msshift_bench.doctor import prune_cache
-
-    pruned = () if prune is None else prune_cache(prune)
-    looks = msshift_bench.examine(data or (), collection, ask_hub=not offline)
-    diagnoses: list[Diagnosis] = []
+    pruned = () if prune is None else ms.doctor.prune_cache(prune)
+    looks = ms.examine(data or (), collection, ask_hub=not offline)
+    diagnoses: list[ms.doctor.Diagnosis] = []
     for diagnosis in chain(pruned, _settings(), looks):
         diagnoses.append(diagnosis)
         if table_format == "text":
@@ -353,7 +326,7 @@ def doctor(
         raise typer.Exit(1 if states["damaged"] else 3)
 
 
-def _print_diagnosis(diagnosis: Diagnosis) -> None:
+def _print_diagnosis(diagnosis: ms.doctor.Diagnosis) -> None:
     colour = {"ok": "green", "note": "blue", "warning": "yellow"}.get(diagnosis.state, "red")
     typer.secho(f"{diagnosis.state:<8}", fg=colour, nl=False)
     print(f" {diagnosis.code}: {diagnosis.text}")
@@ -361,12 +334,9 @@ def _print_diagnosis(diagnosis: Diagnosis) -> None:
         print(f"         cure: {diagnosis.cure}")
 
 
-def _settings() -> Iterator[Diagnosis]:
+def _settings() -> Iterator[ms.doctor.Diagnosis]:
     """Say which data set, collection, cache and shifts commands use, and what says so."""
-    from msshift_bench.data import locate
-    from msshift_bench.doctor import Diagnosis
-
-    folder = locate()
+    folder = ms.data.locate()
     usual = "default" if folder == Path(DATASET_NAME) else "installed"
     defaults = {
         "data": (folder, usual if folder.exists() else f"{usual}; not there yet"),
@@ -378,7 +348,7 @@ def _settings() -> Iterator[Diagnosis]:
     for key, default in defaults.items():
         value, origin = find_setting(key, file) or default
         shown = ", ".join(value) if isinstance(value, list) else value
-        yield Diagnosis("setting", "ok", f"{key} = {shown} ({origin})")
+        yield ms.doctor.Diagnosis("setting", "ok", f"{key} = {shown} ({origin})")
     if file is None:
         cure = f"see docs/configuration.md for a {CONFIG_NAME}"
-        yield Diagnosis("setting", "note", f"no {CONFIG_NAME} here or above", cure)
+        yield ms.doctor.Diagnosis("setting", "note", f"no {CONFIG_NAME} here or above", cure)

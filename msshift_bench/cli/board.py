@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-import msshift_bench
+import msshift_bench as ms
 from msshift_bench.cli import options
-from msshift_bench.cli.output import note, plain_table, print_table
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.cli.output import note, show
+from msshift_bench.errors import Finding, UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
-
-if TYPE_CHECKING:
-    from msshift_bench.errors import Finding
-    from msshift_bench.leaderboard import Entry, Verdict
-    from msshift_bench.stats import Figure
 
 
 def submit(
@@ -52,16 +47,8 @@ def submit(
 
     Example: `msshift submit runs/my-system --system system.toml --out submission`
     """
-    from msshift_bench.data import check_repo_name
-    from msshift_bench.leaderboard import (
-        CLASSES,
-        description_template,
-        submit_system,
-        write_hub_results,
-    )
-
     if template:
-        print(description_template(), end="")
+        print(ms.leaderboard.description_template(), end="")
         return
     if runs is None or system is None:
         raise UsageError(
@@ -70,18 +57,20 @@ def submit(
         )
     check_folder(out)
     if hub_dataset is not None:
-        check_repo_name(hub_dataset)
+        ms.data.check_repo_name(hub_dataset)
     with progress_bars():
-        entry = submit_system(runs, system, out, data)
+        entry = ms.leaderboard.submit_system(runs, system, out, data)
     print(f"{entry.description.place}: {', '.join(entry.scores)}")
-    print(f"training queries: {entry.training_class} ({CLASSES[entry.training_class]})")
+    print(
+        f"training queries: {entry.training_class} ({ms.leaderboard.CLASSES[entry.training_class]})"
+    )
     for doubt in entry.head["doubts"]:
         print(f"  {doubt}")
     for row in entry.training:
         if row.test_queries:
             print(f"  {row.shift}/{row.model}: {row.test_queries} test queries of {row.group}")
     if hub_dataset is not None:
-        benchmark, values = write_hub_results(entry, hub_dataset, out)
+        benchmark, values = ms.leaderboard.write_hub_results(entry, hub_dataset, out)
         note(f"wrote {benchmark} for {hub_dataset}, and {values} for the model's repository")
     note(
         f"wrote {out}; check it with 'msshift leaderboard check --entries {out}/entries --data "
@@ -127,21 +116,21 @@ def check(
 
     Example: `msshift leaderboard check mini/bm25 --runs runs --data msshift`
     """
-    from msshift_bench.leaderboard import check_entries, entries_folder, write_rescored
-
     if runs is not None and data is None:
         raise UsageError("to score runs again, give --data, the data set that they answer")
-    dataset = None if data is None else msshift_bench.open_dataset(data)
-    root = entries_folder() if entries is None else entries
+    dataset = None if data is None else ms.open_dataset(data)
+    root = ms.leaderboard.entries_folder() if entries is None else entries
     if entry is not None:
         _repeat(entry, root, dataset, runs)
         return
     with progress_bars():
-        verdicts, findings = check_entries(root, base=base, dataset=dataset, runs=runs)
+        verdicts, findings = ms.leaderboard.check_entries(
+            root, base=base, dataset=dataset, runs=runs
+        )
     for verdict in verdicts:
         _print(verdict, "/".join(verdict.folder.parts[-3:]))
     _print_findings(findings)
-    for name in write_rescored(root, verdicts) if entries is not None else ():
+    for name in ms.leaderboard.write_rescored(root, verdicts) if entries is not None else ():
         note(f"{name} is rescored now: {root / 'rescored.csv'}")
     again = sum(verdict.rescored for verdict in verdicts)
     how = "" if runs is not None else "; give --data and --runs for that"
@@ -152,7 +141,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _print(verdict: Verdict, name: str) -> None:
+def _print(verdict: ms.leaderboard.Verdict, name: str) -> None:
     facts = "unreadable"
     if verdict.entry is not None and verdict.accepted:
         facts = f"{verdict.entry.badge}, {verdict.entry.training_class}"
@@ -166,58 +155,23 @@ def _print_findings(findings: Iterable[Finding]) -> None:
         print(f"  {finding.severity}: {finding}")
 
 
-def _repeat(
-    name: str, root: Path, dataset: msshift_bench.Dataset | None, runs: Path | None
-) -> None:
+def _repeat(name: str, root: Path, dataset: ms.Dataset | None, runs: Path | None) -> None:
     """Check a row, and show its commands, or how closely runs repeat it."""
-    from msshift_bench.leaderboard import check_entry, load_entries
-
-    rows = {row.description.name: row for row in load_entries(root)}
+    rows = {row.description.name: row for row in ms.leaderboard.load_entries(root)}
     if name not in rows:
         raise UnknownNameError("entry", name, rows)
-    verdict = check_entry(rows[name].folder, dataset)
+    verdict = ms.leaderboard.check_entry(rows[name].folder, dataset)
     _print(verdict, name)
     if not verdict.accepted:
         raise typer.Exit(1)
     if runs is None or dataset is None:
         print("\n".join(rows[name].description.reproduction.commands))
         return
-    _compare(rows[name], dataset, runs)
-
-
-def _compare(entry: Entry, dataset: msshift_bench.Dataset, runs: Path) -> None:
-    from msshift_bench.leaderboard import repeat_entry
-
     with progress_bars():
-        pairs = repeat_entry(entry, dataset, runs)
-    furthest = {(pair[0].shift, pair[0].measure): pair for pair in sorted(pairs, key=_gap)}
-    lines = [
-        (
-            msshift_bench.SHIFTS[figure.shift].title,
-            figure.measure,
-            f"{figure.figure} of {figure.group}",
-            f"{figure.number:.6f}",
-            f"{again.number:.6f}",
-        )
-        for figure, again in furthest.values()
-    ]
-    header = ("Shift", "Measure", "Furthest off", "Expected", "These runs")
-    print_table(plain_table("What the runs give", header, lines, names=3))
-    if absent := entry.scores.keys() - {figure.shift for figure, _ in pairs}:
-        note(f"{runs} holds no runs of {', '.join(sorted(absent))}")
-    tolerance = entry.description.reproduction.tolerance
-    if tolerance is None:
-        note("its authors do not say how closely the figures repeat")
-        return
-    off = [pair for pair in pairs if _gap(pair) > tolerance + 1e-9]
-    how = f"within {tolerance:g}" if tolerance else "to the last digit"
-    print(f"{len(pairs) - len(off)} of {len(pairs)} means repeat {how}")
-    if off:
+        repeated = ms.leaderboard.repeat_entry(rows[name], dataset, runs)
+    show(repeated, "text")
+    if repeated.facts["off"]:
         raise typer.Exit(1)
-
-
-def _gap(pair: tuple[Figure, Figure]) -> float:
-    return abs(pair[0].number - pair[1].number)
 
 
 def build(
@@ -231,9 +185,7 @@ def build(
 
     Example: `msshift leaderboard build --entries submission/entries --out site`
     """
-    from msshift_bench.leaderboard import build_site
-
     check_folder(out)
     with progress_bars():
-        written = build_site(out, *([] if entries is None else [entries]))
+        written = ms.leaderboard.build_site(out, *([] if entries is None else [entries]))
     print(f"open {written}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -126,7 +127,7 @@ def fill_in(context: Any) -> None:
     """Fill in what was not typed before a command runs, and say so on stderr.
 
     The data set and the shifts become the command's arguments. The collection and the cache become
-    environment variables, for they are read where they are needed, if at all.
+    environment variables until it ends, for they are read where they are needed, if at all.
 
     Args:
         context: typer's context of the command.
@@ -159,6 +160,7 @@ def fill_in(context: Any) -> None:
         value, _ = file[key]
         if key in ("collection", "cache"):
             os.environ[VARIABLES[key]] = value
+            context.call_on_close(partial(os.environ.pop, VARIABLES[key]))
             continue
         # `doctor` takes several data sets.
         is_one_of_several = parameters[key].nargs == -1 and not isinstance(value, list)

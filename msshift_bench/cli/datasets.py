@@ -8,17 +8,10 @@ from typing import Annotated
 
 import typer
 
-import msshift_bench
+import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
-from msshift_bench.cli.output import (
-    check_outputs,
-    note,
-    plain_table,
-    print_json,
-    show,
-    show_account,
-)
+from msshift_bench.cli.output import check_outputs, note, print_json, show
 from msshift_bench.errors import IntegrityError, MissingError, UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import (
@@ -71,7 +64,7 @@ def verify(
 
     Example: `msshift verify ./msshift --topics replay`
     """
-    dataset = msshift_bench.open_dataset(folder)
+    dataset = ms.open_dataset(folder)
     if topics is None:
         refuse_others(context, {"folder", "table_format"}, "a check of files")
         _verify_files(dataset, table_format)
@@ -109,12 +102,10 @@ def verify(
         note("other embeddings may give other clusters; '--topics replay' gives the same")
 
 
-def _verify_files(dataset: msshift_bench.Dataset, chosen: str) -> None:
-    manifest, findings = msshift_bench.verify_dataset(dataset)
-    if chosen == "json":
-        print_json(
-            {"content_digest": manifest.content_digest, "findings": [asdict(f) for f in findings]}
-        )
+def _verify_files(dataset: ms.Dataset, chosen: str) -> None:
+    manifest, findings = ms.verify_dataset(dataset)
+    facts = {"content_digest": manifest.content_digest, "findings": list(map(asdict, findings))}
+    show(ms.output.Account(facts), chosen)
     if findings:
         raise IntegrityError(f"{dataset.folder} is not what was built:", findings)
     splits = [entry for splits in manifest.configs.values() for entry in splits.values()]
@@ -150,11 +141,11 @@ def triples(
 
     Example: `msshift triples ./msshift --collection my-collection`
     """
-    dataset = msshift_bench.open_dataset(folder)
+    dataset = ms.open_dataset(folder)
     collection = source.open(dataset)
     check_folder(dataset.folder)
     with cluster.used(), progress_bars():
-        manifest = msshift_bench.add_triples(
+        manifest = ms.add_triples(
             dataset,
             collection,
             shifts=shift or (),
@@ -167,7 +158,8 @@ def triples(
     facts = {config: asdict(entry) for config, entry in entries.items()}
     rows = [(c, entry.rows, len(entry.files), entry.digest[:12]) for c, entry in entries.items()]
     header = ("config", "triples", "files", "digest")
-    show(facts, table_format, plain_table("Training triples", header, rows))
+    table = ms.output.Table.plain("Training triples", header, rows)
+    show(ms.output.Account(facts, [table]), table_format)
     for shift_facts in manifest.shifts.values():
         for config, pairs in shift_facts.get("triples", {}).get("pairs", {}).items():
             if pairs["left_out"]:
@@ -195,16 +187,14 @@ def export(
 
     Example: `msshift export length-short-triples triples.tsv.gz`
     """
-    from msshift_bench.data import export_triples, open_source
-
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")
-    dataset = msshift_bench.open_dataset(data)
+    dataset = ms.open_dataset(data)
     files = options.files_of_collection(collection) if text else []
     check_outputs(out, inputs=[dataset.folder, *files])
     with progress_bars():
-        texts = open_source(dataset, collection) if text else None
-        count = export_triples(dataset, config, out, texts=texts)
+        texts = ms.data.open_source(dataset, collection) if text else None
+        count = ms.data.export_triples(dataset, config, out, texts=texts)
     note(f"wrote {out}: {count} triples")
 
 
@@ -258,15 +248,14 @@ def variants(
 
     Example: `msshift variants --check my-variants.tsv`
     """
-    from msshift_bench.data import read_variants, write_variants
     from msshift_bench.dataset_builders.typos import describe_edits
 
     if check is not None:
         taken = {"data", "shift", "queries", "check", "against", "table_format"}
         refuse_others(context, taken, "--check")
         texts = _texts(where, queries)
-        of_file, *others = (read_variants(file, texts) for file in (check, against) if file)
-        show_account(describe_edits(texts, of_file, *others), table_format)
+        of_file, *others = (ms.data.read_variants(file, texts) for file in (check, against) if file)
+        show(describe_edits(texts, of_file, *others), table_format)
         return
     if name is None or against is not None:
         lacking = "NAME" if name is None else "--check"
@@ -277,21 +266,19 @@ def variants(
     get_test_only_shift(name)
     check_outputs(out, data=None if queries is not None else where.data, inputs=[queries])
     texts = _texts(where, queries)
-    made = msshift_bench.make_variants(name, texts.items(), copies=copies, seed=seed)
-    write_variants(out, made)
-    show_account(describe_edits(texts, made), table_format)
+    made = ms.make_variants(name, texts.items(), copies=copies, seed=seed)
+    ms.data.write_variants(out, made)
+    show(describe_edits(texts, made), table_format)
     note(f"wrote {out}")
 
 
 def _texts(where: options.Questions, queries: Path | None) -> dict[str, str]:
     """Return query_id -> text: of a file, or of the test queries of a data set."""
-    from msshift_bench.data import read_queries
-
     if queries is not None:
         if where.shift:
             raise UsageError("--shift is for the queries of a data set, and --queries names a file")
-        return dict(read_queries(queries))
-    dataset = msshift_bench.open_dataset(where.data)
+        return dict(ms.data.read_queries(queries))
+    dataset = ms.open_dataset(where.data)
     if not dataset.manifest.texts:
         raise UsageError(
             f"{dataset.folder} holds ids only; add the texts with 'msshift import', or give the "
@@ -328,10 +315,9 @@ def install(
     Example: `msshift install ./msshift`
     """
     with progress_bars():
-        installed = msshift_bench.install_dataset(source, revision=revision, triples=triples)
-    if table_format == "json":
-        folders = {"folder": str(installed.folder), "cache": str(installed.cache)}
-        print_json({**asdict(installed), **folders})
+        installed = ms.install_dataset(source, revision=revision, triples=triples)
+    folders = {"folder": str(installed.folder), "cache": str(installed.cache)}
+    show(ms.output.Account({**asdict(installed), **folders}), table_format)
     what = "already installed" if installed.unchanged else "installed"
     note(
         f"{what}: version {installed.data_version} (content {installed.content_digest[:12]}) "
@@ -364,9 +350,8 @@ def push(
 
     Example: `msshift push ./msshift --repo my-org/msshift`
     """
-    pushed = msshift_bench.push_dataset(folder, repo, private=private, move_tag=move_tag)
-    if table_format == "json":
-        print_json(asdict(pushed))
+    pushed = ms.push_dataset(folder, repo, private=private, move_tag=move_tag)
+    show(ms.output.Account(asdict(pushed)), table_format)
     what = f"pushed {len(pushed.files)} files to {repo}"
     if pushed.unchanged:
         what = f"{repo} holds this build already"
@@ -397,10 +382,7 @@ def irds(
 
     Example: `msshift irds export msshift/length/short/test queries`
     """
-    from msshift_bench.data import IR_DATASETS_FAILURES, reason_of
-    from msshift_bench.irds import register as register_entries
-
-    register_entries(data, collection)
+    ms.irds.register(data, collection)
     import ir_datasets
 
     try:
@@ -413,7 +395,7 @@ def irds(
         raise typer.Exit(1) from None
     except BrokenPipeError:
         raise
-    except IR_DATASETS_FAILURES as error:
+    except ms.data.IR_DATASETS_FAILURES as error:
         # What it could not write is named with its place.
-        reason = reason_of(error) if isinstance(error, RuntimeError) else str(error)
+        reason = ms.data.reason_of(error) if isinstance(error, RuntimeError) else str(error)
         raise MissingError(f"ir_datasets did not get what it needs: {reason}") from None

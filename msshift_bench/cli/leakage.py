@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-import msshift_bench
+import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse, refuse_others
 from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
-
-if TYPE_CHECKING:
-    from msshift_bench.evaluation import Section
 
 _UP_TO = "same-text, same-normalised, same-words, near-duplicate or same-passage."
 
@@ -122,8 +119,6 @@ def find(
 
     Example: `msshift leakage find --data ./msshift`
     """
-    from msshift_bench.leakage import check_found_folder, tiers_up_to
-
     search: dict[str, Any] = {"encoder": encoder, "pooling": pooling, "threshold": threshold}
     if train is None and test is None:
         refuse_others(context, (*search, "data", "format", "output"), "the splits of a data set")
@@ -136,14 +131,14 @@ def find(
     if (train_qrels is None) != (test_qrels is None):
         raise UsageError("shared passages need the qrels of both: --train-qrels and --test-qrels")
     qrels = None if train_qrels is None or test_qrels is None else (train_qrels, test_qrels)
-    failing = () if fail_on is None else tiers_up_to(fail_on)
+    failing = () if fail_on is None else ms.leakage.tiers_up_to(fail_on)
     if "same-passage" in failing and qrels is None:
         raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
-    check_found_folder(out)
+    ms.leakage.check_found_folder(out)
     inputs = [train, test, train_qrels, test_qrels]
     check_outputs(printing.output, inputs=inputs)
     with progress_bars():
-        found = msshift_bench.find_leakage(
+        found = ms.find_leakage(
             train, test, **search, nearest=nearest, qrels=qrels, separate_ids=separate_ids
         )
     found.write(out)
@@ -159,46 +154,43 @@ def find(
 
 def _find_in_splits(data: str, printing: options.Printing, search: dict[str, Any]) -> None:
     """Count what the splits of a data set leak, and print it."""
-    from msshift_bench.data import locate
-
-    check_folder(locate(data))
+    check_folder(ms.data.locate(data))
     with progress_bars():
-        manifest = msshift_bench.add_split_leakage(data, **search)
+        manifest = ms.add_split_leakage(data, **search)
     counted = {
         shift: facts["near_duplicates"]
         for shift, facts in manifest.shifts.items()
         if "near_duplicates" in facts
     }
     rows = [
-        msshift_bench.Figure("topics", shift=shift, group=group, slice=tier, value=count)
+        ms.Figure("topics", shift=shift, group=group, slice=tier, value=count)
         for shift, facts in counted.items()
         for group, counts in facts["test_queries"].items()
         for tier, count in counts.items()
     ]
-    figures, about = msshift_bench.Figures(rows), msshift_bench.open_dataset(data).info
+    figures, about = ms.Figures(rows), ms.open_dataset(data).info
     facts = {"splits": counted}
     printing.show(
-        msshift_bench.Result(
-            "split-leakage", figures, search, about, (), _split_layout, facts=facts
-        )
+        ms.Result("split-leakage", figures, search, about, (), _split_layout, facts=facts)
     )
 
 
-def _split_layout(figures: msshift_bench.Figures) -> list[Section]:
+def _split_layout(figures: ms.Figures) -> list[ms.evaluation.Section]:
     """Return a row per experiment, and a column per tier."""
-    from msshift_bench.evaluation import Section
-    from msshift_bench.output import COUNT, Head, pivot
-
     columns = [
-        Head(("any of these" if tier == "any" else tier,), {"slice": tier}, COUNT)
+        ms.output.Head(
+            ("any of these" if tier == "any" else tier,), {"slice": tier}, ms.output.COUNT
+        )
         for tier in figures.names("slice")
     ]
     rows = [
-        Head((f"{shift}-{group}",), {"shift": shift, "group": group})
+        ms.output.Head((f"{shift}-{group}",), {"shift": shift, "group": group})
         for (shift, group), _ in figures.each("shift", "group")
     ]
     title = "Test queries that the training queries of their experiment leak"
-    return [Section([pivot(figures, title, ("experiment",), rows, columns)])]
+    return [
+        ms.evaluation.Section([ms.output.pivot(figures, title, ("experiment",), rows, columns)])
+    ]
 
 
 def clean(
@@ -235,9 +227,7 @@ def clean(
     """
     check_outputs(printing.output, inputs=[found, train, qrels, triples])
     with progress_bars():
-        cleaned = msshift_bench.clean_training(
-            found, train, out, qrels=qrels, triples=triples, tier=tier
-        )
+        cleaned = ms.clean_training(found, train, out, qrels=qrels, triples=triples, tier=tier)
     note(f"wrote {out}")
     printing.show(cleaned)
 
@@ -333,11 +323,9 @@ def experiment(
 
     Example: `msshift leakage experiment --collection mini:300 --sizes 20 --leaked 8 --seeds 1`
     """
-    from msshift_bench.baselines.leakage import Experiment, run_leakage_experiment
-
     files = options.files_of_collection(collection)
     check_outputs(printing.output, inputs=[test, found, *files])
-    planned = Experiment(
+    planned = ms.baselines.Experiment(
         systems=system or ["knrm", "pacrr"],
         sizes=options.whole_numbers("--sizes", sizes),
         leaked=leaked,
@@ -351,6 +339,6 @@ def experiment(
         depth=depth,
     )
     with progress_bars():
-        result = run_leakage_experiment(collection, planned, out)
+        result = ms.baselines.run_leakage_experiment(collection, planned, out)
     note(f"wrote {out}")
     printing.show(result)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-import msshift_bench
+import msshift_bench as ms
 from msshift_bench.cli.output import note, print_json, print_tables, warn
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import write_atomically, write_json, write_parquet
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
-
-if TYPE_CHECKING:
-    from msshift_bench.data import Collection
 
 
 def completing(names: Iterable[str] | str) -> Callable[[str], list[str]]:
@@ -130,9 +128,7 @@ def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def named_collection(collection: str | None) -> str | None:
     """Return the collection that an option names, else that of the environment variable."""
-    from msshift_bench.data import COLLECTION_VARIABLE
-
-    return collection or os.environ.get(COLLECTION_VARIABLE)
+    return collection or os.environ.get(ms.data.COLLECTION_VARIABLE)
 
 
 def files_of_collection(collection: str | None) -> list[Path]:
@@ -170,11 +166,11 @@ def pairs(
     """
     values: list[tuple[str, str]] = []
     for text in texts or ():
-        name, _, value = text.partition("=")
+        name, _, value = (part.strip() for part in text.partition("="))
         if not (name and value):
             raise UsageError(f"{option} is {text!r}; give {form}")
         if name in dict(values) and not repeated:
-            raise UsageError(f"{option} names {name} twice; give each a name of its own")
+            raise UsageError(f"{option} names {name} twice; give it one value")
         values.append((name, value))
     return values
 
@@ -183,6 +179,19 @@ def extra_folders(texts: Sequence[str] | None) -> dict[str, Path]:
     """Return name -> folder or file of the extra test sets that ``--also-test`` names."""
     values = pairs("--also-test", texts, "NAME=PATH, e.g. dl19=./trec-dl-2019")
     return {name: Path(path) for name, path in values}
+
+
+def replacements(texts: Iterable[str] | None) -> dict[str, Any]:
+    """Return name -> value of the fields that ``--set`` replaces.
+
+    A value is read as TOML: a number, true, false, a list, a table. What is no TOML is a text, so
+    that a word or a path needs no quotes.
+    """
+    values: dict[str, Any] = dict(pairs("--set", texts, "KEY=VALUE, e.g. seed=3"))
+    for name, text in values.items():
+        with suppress(tomllib.TOMLDecodeError):
+            values[name] = tomllib.loads(f"value = {text}")["value"]
+    return values
 
 
 def _format_of(*formats: str, more: str = "") -> Any:
@@ -220,11 +229,9 @@ class Source:
     collection: SourceName = None
     qrels: CollectionQrels = None
 
-    def open(self, dataset: msshift_bench.Dataset) -> Collection:
+    def open(self, dataset: ms.Dataset) -> ms.data.Collection:
         """Open it; see `msshift_bench.data.open_source`."""
-        from msshift_bench.data import open_source
-
-        return open_source(dataset, self.collection, self.qrels)
+        return ms.data.open_source(dataset, self.collection, self.qrels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,9 +278,7 @@ class Cluster:
 
     def used(self) -> AbstractContextManager[object]:
         """Return the context in which these carry tasks out."""
-        from msshift_bench.engine import Engine, using_engine
-
-        return using_engine(Engine(self.ray, self.store))
+        return ms.engine.using_engine(ms.engine.Engine(self.ray, self.store))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,9 +333,9 @@ class Scoring:
         bool, typer.Option("--strict", help="Treat warnings about a run file as errors.")
     ] = False
 
-    def settings(self) -> msshift_bench.Settings:
+    def settings(self) -> ms.Settings:
         """Return the settings of an evaluation."""
-        return msshift_bench.Settings(**asdict(self))
+        return ms.Settings(**asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,7 +360,7 @@ class Printing:
             ending = self.output.suffix or self.output.name
             raise UnknownNameError("ending of --output", ending, (".json", ".csv", ".parquet"))
 
-    def show(self, result: msshift_bench.Result, **view: bool) -> None:
+    def show(self, result: ms.Result, **view: bool) -> None:
         """Write a result, and print its figures, or its tables above their notes.
 
         The file comes first: whoever reads the tables may stop before their end.

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import msshift_bench
+import msshift_bench as ms
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_target
-
-if TYPE_CHECKING:
-    from msshift_bench.output import Account, Table
 
 
 def _is_styled() -> bool:
@@ -28,45 +24,27 @@ def _print_styled(text: str, code: int) -> None:
     print(f"\x1b[{code}m{text}\x1b[0m" if _is_styled() else text)
 
 
-def plain_table(
-    title: str, header: Sequence[str], rows: Iterable[Sequence[object]], names: int = 1
-) -> Table:
-    """Return a table of values without marks; the first columns hold as many names."""
-    from msshift_bench.output import Table
+def print_tables(
+    tables: Iterable[ms.output.Table], notes: Iterable[str] = (), chosen: str = "text"
+) -> None:
+    """Print tables, and below them notes: policies, versions and doubts, one line each.
 
-    return Table.plain(title, header, rows, names)
-
-
-def print_table(table: Table) -> None:
-    """Print a table on stdout; a table wider than the screen is not folded."""
-    from msshift_bench.output import to_text
-
+    As text, a table wider than the screen is not folded.
+    """
+    if chosen != "text":
+        tables, render = list(tables), ms.output.RENDERERS[chosen]
+        print("".join(f"{render(table)}\n" for table in tables), end="")
+        if any(cell.best for table in tables for row in table.rows for cell in row):
+            notes = [*notes, "bold: the best of the systems that were trained per group"]
+        print(ms.output.render_notes(list(notes), chosen))
+        return
     # The rule is ours to draw, with what the environment's encoding has; names are not.
     rule = "─" if "─".encode(sys.stdout.encoding or "utf-8", "ignore") else "-"
-    _print_styled(table.title, 1)
-    print(to_text(table, rule, is_styled=_is_styled()), end="")
-
-
-def print_notes(lines: Iterable[str]) -> None:
-    """Print the notes below a table: policies, versions and doubts, one line each."""
-    for line in lines:
-        _print_styled(f"  {line}", 2)
-
-
-def print_tables(tables: Sequence[Table], notes: Sequence[str], chosen: str) -> None:
-    """Print tables and the notes below them, as text, Markdown or LaTeX."""
-    from msshift_bench.output import RENDERERS, render_notes
-
-    if chosen == "text":
-        for table in tables:
-            print_table(table)
-        print_notes(notes)
-        return
     for table in tables:
-        print(RENDERERS[chosen](table))
-    if any(cell.best for table in tables for row in table.rows for cell in row):
-        notes = [*notes, "bold: the best of the systems that were trained per group"]
-    print(render_notes(notes, chosen))
+        _print_styled(table.title, 1)
+        print(ms.output.to_text(table, rule, is_styled=_is_styled()), end="")
+    for line in notes:
+        _print_styled(f"  {line}", 2)
 
 
 def print_json(value: object) -> None:
@@ -74,17 +52,12 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def show(value: object, chosen: str, *tables: Table, notes: Sequence[str] = ()) -> None:
-    """Print a value as JSON, or the tables that show it, with the notes below them."""
-    if chosen == "json":
-        print_json(value)
-    else:
-        print_tables(tables, notes, chosen)
-
-
-def show_account(account: Account, chosen: str) -> None:
+def show(account: ms.output.Account, chosen: str) -> None:
     """Print an account: as JSON, or its tables with the notes below them."""
-    show(account.facts, chosen, *account.tables, notes=account.notes)
+    if chosen == "json":
+        print_json(account.facts)
+    else:
+        print_tables(account.tables, account.notes, chosen)
 
 
 def note(message: str) -> None:
@@ -124,9 +97,7 @@ def check_outputs(
     if not wanted:
         return
     if data is not None:
-        from msshift_bench.data import locate
-
-        inputs = [*inputs, locate(data)]
+        inputs = [*inputs, ms.data.locate(data)]
     read = [*(Path(path) for path in inputs if path is not None), *_files_of(runs)]
     for place, output in enumerate(wanted):
         try:
@@ -140,20 +111,15 @@ def check_outputs(
             raise UsageError(
                 f"{output} is a file that people write, and would be lost; give another name"
             )
-        from msshift_bench.annotation import check_not_filled
 
-        check_not_filled(output)
+        ms.annotation.check_not_filled(output)
 
 
 def _files_of(runs: Iterable[str | Path]) -> Iterator[Path]:
     """Yield the run files, each with the path of its sidecar, which may not exist."""
-    from msshift_bench.runs import sidecar_path
-
     for path in map(Path, runs):
         files = [path]
         if path.is_dir():
-            files = [
-                file for run_set in msshift_bench.find_run_sets([path]) for file in run_set.files
-            ]
+            files = [file for run_set in ms.find_run_sets([path]) for file in run_set.files]
         for file in files:
-            yield from (file, sidecar_path(file))
+            yield from (file, ms.runs.sidecar_path(file))

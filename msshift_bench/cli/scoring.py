@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-import msshift_bench
+import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse
 from msshift_bench.cli.output import check_outputs, note, print_json, warn
@@ -23,10 +23,6 @@ from msshift_bench.plumbing import (
     write_parquet,
 )
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
-
-if TYPE_CHECKING:
-    from msshift_bench.data import TestSet
-    from msshift_bench.runs import RunValidation
 
 
 def score(
@@ -99,7 +95,7 @@ def score(
     if test is not None and qrels is not None:
         raise UsageError("--test and --qrels both say what to score on; give one of them")
     answered = test if qrels is None else qrels
-    test_set = None if answered is None else msshift_bench.open_test_set(answered, data)
+    test_set = None if answered is None else ms.open_test_set(answered, data)
     if check:
         _check(runs, test_set, scoring, printing.format)
         return
@@ -109,40 +105,37 @@ def score(
             "folders of run sets are for 'msshift evaluate'"
         )
     known = data if qrels is None else test_set
-    read_left_out = msshift_bench.read_left_out
-    result = msshift_bench.score_runs(
+    result = ms.score_runs(
         runs,
         test_set,
         settings,
         data=data,
         reference=reference,
-        without=None if without_leaked is None else read_left_out(without_leaked, known),
+        without=None if without_leaked is None else ms.read_left_out(without_leaked, known),
         allow=allow or (),
     )
     _write_per_query(result, per_query)
     printing.show(result)
 
 
-def _write_per_query(result: msshift_bench.Result, path: Path | None) -> None:
+def _write_per_query(result: ms.Result, path: Path | None) -> None:
     if path is not None:
         write_parquet(path, result.per_query())
         note(f"wrote {path}")
 
 
 def _check(
-    runs: Sequence[str], test_set: TestSet | None, scoring: options.Scoring, chosen: str
+    runs: Sequence[str], test_set: ms.data.TestSet | None, scoring: options.Scoring, chosen: str
 ) -> None:
     """Say what is wrong with runs.
 
     Raises:
         RunError: if a run cannot be scored.
     """
-    from msshift_bench.evaluation import judgements_of
-
-    judgements = None if test_set is None else judgements_of(test_set)
+    judgements = None if test_set is None else ms.evaluation.judgements_of(test_set)
     checked = {}
     for run in runs:
-        checked[run] = msshift_bench.validate_run(
+        checked[run] = ms.validate_run(
             run,
             judgements,
             tie_policy=scoring.ties,
@@ -172,7 +165,7 @@ def _check(
         raise RunError("what cannot be scored:", errors, counts)
 
 
-def _facts(known: RunValidation) -> dict[str, object]:
+def _facts(known: ms.runs.RunValidation) -> dict[str, object]:
     return {
         "ok": known.ok,
         "lines": known.report.lines,
@@ -183,11 +176,13 @@ def _facts(known: RunValidation) -> dict[str, object]:
     }
 
 
-def _with_misfits(known: RunValidation, run: str, test_set: TestSet) -> RunValidation:
+def _with_misfits(
+    known: ms.runs.RunValidation, run: str, test_set: ms.data.TestSet
+) -> ms.runs.RunValidation:
     """Add what keeps a run from being scored on a test set though nothing is wrong with it."""
-    from msshift_bench.evaluation import Checks
-
-    errors = tuple(Checks(test_set.data).misfits(run, known.report, list(test_set.judged)))
+    errors = tuple(
+        ms.evaluation.Checks(test_set.data).misfits(run, known.report, list(test_set.judged))
+    )
     counts = {**known.counts, **Counter(error.code for error in errors)}
     return replace(known, errors=errors, counts=counts, error_count=len(errors))
 
@@ -243,13 +238,9 @@ def evaluate(
 
     Example: `msshift evaluate runs/ --also-test dl19=./dl19 --measures "nDCG@10 R@1000"`
     """
-    from msshift_bench.evaluation import read_labels
-
     keep_freed_memory()
     if plot is not None:
-        from msshift_bench.output import check_plot
-
-        check_plot(plot)
+        ms.output.check_plot(plot)
     folders = options.extra_folders(also_test)
     if folders:
         refuse(context, ("by", "per_query", "plot", "delta", "without_leaked"), "--also-test")
@@ -260,23 +251,20 @@ def evaluate(
     settings, shifts = scoring.settings(), where.shift or ()
     if folders:
         printing.show(
-            msshift_bench.evaluate_also_tests(
-                runs, folders, where.data, shifts, settings, allow=allow or ()
-            )
+            ms.evaluate_also_tests(runs, folders, where.data, shifts, settings, allow=allow or ())
         )
         return
     is_read_once = by is None and without_leaked is None
-    dataset = where.data if is_read_once else msshift_bench.open_dataset(where.data)
-    labels = None if by is None else read_labels(by, dataset)
-    read_left_out = msshift_bench.read_left_out
-    without = None if without_leaked is None else read_left_out(without_leaked, dataset)
+    dataset = where.data if is_read_once else ms.open_dataset(where.data)
+    labels = None if by is None else ms.evaluation.read_labels(by, dataset)
+    without = None if without_leaked is None else ms.read_left_out(without_leaked, dataset)
     with progress_bars(), in_line("evaluating"):
-        result = msshift_bench.evaluate_run_sets(
+        result = ms.evaluate_run_sets(
             runs, dataset, shifts, settings, labels=labels, without=without, allow=allow or ()
         )
     # Files come first: the pipe that the tables go to may close, and end the command.
     if plot is not None:
-        msshift_bench.draw_result(result, plot)
+        ms.draw_result(result, plot)
         note(f"wrote {plot}")
     _write_per_query(result, per_query)
     printing.show(result, delta=delta, matrices=printing.format == "text")
@@ -313,13 +301,13 @@ def compare(
     """
     keep_freed_memory()
     folders = [run for run in runs if Path(run).is_dir()] if printing.output else []
-    run_sets = msshift_bench.find_run_sets(folders) if folders else ()
+    run_sets = ms.find_run_sets(folders) if folders else ()
     systems = {run_set.system for run_set in run_sets}
     is_path = reference is not None and Path(reference).exists() and reference not in systems
     read = [*runs, str(reference)] if is_path else runs
     check_outputs(printing.output, runs=read, data=where.data)
     with progress_bars(), in_line("evaluating"):
-        result = msshift_bench.compare_run_sets(
+        result = ms.compare_run_sets(
             runs,
             where.data,
             where.shift or (),
@@ -358,11 +346,9 @@ def report(
 
     Example: `msshift report runs/ --out report`
     """
-    from msshift_bench.output import plain
-
     check_folder(out)
     with progress_bars():
-        written = msshift_bench.write_report(
+        written = ms.write_report(
             runs,
             out,
             where.data,
@@ -372,7 +358,7 @@ def report(
             links=not no_links,
         )
     if table_format == "json":
-        print_json(plain({**plain(written), "page": str(written.page)}))
+        print_json(ms.output.plain({**ms.output.plain(written), "page": str(written.page)}))
     else:
         pictures, tables, folder = len(written.figures), len(written.tables), written.page.parent
         print(f"open {written.page}")

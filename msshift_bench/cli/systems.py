@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-import msshift_bench
+import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.output import note, print_json
 from msshift_bench.errors import MissingError, UsageError
@@ -101,14 +101,12 @@ def run(
 
     Example: `msshift run bi-encoder --shift length --recipe mini --set seed=3`
     """
-    from msshift_bench.baselines.systems.recipe import read_changes
-
-    replaced, replicates = read_changes(changes or ()), options.whole_numbers("--seeds", seeds)
+    replaced, replicates = options.replacements(changes), options.whole_numbers("--seeds", seeds)
     if replicates and "seed" in replaced:
         raise UsageError("give either --set seed or the --seeds of replicates")
-    dataset = msshift_bench.open_dataset(where.data)
-    plan = msshift_bench.Plan(
-        system=msshift_bench.open_system(what, recipe, replaced),
+    dataset = ms.open_dataset(where.data)
+    plan = ms.Plan(
+        system=ms.open_system(what, recipe, replaced),
         shifts=where.shift or (),
         collection=source.open(dataset),
         out=out,
@@ -129,7 +127,7 @@ def run(
         progress_bars(),
         shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
     ):
-        runs = msshift_bench.make(plan)
+        runs = ms.make(plan)
     if table_format == "json":
         print_json([str(path) for path in runs])
     else:
@@ -141,7 +139,7 @@ def run(
         note(f"and with: msshift evaluate {out} {tests}")
 
 
-def _show_plan(plan: msshift_bench.Plan, chosen: str) -> None:
+def _show_plan(plan: ms.Plan, chosen: str) -> None:
     """Print the runs of a plan, and what this machine lacks to make them."""
     plan.system.check_installed()
     runs = plan.runs()
@@ -185,11 +183,8 @@ def pretrain(
 
     Example: `msshift pretrain --collection mini:300 --recipe mini --out encoder --set steps=10`
     """
-    from msshift_bench.baselines import pretrain_encoder
-    from msshift_bench.baselines.systems.recipe import read_changes
-
-    replaced = read_changes(changes or ())
+    replaced = options.replacements(changes)
     with progress_bars(), shown_log("baselines.pretraining", "baselines.training"):
-        folder = pretrain_encoder(collection, recipe, out=out, changes=replaced)
+        folder = ms.baselines.pretrain_encoder(collection, recipe, out=out, changes=replaced)
     print(folder)
     note(f"start from it with: msshift run bi-encoder --set encoder={folder}")

@@ -18,6 +18,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from msshift_bench.libraries import pyarrow as pa
+
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
@@ -99,8 +101,6 @@ def _decompress(file: BinaryIO, name: str, stored: int | None) -> Iterator[bytes
         if name in _DECOMPRESSORS:
             pieces = _unpack(file, _DECOMPRESSORS[name])
         else:
-            import pyarrow as pa  # here, so that importing this room stays light
-
             pieces = iter(partial(pa.CompressedInputStream(file, name).read, _BLOCK_BYTES), b"")
         size = 0
         for piece in pieces:

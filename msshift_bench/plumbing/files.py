@@ -29,13 +29,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from msshift_bench.errors import MissingError, NotFoundError, UsageError
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
+from msshift_bench.libraries import compute as pc, numpy as np, parquet as pq, pyarrow as pa
 
 ROW_GROUP = 20_000
 """Rows of a Parquet file to read together."""
@@ -197,8 +194,6 @@ def write_json(path: Path, value: object) -> None:
 
 def write_array(path: Path, array: np.ndarray[Any, Any]) -> None:
     """Write an array as numpy's ``.npy``, whole or not at all."""
-    import numpy as np
-
     with write_atomically(path) as file:
         # Given a file, numpy writes past it, and its error says neither why nor where.
         no_file: Any = SimpleNamespace(write=file.write)
@@ -223,8 +218,6 @@ def is_as_written(value: Mapping[str, Any]) -> bool:
 
 def seal_array(array: np.ndarray[Any, Any]) -> bytes:
     """Return the bytes of a sealed array."""
-    import numpy as np
-
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
     buffer.write(hashlib.sha256(buffer.getbuffer()).digest())
@@ -237,8 +230,6 @@ def unseal_array(content: bytes) -> np.ndarray[Any, Any]:
     Raises:
         ValueError: if it is not as it was sealed.
     """
-    import numpy as np
-
     _check_seal(io.BytesIO(content), len(content))
     array: np.ndarray[Any, Any] = np.lib.format.read_array(io.BytesIO(content))
     return array
@@ -251,8 +242,6 @@ def map_sealed_array(path: Path) -> np.ndarray[Any, Any]:
         OSError: if it cannot be read.
         ValueError: if it is not as it was sealed.
     """
-    import numpy as np
-
     with path.open("rb") as file:
         _check_seal(file, path.stat().st_size)
     return np.lib.format.open_memmap(path, mode="r")
@@ -270,8 +259,6 @@ def _check_seal(file: IO[bytes], size: int) -> None:
 
 def write_parquet(path: Path, table: pa.Table) -> None:
     """Write an Arrow table as Parquet, whole or not at all."""
-    import pyarrow.parquet as pq
-
     with write_atomically(path) as file:
         pq.write_table(table, file, compression="zstd", row_group_size=ROW_GROUP)
 
@@ -297,10 +284,6 @@ def unpacked_batches(
     Raises:
         TooLargeError: if the texts of a batch, or of all, or a part of the file are larger.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
     size, parquet = 0, pq.read_metadata(path).schema
     leaves = [parquet.column(number) for number in range(len(parquet))]
     texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]

@@ -126,6 +126,9 @@ def duration(seconds: float) -> str:
 _PAUSE = 10
 """Seconds without a line in a log, at least."""
 
+_MOMENT = 0.1
+"""Seconds between two drawings of a bar: rich draws no oftener, and a report a query is a line."""
+
 _SHARE = 0.1
 """The share of the time since the beginning that a log is silent, once that is longer."""
 
@@ -222,11 +225,11 @@ class _Bars:
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
-        self._line = ""
+        self._line, self._drawn = "", 0.0
         self._paces: dict[str, tuple[TaskID, _Pace]] = {}
 
     def tell(self, reported: str, done: int, total: int) -> None:
-        """Take a report; rich draws what is new at once, and other reports in its own time."""
+        """Take a report; a new stage is drawn at once, and what follows from time to time."""
         now = time.monotonic()
         line, _ = line_and_stage(reported)
         if line != self._line:
@@ -241,6 +244,9 @@ class _Bars:
             pace = _Pace(reported, now, done)
             self._paces[key] = task, pace
             self._bars.reset(task, description=reported)
+        elif now - self._drawn < _MOMENT and done != total:
+            return
+        self._drawn = now
         count, left = pace.count_and_left(done, total, now)
         is_new = done == pace.first
         self._bars.update(

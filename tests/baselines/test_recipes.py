@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import RecipeFile, find_systems, open_system, recipe_files
-from msshift_bench.baselines.systems.recipe import read_changes
 from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 from tests.support.tiny_recipes import NEURAL, tiny_recipe
 
@@ -256,17 +254,3 @@ def test_what_set_replaces_is_checked_like_a_file() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             mini(changes)
-
-
-def test_values_are_read_as_toml_and_what_is_none_as_a_text() -> None:
-    settings = ["seed=3", "k1 = 0.9", "a.b=true", "c=[1, 2]", "d=some/model", 'e="3"', "f=x=y"]
-    values = {"seed": 3, "k1": 0.9, "a.b": True, "c": [1, 2], "d": "some/model"}
-    assert read_changes(settings) == {**values, "e": "3", "f": "x=y"}
-    for wrong, message in (
-        (["seed"], "--set is 'seed'; give KEY=VALUE"),
-        (["=3"], "--set is '=3'"),
-        (["seed="], "--set is 'seed='"),
-        (["seed=1", "seed=2"], "--set names seed twice"),
-    ):
-        with pytest.raises(UsageError, match=re.escape(message)):
-            read_changes(wrong)

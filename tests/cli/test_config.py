@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from msshift_bench.cli import config_file
+from msshift_bench.cli import app, config_file
 from msshift_bench.data import load_dataset, open_dataset, open_source
-from msshift_bench.errors import NotFoundError
+from msshift_bench.errors import NotFoundError, UsageError
 from tests.conftest import REPOSITORY, Build, Command, WriteFolder
 from tests.support.commands import COMMANDS
 from tests.support.documents import run_blocks
@@ -139,6 +141,24 @@ def test_the_cache_comes_from_the_file(msshift: Command, work: Path) -> None:
     for printed in (by_file, by_variable):
         assert f"data = {work}/cache/data/msshift (installed)" in settings(printed)
     assert msshift("verify", MSSHIFT_CACHE=str(work / "other")).returncode == 3
+
+
+def test_what_the_file_says_ends_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = {"MSSHIFT_CACHE": str(tmp_path / "cache"), "MSSHIFT_COLLECTION": "mini:300"}
+    for name in said:
+        monkeypatch.delenv(name, raising=False)
+    say(tmp_path, 'cache = "cache"\ncollection = "mini:300"\n')
+
+    def look(_: str) -> None:
+        raise UsageError(str({name: os.environ[name] for name in said}))
+
+    monkeypatch.setattr("msshift_bench.open_dataset", look)
+    with pytest.raises(UsageError, match=re.escape(str(said))):
+        app(["triples"], standalone_mode=False)
+    assert said.keys().isdisjoint(os.environ)
 
 
 WRONG = """\

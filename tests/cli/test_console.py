@@ -21,7 +21,7 @@ def test_the_rule_is_drawn_with_what_the_encoding_has(
 ) -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding)
     monkeypatch.setattr(sys, "stdout", out)
-    output.print_table(Table.plain("A title", ("name", "figure"), [("x", "1")]))
+    output.print_tables([Table.plain("A title", ("name", "figure"), [("x", "1")])])
     out.seek(0)
     assert out.read().splitlines()[3] == f" {rule * 15} "
 
@@ -59,13 +59,11 @@ def test_styles_are_for_terminals(
 ) -> None:
     table = Table("Of :smile: [b]", ("name",), ((TableCell("best", best=True),),))
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-    output.print_table(table)
-    output.print_notes(["a note"])
+    output.print_tables([table], ["a note"])
     plain = capsys.readouterr().out
     assert plain == f"Of :smile: [b]\n{to_text(table)}  a note\n"
     monkeypatch.setenv("FORCE_COLOR", "1")
-    output.print_table(table)
-    output.print_notes(["a note"])
+    output.print_tables([table], ["a note"])
     shown = capsys.readouterr().out
     assert "\x1b[1mOf :smile: [b]\x1b[0m\n" in shown
     assert "\x1b[1mbest\x1b[0m" in shown

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from msshift_bench.cli import app
+from msshift_bench.cli.options import replacements
 from msshift_bench.data import open_dataset
+from msshift_bench.errors import UsageError
 from tests.conftest import Build
 
 
@@ -36,3 +39,17 @@ def test_topics_grow_as_far_as_the_command_says(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     parameters = open_dataset(out).manifest.shifts["topics"]["parameters"]
     assert parameters["clustering"]["target"] == 40
+
+
+def test_values_are_read_as_toml_and_what_is_none_as_a_text() -> None:
+    settings = ["seed=3", "k1 = 0.9", "a.b=true", "c=[1, 2]", "d=some/model", 'e="3"', "f=x=y"]
+    values = {"seed": 3, "k1": 0.9, "a.b": True, "c": [1, 2], "d": "some/model"}
+    assert replacements(settings) == {**values, "e": "3", "f": "x=y"}
+    for wrong, message in (
+        (["seed"], "--set is 'seed'; give KEY=VALUE"),
+        (["=3"], "--set is '=3'"),
+        (["seed="], "--set is 'seed='"),
+        (["seed=1", "seed=2"], "--set names seed twice"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(message)):
+            replacements(wrong)

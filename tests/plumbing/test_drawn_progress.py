@@ -6,9 +6,11 @@ import os
 import re
 from contextlib import redirect_stderr
 from itertools import pairwise
+from typing import Any
 from unittest import mock
 
 import pytest
+from rich.progress import Progress
 
 from msshift_bench.plumbing import (
     ProgressLog,
@@ -99,6 +101,21 @@ def test_stages_of_a_line_share_a_bar_and_others_have_their_own() -> None:
     told = drawn(("a model: index", 0, 0), ("a model: train", 7, 7), ("another: search", 1, 9))
     assert told[-1] == "another: search 1/9 0:00:00"
     assert not any(line.startswith("a model: index") and "100" in line for line in told)
+
+
+def test_a_report_per_query_is_no_drawing_per_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    updates: list[int] = []
+
+    class Counting(Progress):
+        def update(self, *arguments: Any, **changes: Any) -> None:
+            updates.append(changes["completed"])
+            super().update(*arguments, **changes)
+
+    monkeypatch.setattr("rich.progress.Progress", Counting)
+    reports = [("search", done, 10_000) for done in range(10_001)]
+    assert drawn(*reports)[-1] == "search 10,000/10,000 0:00:00"
+    assert (updates[0], updates[-1]) == (0, 10_000)
+    assert len(updates) < 1000
 
 
 def test_a_count_without_a_total_has_none() -> None:
