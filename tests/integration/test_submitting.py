@@ -347,7 +347,7 @@ def test_a_row_is_repeated_within_what_its_authors_say(
     (entry / "system.toml").write_text(text.replace("tolerance = 0.02", 'tolerance = ""'))
     unsaid = msshift(*row, "--data", "msshift", "--runs", "others/made-up-again")
     assert unsaid.returncode == 0
-    assert "its authors do not say how closely the figures repeat" in unsaid.stderr
+    assert "its authors do not say how closely the figures repeat" in unsaid.stdout
     (entry / "notes.md").touch()
     refused = msshift(*row)
     assert refused.returncode == 1
