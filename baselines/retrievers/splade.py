@@ -99,14 +99,17 @@ class SparseSearch(BlockSearch):
             "terms_per_passage": terms / len(passages.ids),
         }
         yield from run.ranked(self.search(queries, passages), passages.ids)
-        # How sparse the vectors are; of the paper's recipe with MS-Shift's figures.
+        self._tell(run)
+
+    def _tell(self, run: Run) -> None:
+        """Log how sparse the vectors are; of the paper's recipe with MS-Shift's figures."""
+        index, file = run.facts["index"], run.system.file
         reported = f"; MS-Shift reports {_QUERY_TERMS} and {_TERMS}"
-        file = run.system.file
         _logger.info(
             "%s: %.1f terms per query and %.1f per passage on average%s",
             run.name,
-            run.facts["index"]["terms_per_query"],
-            run.facts["index"]["terms_per_passage"],
+            index["terms_per_query"],
+            index["terms_per_passage"],
             reported if file and file.name == "paper" else "",
         )
 

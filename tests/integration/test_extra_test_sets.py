@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from msshift_bench.baselines import Run
 from msshift_bench.baselines.retrievers.biencoder import BiEncoder
 from msshift_bench.baselines.systems import plan as making
 from msshift_bench.errors import DataError, NotFoundError, UsageError
@@ -110,12 +111,16 @@ def test_every_model_searches_and_a_kill_changes_nothing(
         assert sidecar(run)["training"]["weights_sha256"] == trained["weights_sha256"]
 
     # Killed between the two searches, it goes on without training, and ends in the same bytes.
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
+    rank = making._rank
+
+    def killed(run: Run) -> None:
+        if run.test_set:
+            raise KeyboardInterrupt
+        rank(run)
 
     again = {**given, "out": tmp_path / "again", "held_out": ["short"]}
     with monkeypatch.context() as patched:
-        patched.setattr(making, "_search_extra", killed)
+        patched.setattr(making, "_rank", killed)
         with pytest.raises(KeyboardInterrupt):
             make_runs("bi-encoder", **again)
     (plan,) = plan_runs("bi-encoder", **again)
