@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -225,12 +226,16 @@ class _Bars:
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
+        self._lock = threading.RLock()  # A thread hears what other processes report.
         self._line, self._drawn = "", 0.0
         self._paces: dict[str, tuple[TaskID, _Pace]] = {}
 
     def tell(self, reported: str, done: int, total: int) -> None:
         """Take a report; a new stage is drawn at once, and what follows from time to time."""
-        now = time.monotonic()
+        with self._lock:
+            self._tell(reported, done, total, time.monotonic())
+
+    def _tell(self, reported: str, done: int, total: int, now: float) -> None:
         line, _ = line_and_stage(reported)
         if line != self._line:
             self.end_line()
