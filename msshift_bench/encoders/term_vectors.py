@@ -145,7 +145,7 @@ def _add_terms(weighted: Any, of_terms: Floats, of_texts: Vectors) -> None:
         rows = _rescale(weighted[part] @ of_terms)
         sums += rows.sum(axis=0)
         of_texts[part] = rows
-    mean = np.rint(sums / len(of_texts))
+    mean: Floats = np.rint(sums / len(of_texts))
     for part in slices(len(of_texts), _ROWS):
         of_texts[part] = _rescale(of_texts[part] - mean)
 
