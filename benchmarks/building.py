@@ -18,7 +18,6 @@ from benchmarks.runner import Case, Clock, Row, Sizes
 
 PASSAGES = 8_841_823
 TENTH = ", a tenth of the queries"
-RULES = ("length", "wh-words", "length wh-words")
 GROWING = ("length wh-words", "topics --encoder terms")
 COLUMNS, CLUSTERS, ITERATIONS = 768, 100, 25
 LENGTH, BATCH = 64, 32
@@ -62,9 +61,9 @@ def bytes_a_query(_: Path, sizes: Sizes, rows: Mapping[str, Row]) -> Iterator[st
     """Say by how much memory grows with the queries."""
     for shifts in GROWING:
         if {shifts, f"{shifts}{TENTH}"} <= rows.keys():
-            grown = (rows[shifts].peak_mb - rows[f"{shifts}{TENTH}"].peak_mb) * 2**20
-            grown /= 0.9 * sizes.queries
-            yield f"memory of {shifts} grows by {grown:,.0f} bytes a query"
+            grown = rows[shifts].peak_mb - rows[f"{shifts}{TENTH}"].peak_mb
+            each = grown * 2**20 / (0.9 * sizes.queries)
+            yield f"memory of {shifts} grows by {each:,.0f} bytes a query"
 
 
 def write_vectors(folder: Path, sizes: Sizes) -> None:
@@ -310,7 +309,7 @@ CASES = {
     "build rules": Case(
         "The shifts that rules make, whole processes; --texts names a folder of real queries.",
         write_collections,
-        {shifts: build_command(shifts, "whole") for shifts in RULES},
+        {name: build_command(name, "whole") for name in ("length", "wh-words", "length wh-words")},
         {"queries": 500_000, "texts": ""},
         targets={"length": "15 s", "wh-words": "15 s"},
     ),
