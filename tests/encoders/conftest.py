@@ -1,4 +1,4 @@
-"""Encoders that know nothing: a BERT, and models of sentence-transformers on it."""
+"""Encoders that know nothing: a BERT, and a model of sentence-transformers on it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ QUERIES = dict(mini.queries(200))
 
 @pytest.fixture(scope="session")
 def encoders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of ``bert``, and of models on it that compare by ``cosine`` and by ``dot``."""
+    """A folder of ``bert``, and of a model on it that compares by ``dot``."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
     folder = tmp_path_factory.mktemp("encoders")
     make_tiny_encoder(folder / "bert", QUERIES.values(), length=LENGTH)
-    for similarity in ("cosine", "dot"):
-        parts = [Transformer(str(folder / "bert"), max_seq_length=LENGTH), Pooling(64, "mean")]
-        model = SentenceTransformer(modules=parts, device="cpu", similarity_fn_name=similarity)
-        model.save_pretrained(str(folder / similarity), create_model_card=False)
+    parts = [Transformer(str(folder / "bert"), max_seq_length=LENGTH), Pooling(64, "mean")]
+    model = SentenceTransformer(modules=parts, device="cpu", similarity_fn_name="dot")
+    model.save_pretrained(str(folder / "dot"), create_model_card=False)
     return folder

@@ -15,17 +15,21 @@ import pytest
 from msshift_bench.encoders import EncoderSpec, embed_queries, embeddings, models as encoder_models
 from msshift_bench.encoders.models import find_encoder
 from msshift_bench.encoders.term_vectors import DIMENSIONS, term_vectors
-from msshift_bench.errors import DataError, MissingExtraError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, MissingExtraError, UsageError
 from msshift_bench.mini import generator as mini
 from tests.encoders.conftest import QUERIES
 
 MINI = tuple(query.text for query in mini.queries())
 
 
-def test_rows_have_length_one_and_belong_to_their_texts() -> None:
+GOLDEN = "e2f3378af5949fb713cc097c117edfe1f8445d2537d196152faabffd437833ef"
+"""No machine may change the bytes: these are of numpy 2.4.6 and scipy 1.17.1 on x86-64."""
+
+
+def test_rows_are_the_golden_ones_have_length_one_and_belong_to_their_texts() -> None:
     vectors = term_vectors(MINI)
-    assert vectors.shape == (len(MINI), DIMENSIONS)
-    assert vectors.dtype == np.float32
+    assert (vectors.shape, vectors.dtype) == ((len(MINI), DIMENSIONS), np.float32)
+    assert hashlib.sha256(vectors.astype("<f4").tobytes()).hexdigest() == GOLDEN
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
     np.testing.assert_allclose(lengths, 1, atol=1e-5)
     order = random.Random(1).sample(range(len(MINI)), len(MINI))
@@ -33,26 +37,18 @@ def test_rows_have_length_one_and_belong_to_their_texts() -> None:
     assert shuffled.tobytes() == vectors[order].tobytes()
 
 
-def test_the_bytes_are_the_golden_ones() -> None:
-    """No machine may change them; these were made with numpy 2.4.6 and scipy 1.17.1 on x86-64."""
-    digest = hashlib.sha256(term_vectors(MINI).astype("<f4").tobytes()).hexdigest()
-    assert digest == "e2f3378af5949fb713cc097c117edfe1f8445d2537d196152faabffd437833ef"
-
-
 @pytest.mark.slow
-def test_a_hash_seed_plays_no_part() -> None:
+@pytest.mark.parametrize("number", ["1", "2"])
+def test_neither_a_hash_seed_nor_threads_play_a_part(number: str) -> None:
     script = (
         "import hashlib; from msshift_bench import mini; "
         "from msshift_bench.encoders.term_vectors import term_vectors; "
-        "texts = [query.text for query in mini.queries(200)]; "
-        "print(hashlib.sha256(term_vectors(texts).tobytes()).hexdigest())"
+        "vectors = term_vectors([query.text for query in mini.queries()]); "
+        "print(hashlib.sha256(vectors.tobytes()).hexdigest())"
     )
-    given = [sys.executable, "-c", script]
-    found = set()
-    for number in ("1", "2"):
-        env = {"PYTHONHASHSEED": number, "OPENBLAS_NUM_THREADS": number}
-        found.add(subprocess.check_output(given, env=env, text=True, timeout=100))
-    assert len(found) == 1
+    environment = {"PYTHONHASHSEED": number, "OPENBLAS_NUM_THREADS": number}
+    done = subprocess.check_output([sys.executable, "-c", script], env=environment, text=True)
+    assert done == f"{GOLDEN}\n"
 
 
 def test_terms_that_never_meet_come_close_through_their_neighbours() -> None:
@@ -121,8 +117,6 @@ def test_terms_need_no_model_and_the_default_cache_is_that_of_embeddings(
 
 
 def test_options_and_what_is_installed_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnknownNameError, match="unknown pooling 'max'"):
-        EncoderSpec("terms", pooling="max")
     with pytest.raises(UsageError, match="at least 3 tokens"):
         EncoderSpec("terms", max_length=2)
     monkeypatch.setattr(encoder_models, "_LIBRARIES", ("a-library-that-is-nowhere",))
