@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from msshift_bench.data import ContentDigest
-from msshift_bench.errors import DataError, MissingExtraError, UsageError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.mini.generator import passages, queries
 from msshift_bench.plumbing import hold_folder
 from msshift_bench.records import Passage
@@ -52,21 +52,6 @@ def test_queries_without_known_terms_rank_nothing(engine: str) -> None:
     assert [list(ranking) for ranking in rankings] == [[], [], [], ["1"], [], ["1", "2"]]
 
 
-@pytest.mark.parametrize(
-    ("options", "terms"),
-    [
-        ({}, ["running", "runs", "dog", "ray"]),
-        ({"stop_words": "none"}, ["running", "runs", "dog", "the", "an", "ray"]),
-        ({"stemmer": "none"}, ["running", "ray"]),
-    ],
-)
-def test_terms_are_what_the_parameters_say(options: dict[str, Any], terms: list[str]) -> None:
-    texts = [Passage("1", "The Running dogs"), Passage("2", "an x-ray")]
-    index = Bm25(texts, Bm25Parameters(**options))
-    words = ["running", "runs", "dog", "the", "an", "ray", "x"]
-    assert [word for word in words if index.terms_of(word)] == terms
-
-
 def test_nothing_depends_on_the_order_of_passages_or_the_number_of_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -78,14 +63,6 @@ def test_nothing_depends_on_the_order_of_passages_or_the_number_of_threads(
     monkeypatch.setattr(threads, lambda: 5)
     monkeypatch.setattr(bm25, "BATCH", 7)
     assert rankings(index) == expected
-
-
-def test_selecting_gives_the_passages_that_are_ranked() -> None:
-    index = Bm25(MINI)
-    for depth in (7, 299, 400):
-        selected = index.select(ASKED, depth=depth)
-        for ranking, rows in zip(index.search(ASKED, depth=depth), selected, strict=True):
-            assert sorted(index.ids.ids[rows[rows >= 0]].tolist()) == sorted(ranking)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +82,10 @@ def test_parameters_that_cannot_be(options: dict[str, Any], message: str) -> Non
         Bm25Parameters(**options)
 
 
-def test_what_cannot_be_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_indexed() -> None:
     for texts in ([], ["the", "?"]):
         with pytest.raises(DataError, match=f"none of the {len(texts)} passages holds a word"):
             Bm25(Passage(str(number), text) for number, text in enumerate(texts))
-    monkeypatch.setitem(sys.modules, "rank_bm25", None)
-    with pytest.raises(MissingExtraError, match=r"the engine rank_bm25 needs the 'bm25' extra"):
-        Bm25(MINI, Bm25Parameters(engine="rank_bm25"))
 
 
 @pytest.mark.slow
