@@ -18,93 +18,69 @@ from msshift_bench.baselines import find_systems, open_system
 from msshift_bench.baselines.pretraining_tasks import load_learner
 from msshift_bench.encoders import OWN, EncoderSpec, embed_queries
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from tests.encoders.conftest import LENGTH
 from tests.support.tiny_models import KINDS
 
 pytestmark = pytest.mark.neural
 
-Spoil = Callable[[Path], Any]
-
 
 def embed(folder: Path, pooling: str = "cls") -> None:
-    spec = EncoderSpec(str(folder), pooling, LENGTH)
-    embed_queries({"1": "what"}, spec, cache=folder.parent / "cache")
+    embed_queries({"1": "what"}, EncoderSpec(str(folder), pooling), cache=folder.parent / "cache")
 
 
-def change(path: Path, **values: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+def cut(name: str, folder: Path) -> None:
+    os.truncate(folder / name, (folder / name).stat().st_size // 2)
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def without_tokenizer_json(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "CanineTokenizer"}')
-
-
-def without_tokenizer(folder: Path) -> None:
-    for path in folder.glob("tokenizer*"):
+def remove(pattern: str, folder: Path) -> None:
+    for path in folder.glob(pattern):
         path.unlink()
 
 
-def without_a_weight(folder: Path) -> None:
-    from safetensors.numpy import load_file, save_file
-
-    weights = load_file(folder / "model.safetensors")
-    del weights[max(weights)]
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+def write(name: str, folder: Path, text: str = "{") -> None:
+    (folder / name).write_text(text)
 
 
-def as_t5(folder: Path) -> None:
-    from transformers import T5Config, T5Model
-
-    shape = {"vocab_size": 20, "d_model": 16, "d_kv": 8, "d_ff": 16}
-    T5Model(T5Config(**shape, num_layers=1, num_heads=2)).save_pretrained(folder)
+def change(name: str, folder: Path, **values: object) -> None:
+    write(name, folder, json.dumps({**json.loads((folder / name).read_text()), **values}))
 
 
-BERT: list[tuple[Spoil, str]] = [
-    (lambda bert: cut(bert / "model.safetensors"), "cannot be loaded: .*header"),
-    (lambda bert: cut(bert / "config.json"), "cannot be loaded: .*not a valid JSON"),
-    (lambda bert: change(bert / "config.json", hidden_size=32), "cannot be loaded: .*mismatch"),
-    (lambda bert: change(bert / "config.json", model_type="no"), "cannot be loaded: .* type `no`"),
-    (lambda bert: (bert / "config.json").unlink(), "holds no config.json: give a folder"),
-    (lambda bert: (bert / "model.safetensors").unlink(), "holds no weights as safetensors: give"),
-    (without_tokenizer, "holds no tokenizer: give a folder"),
-    (without_tokenizer_json, r"has no fast tokenizer \(tokenizer\.json\)"),
-    (without_a_weight, "lacks weights of its own model, "),
-    (as_t5, "is an encoder with a decoder; only encoders can be used"),
-    (
-        lambda bert: change(bert / "tokenizer_config.json", model_max_length=9),
-        "reads at most 9 tok",
-    ),
-    (shutil.rmtree, r"no encoder '.*': there is no such folder, .* --encoder terms"),
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer_config.json"
+SETTINGS = "config_sentence_transformers.json"
+
+SPOILT: list[tuple[str, Callable[[Path], object], str]] = [
+    ("bert", partial(cut, WEIGHTS), "cannot be loaded: .*header"),
+    ("bert", partial(cut, CONFIG), "cannot be loaded: .*not a valid JSON"),
+    ("bert", partial(change, CONFIG, hidden_size=32), "cannot be loaded: .*mismatch"),
+    ("bert", partial(change, CONFIG, model_type="no"), "cannot be loaded: .* type `no`"),
+    ("bert", partial(remove, CONFIG), "holds no config.json: give a folder"),
+    ("bert", partial(remove, WEIGHTS), "holds no weights as safetensors: give a folder"),
+    ("bert", partial(remove, "tokenizer*"), "holds no tokenizer: give a folder"),
+    ("bert", partial(change, TOKENIZER, tokenizer_class="CanineTokenizer"), "has no fast tokeniz"),
+    ("bert", partial(change, TOKENIZER, model_max_length=9), "reads at most 9 tokens, not 64"),
+    ("bert", partial(change, CONFIG, num_hidden_layers=3), "lacks weights of its own model, enc"),
+    ("bert", partial(write, CONFIG, text='{"model_type": "t5"}'), "is an encoder with a decoder;"),
+    ("bert", shutil.rmtree, r"no encoder '.*': there is no such folder, .* --encoder terms"),
+    ("my-bi-encoder", partial(cut, WEIGHTS), "cannot be loaded: .*header"),
+    ("my-bi-encoder", partial(write, "modules.json"), "cannot be loaded: Expecting"),
+    ("my-bi-encoder", partial(remove, f"1_Pooling/{CONFIG}"), "cannot be loaded: Pooling"),
+    ("my-bi-encoder", partial(write, SETTINGS), "cannot be loaded: Expecting"),
 ]
-OWN_MODEL: list[tuple[Spoil, str]] = [
-    (lambda own: cut(own / "model.safetensors"), "cannot be loaded: .*header"),
-    (lambda own: (own / "modules.json").write_text("{"), "cannot be loaded: Expecting"),
-    (lambda own: (own / "1_Pooling" / "config.json").unlink(), "cannot be loaded: Pooling"),
-    (lambda own: next(own.glob("config_s*")).write_text("{"), "cannot be loaded: Expecting"),
-]
-SPOILT = [("bert", "cls", *case) for case in BERT] + [("dot", OWN, *case) for case in OWN_MODEL]
 
 
-@pytest.mark.parametrize(("name", "pooling", "spoil", "words"), SPOILT)
+@pytest.mark.parametrize(("name", "spoil", "words"), SPOILT)
 def test_an_encoder_that_cannot_be_used_is_refused(
     name: str,
-    pooling: str,
-    spoil: Spoil,
+    spoil: Callable[[Path], object],
     words: str,
-    encoders: Path,
+    tiny_models: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    folder = Path(shutil.copytree(encoders / name, tmp_path / "spoilt"))
+    folder = Path(shutil.copytree(tiny_models / name, tmp_path / "spoilt"))
     spoil(folder)
     with pytest.raises((UsageError, NotFoundError, DataError), match=words) as raised:
-        embed(folder, pooling)
+        embed(folder, "cls" if name == "bert" else OWN)
     assert f"{folder}" in str(raised.value)
     assert "\n" not in str(raised.value)
 

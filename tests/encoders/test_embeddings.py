@@ -24,15 +24,32 @@ from msshift_bench.encoders import (
 from msshift_bench.encoders.embeddings import embedding_digest
 from msshift_bench.encoders.models import find_encoder
 from msshift_bench.errors import IntegrityError, UsageError
+from msshift_bench.mini import generator as mini
 from msshift_bench.plumbing import hold_folder, reporting
-from tests.encoders.conftest import LENGTH, QUERIES
 from tests.support.file_bytes import flip
+from tests.support.tiny_encoder import make_tiny_encoder
 
 pytestmark = pytest.mark.neural
 
 Embed = Callable[..., Embeddings]
 
+LENGTH = 24
+QUERIES = dict(mini.queries(200))
 TWO = {"1": "what is it", "2": "who is it"}
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a ``bert``, and of a model of sentence-transformers that compares by ``dot``."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    folder = tmp_path_factory.mktemp("encoders")
+    make_tiny_encoder(folder / "bert", QUERIES.values(), length=LENGTH)
+    parts = [Transformer(str(folder / "bert"), max_seq_length=LENGTH), Pooling(64, "mean")]
+    model = SentenceTransformer(modules=parts, device="cpu", similarity_fn_name="dot")
+    model.save_pretrained(str(folder / "dot"), create_model_card=False)
+    return folder
 
 
 @pytest.fixture
@@ -78,11 +95,9 @@ def test_neither_order_nor_company_nor_threads_change_a_vector(
 ) -> None:
     import torch
 
-    before = torch.get_num_threads()
+    whole, before = embed(), torch.get_num_threads()
+    rows = random.Random(3).sample(list(QUERIES.items()), len(QUERIES))
     monkeypatch.setattr(embeddings, "_BLOCK", 50)
-    rows = list(QUERIES.items())
-    random.Random(3).shuffle(rows)
-    whole = embed()
     torch.set_num_threads(threads)
     try:
         shuffled, some = embed(dict(rows), "shuffled"), embed(dict(rows[:97]))
@@ -112,7 +127,7 @@ def test_equal_texts_are_embedded_once_and_long_ones_are_cut(
         assert (one == two) is equal
 
 
-def test_a_complete_cache_needs_no_model(
+def test_a_complete_cache_needs_no_model_and_damage_to_it_is_noticed(
     embed: Embed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = embed()
@@ -125,6 +140,12 @@ def test_a_complete_cache_needs_no_model(
     for changes in ({"pooling": "mean"}, {"max_length": 20}, {"queries": fewer}):
         with pytest.raises(TypeError, match="not callable"):
             embed(**changes)
+    flip(folder / "vectors.npy", -1)
+    with pytest.raises(IntegrityError, match=r"vectors.npy was damaged .* delete"):
+        embed()
+    (folder / "digest.json").unlink()
+    with hold_folder(folder), pytest.raises(UsageError, match="another process is writing"):
+        embed()
 
 
 def test_the_digest_of_an_encoder_is_of_its_content(spec: EncoderSpec, tmp_path: Path) -> None:
@@ -138,19 +159,6 @@ def test_the_digest_of_an_encoder_is_of_its_content(spec: EncoderSpec, tmp_path:
         (moved / name).write_bytes(content + b" ")
         assert find_encoder(elsewhere).sha256 != before
         (moved / name).write_bytes(content)
-
-
-def test_damage_to_the_cache_is_noticed_and_so_is_another_process(
-    embed: Embed, tmp_path: Path
-) -> None:
-    embed()
-    (file,) = (tmp_path / "cache").glob("*/vectors.npy")
-    flip(file, -1)
-    with pytest.raises(IntegrityError, match=r"vectors.npy was damaged .* delete"):
-        embed()
-    (file.parent / "digest.json").unlink()
-    with hold_folder(file.parent), pytest.raises(UsageError, match="another process is writing"):
-        embed()
 
 
 def test_what_another_process_completed_meanwhile_is_not_done_again(
