@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import shutil
 from collections.abc import Callable
@@ -53,15 +52,11 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def spec(encoders: Path) -> EncoderSpec:
-    return EncoderSpec(str(encoders / "bert"), max_length=LENGTH)
-
-
-@pytest.fixture
-def embed(spec: EncoderSpec, tmp_path: Path) -> Embed:
+def embed(encoders: Path, tmp_path: Path) -> Embed:
     def embed(queries: Any = QUERIES, cache: str = "cache", **changes: Any) -> Embeddings:
         """Embed queries with an encoder that is changed, and the cache in the test's folder."""
-        return embed_queries(queries, dataclasses.replace(spec, **changes), cache=tmp_path / cache)
+        values = {"name": str(encoders / "bert"), "max_length": LENGTH, **changes}
+        return embed_queries(queries, EncoderSpec(**values), cache=tmp_path / cache)
 
     return embed
 
@@ -72,15 +67,15 @@ def rows_by_id(embedded: Embeddings) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_vectors_are_those_of_the_model(embed: Embed, spec: EncoderSpec, pooling: str) -> None:
+def test_vectors_are_those_of_the_model(embed: Embed, encoders: Path, pooling: str) -> None:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
     embedded = embed(pooling=pooling)
     assert embedded.vectors.dtype == np.float32
     assert embedded.query_ids == tuple(sorted(QUERIES))
-    tokenizer = AutoTokenizer.from_pretrained(spec.name)
-    model = AutoModel.from_pretrained(spec.name, add_pooling_layer=False).eval()
+    tokenizer = AutoTokenizer.from_pretrained(encoders / "bert")
+    model = AutoModel.from_pretrained(encoders / "bert", add_pooling_layer=False).eval()
     for query_id, vector in list(zip(embedded.query_ids, embedded.vectors, strict=True))[::29]:
         cut = {"truncation": True, "max_length": LENGTH, "return_tensors": "pt"}
         with torch.inference_mode():
@@ -108,13 +103,11 @@ def test_neither_order_nor_company_nor_threads_change_a_vector(
     assert rows_by_id(some).items() < rows_by_id(whole).items()
 
 
-def test_equal_texts_are_embedded_once_and_long_ones_are_cut(
-    embed: Embed, spec: EncoderSpec, tmp_path: Path
-) -> None:
+def test_equal_texts_are_embedded_once_and_long_ones_are_cut(embed: Embed) -> None:
     seen: list[tuple[str, int, int]] = []
     queries = {"3": "how old", "1": "who", "2": "how old"}
     with reporting(lambda *event: seen.append(event)):
-        embedded = embed_queries(queries, spec, cache=tmp_path)
+        embedded = embed(queries)
     assert embedded.query_ids == ("1", "2", "3")
     one, two, three = rows_by_id(embedded).values()
     assert one != two == three
@@ -148,10 +141,10 @@ def test_a_complete_cache_needs_no_model_and_damage_to_it_is_noticed(
         embed()
 
 
-def test_the_digest_of_an_encoder_is_of_its_content(spec: EncoderSpec, tmp_path: Path) -> None:
-    moved = Path(shutil.copytree(spec.name, tmp_path / "moved"))
-    elsewhere = EncoderSpec(str(moved), max_length=LENGTH)
-    before = find_encoder(spec).sha256
+def test_the_digest_of_an_encoder_is_of_its_content(encoders: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copytree(encoders / "bert", tmp_path / "moved"))
+    elsewhere = EncoderSpec(str(moved))
+    before = find_encoder(EncoderSpec(str(encoders / "bert"))).sha256
     (moved / "README.md").write_text("nothing of the encoder")
     assert find_encoder(elsewhere).sha256 == before
     for name in ("config.json", "model.safetensors", "tokenizer.json"):

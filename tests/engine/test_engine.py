@@ -16,6 +16,7 @@ from msshift_bench.engine import Engine, KeptArray, engine_in_use, using_engine
 from msshift_bench.errors import DataError, IntegrityError, MissingError
 from msshift_bench.plumbing import report_progress
 from tests.conftest import Build, Command
+from tests.support.file_bytes import flip
 from tests.support.making import make_runs
 
 NOWHERE = Path("nowhere")
@@ -130,9 +131,7 @@ def test_a_damaged_result_is_refused(tmp_path: Path, expected: dict[str, bytes])
     (result,) = Engine().keep(power, items(1), tmp_path)
     path = tmp_path / result.name
     content = path.read_bytes()
-    flipped = bytearray(content)
-    flipped[-40] ^= 1
-    for damaged in (b"damaged", b"", content[:-1], bytes(flipped)):
+    for damaged in (b"damaged", b"", content[:-1], flip(path, -40).read_bytes()):
         path.write_bytes(damaged)
         with pytest.raises(IntegrityError, match=f"{path} was damaged after it was written"):
             kept(Engine(), tmp_path)

@@ -140,7 +140,8 @@ def test_an_index_is_made_once_and_gives_the_same_bits(stemmer: str, tmp_path: P
         assert opened.stages == ["read"]  # The digest had to be learnt, and then it is known.
     assert rankings(first) == rankings(again) == rankings(memory)
     assert again.parameters.depth == 7
-    assert again.ids.rows([ODD[0].doc_id, "none"]) == [300, None]
+    asked = ["none", ODD[0].doc_id, "", f"{ODD[2].doc_id}z", MINI[3].doc_id]
+    assert (again.ids.rows(asked), again.ids.rows([])) == ([None, 300, None, None, 3], [])
     texts, rows_of_texts = ["red fish", "Zürich 12"], [memory.ids.sorted] * 2
     scored = [list(index.score(texts, rows_of_texts)) for index in (memory, again)]
     np.testing.assert_array_equal(*scored, strict=True)

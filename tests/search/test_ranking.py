@@ -41,18 +41,11 @@ def pairs_of(rankings: list[Ranking]) -> Pairs:
     return [list(ranking.items()) for ranking in rankings]
 
 
-def test_ids_find_their_rows() -> None:
-    ids = PassageIds(["b", "10", "9"])
-    assert ids.rows(["9", "none", "b", "zz", ""]) == [2, None, 0, None, None]
-    assert ids.rows([]) == []
+VALUES = st.sampled_from([-1.5, -1.0, -0.0, 0.0, 0.5, 0.5, 2.0, np.nan])
 
 
 @given(
-    st.lists(
-        st.lists(
-            st.sampled_from([-1.5, -1.0, -0.0, 0.0, 0.5, 0.5, 2.0, np.nan]), min_size=7, max_size=7
-        )
-    ),
+    st.lists(st.lists(VALUES, min_size=7, max_size=7)),
     st.integers(1, 9),
     st.integers(1, 8),
     st.sampled_from([0.0, -np.inf]),
