@@ -24,6 +24,7 @@ from msshift_bench.search import (
 DOC_IDS = ["10", "9", "a", "1", "d7", "b", "é"]
 IDS = PassageIds(DOC_IDS)
 Pairs = list[list[tuple[str, float]]]
+Rows = list[list[float]]
 
 
 def brute_force(
@@ -50,9 +51,7 @@ VALUES = st.sampled_from([-1.5, -1.0, -0.0, 0.0, 0.5, 0.5, 2.0, np.nan])
     st.integers(1, 8),
     st.sampled_from([0.0, -np.inf]),
 )
-def test_the_cut_of_matrices_is_exact(
-    table: list[list[float]], depth: int, size: int, floor: float
-) -> None:
+def test_the_cut_of_matrices_is_exact(table: Rows, depth: int, size: int, floor: float) -> None:
     scores = np.array(table, np.float32).reshape(-1, 7)
     best = Best(IDS, len(scores), depth, floor)
     for start in range(0, 7, size):
@@ -70,11 +69,7 @@ ROWS = st.lists(st.lists(WEIGHTS, min_size=4, max_size=4), min_size=1, max_size=
 @example([[1.0] * 4] * 12, [[1.0] * 4, [0.0] * 4], 5, 4, 4)
 @example([[1.0] * 4] * 12, [[1.0] * 4, [0.0] * 4], 5, 4, 0)
 def test_the_search_of_inverted_indexes_is_brute_force(
-    table: list[list[float]],
-    asked: list[list[float]],
-    depth: int,
-    size: int,
-    interpreted: int | None,
+    table: Rows, asked: Rows, depth: int, size: int, interpreted: int | None
 ) -> None:
     weights, factors = np.array(table, np.float32), np.array(asked, np.float32)
     doc_ids = [str(7 * number % 13) for number in range(len(weights))]
