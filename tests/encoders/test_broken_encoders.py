@@ -22,6 +22,8 @@ from tests.support.tiny_models import KINDS
 
 pytestmark = pytest.mark.neural
 
+Use = Callable[[Path], object]
+
 
 def embed(folder: Path, pooling: str = "cls") -> None:
     embed_queries({"1": "what"}, EncoderSpec(str(folder), pooling), cache=folder.parent / "cache")
@@ -47,7 +49,7 @@ def change(name: str, folder: Path, **values: object) -> None:
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer_config.json"
 SETTINGS = "config_sentence_transformers.json"
 
-SPOILT: list[tuple[str, Callable[[Path], object], str]] = [
+SPOILT: list[tuple[str, Use, str]] = [
     ("bert", partial(cut, WEIGHTS), "cannot be loaded: .*header"),
     ("bert", partial(cut, CONFIG), "cannot be loaded: .*not a valid JSON"),
     ("bert", partial(change, CONFIG, hidden_size=32), "cannot be loaded: .*mismatch"),
@@ -70,7 +72,7 @@ SPOILT: list[tuple[str, Callable[[Path], object], str]] = [
 @pytest.mark.parametrize(("name", "spoil", "words"), SPOILT)
 def test_an_encoder_that_cannot_be_used_is_refused(
     name: str,
-    spoil: Callable[[Path], object],
+    spoil: Use,
     words: str,
     tiny_models: Path,
     tmp_path: Path,
@@ -121,7 +123,7 @@ def begin(name: str, where: Path) -> Any:
     return system.new_model(where)
 
 
-LOADERS: list[tuple[str, Callable[[Path], Any]]] = [
+LOADERS: list[tuple[str, Use]] = [
     *((f"my-{kind}", partial(load, kind)) for kind in KINDS),
     ("bert", partial(begin, "bi-encoder")),
     ("bert", lambda where: load_learner(where, cast("Any", None))),
@@ -134,11 +136,7 @@ LOADERS: list[tuple[str, Callable[[Path], Any]]] = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "loader"), LOADERS)
 def test_every_loader_refuses_pickles_unopened(
-    model: str,
-    loader: Callable[[Path], Any],
-    tiny_models: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    model: str, loader: Use, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 
