@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +23,40 @@ from msshift_bench.encoders import (
 from msshift_bench.encoders.embeddings import embedding_digest
 from msshift_bench.encoders.models import find_encoder
 from msshift_bench.errors import IntegrityError, UsageError
+from msshift_bench.mini import generator as mini
 from msshift_bench.plumbing import hold_folder, reporting
-from tests.encoders.conftest import LENGTH, QUERIES
 from tests.support.file_bytes import flip
+from tests.support.tiny_encoder import make_tiny_encoder
 
 pytestmark = pytest.mark.neural
 
 Embed = Callable[..., Embeddings]
 
+LENGTH = 24
+QUERIES = dict(mini.queries(200))
 TWO = {"1": "what is it", "2": "who is it"}
 
 
-@pytest.fixture
-def spec(encoders: Path) -> EncoderSpec:
-    return EncoderSpec(str(encoders / "bert"), max_length=LENGTH)
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a ``bert``, and of a model of sentence-transformers that compares by ``dot``."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    folder = tmp_path_factory.mktemp("encoders")
+    make_tiny_encoder(folder / "bert", QUERIES.values(), length=LENGTH)
+    parts = [Transformer(str(folder / "bert"), max_seq_length=LENGTH), Pooling(64, "mean")]
+    model = SentenceTransformer(modules=parts, device="cpu", similarity_fn_name="dot")
+    model.save_pretrained(str(folder / "dot"), create_model_card=False)
+    return folder
 
 
 @pytest.fixture
-def embed(spec: EncoderSpec, tmp_path: Path) -> Embed:
+def embed(encoders: Path, tmp_path: Path) -> Embed:
     def embed(queries: Any = QUERIES, cache: str = "cache", **changes: Any) -> Embeddings:
         """Embed queries with an encoder that is changed, and the cache in the test's folder."""
-        return embed_queries(queries, dataclasses.replace(spec, **changes), cache=tmp_path / cache)
+        values = {"name": str(encoders / "bert"), "max_length": LENGTH, **changes}
+        return embed_queries(queries, EncoderSpec(**values), cache=tmp_path / cache)
 
     return embed
 
@@ -55,15 +67,15 @@ def rows_by_id(embedded: Embeddings) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_vectors_are_those_of_the_model(embed: Embed, spec: EncoderSpec, pooling: str) -> None:
+def test_vectors_are_those_of_the_model(embed: Embed, encoders: Path, pooling: str) -> None:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
     embedded = embed(pooling=pooling)
     assert embedded.vectors.dtype == np.float32
     assert embedded.query_ids == tuple(sorted(QUERIES))
-    tokenizer = AutoTokenizer.from_pretrained(spec.name)
-    model = AutoModel.from_pretrained(spec.name, add_pooling_layer=False).eval()
+    tokenizer = AutoTokenizer.from_pretrained(encoders / "bert")
+    model = AutoModel.from_pretrained(encoders / "bert", add_pooling_layer=False).eval()
     for query_id, vector in list(zip(embedded.query_ids, embedded.vectors, strict=True))[::29]:
         cut = {"truncation": True, "max_length": LENGTH, "return_tensors": "pt"}
         with torch.inference_mode():
@@ -72,41 +84,30 @@ def test_vectors_are_those_of_the_model(embed: Embed, spec: EncoderSpec, pooling
         np.testing.assert_allclose(vector, alone.numpy(), atol=2e-6)
 
 
-def test_neither_order_nor_company_changes_a_vector(
-    embed: Embed, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_neither_order_nor_company_nor_threads_change_a_vector(
+    threads: int, embed: Embed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = embed()
-    rows = list(QUERIES.items())
-    random.Random(3).shuffle(rows)
+    import torch
+
+    whole, before = embed(), torch.get_num_threads()
+    rows = random.Random(3).sample(list(QUERIES.items()), len(QUERIES))
     monkeypatch.setattr(embeddings, "_BLOCK", 50)
-    shuffled = embed(dict(rows), "shuffled")
+    torch.set_num_threads(threads)
+    try:
+        shuffled, some = embed(dict(rows), "shuffled"), embed(dict(rows[:97]))
+    finally:
+        torch.set_num_threads(before)
     assert shuffled.sha256 == whole.sha256 == embedding_digest(whole.query_ids, whole.vectors)
     assert shuffled.facts == whole.facts
-    some = embed(dict(rows[:97]))
     assert rows_by_id(some).items() < rows_by_id(whole).items()
 
 
-def test_the_number_of_threads_changes_no_bit(embed: Embed) -> None:
-    import torch
-
-    threads = torch.get_num_threads()
-    found = set()
-    try:
-        for number in (1, 2, 3):
-            torch.set_num_threads(number)
-            found.add(embed(cache=str(number)).sha256)
-    finally:
-        torch.set_num_threads(threads)
-    assert len(found) == 1
-
-
-def test_equal_texts_are_embedded_once_and_long_ones_are_cut(
-    embed: Embed, spec: EncoderSpec, tmp_path: Path
-) -> None:
+def test_equal_texts_are_embedded_once_and_long_ones_are_cut(embed: Embed) -> None:
     seen: list[tuple[str, int, int]] = []
     queries = {"3": "how old", "1": "who", "2": "how old"}
     with reporting(lambda *event: seen.append(event)):
-        embedded = embed_queries(queries, spec, cache=tmp_path)
+        embedded = embed(queries)
     assert embedded.query_ids == ("1", "2", "3")
     one, two, three = rows_by_id(embedded).values()
     assert one != two == three
@@ -119,7 +120,7 @@ def test_equal_texts_are_embedded_once_and_long_ones_are_cut(
         assert (one == two) is equal
 
 
-def test_a_complete_cache_needs_no_model(
+def test_a_complete_cache_needs_no_model_and_damage_to_it_is_noticed(
     embed: Embed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = embed()
@@ -132,12 +133,18 @@ def test_a_complete_cache_needs_no_model(
     for changes in ({"pooling": "mean"}, {"max_length": 20}, {"queries": fewer}):
         with pytest.raises(TypeError, match="not callable"):
             embed(**changes)
+    flip(folder / "vectors.npy", -1)
+    with pytest.raises(IntegrityError, match=r"vectors.npy was damaged .* delete"):
+        embed()
+    (folder / "digest.json").unlink()
+    with hold_folder(folder), pytest.raises(UsageError, match="another process is writing"):
+        embed()
 
 
-def test_the_digest_of_an_encoder_is_of_its_content(spec: EncoderSpec, tmp_path: Path) -> None:
-    moved = Path(shutil.copytree(spec.name, tmp_path / "moved"))
-    elsewhere = EncoderSpec(str(moved), max_length=LENGTH)
-    before = find_encoder(spec).sha256
+def test_the_digest_of_an_encoder_is_of_its_content(encoders: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copytree(encoders / "bert", tmp_path / "moved"))
+    elsewhere = EncoderSpec(str(moved))
+    before = find_encoder(EncoderSpec(str(encoders / "bert"))).sha256
     (moved / "README.md").write_text("nothing of the encoder")
     assert find_encoder(elsewhere).sha256 == before
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
@@ -147,32 +154,16 @@ def test_the_digest_of_an_encoder_is_of_its_content(spec: EncoderSpec, tmp_path:
         (moved / name).write_bytes(content)
 
 
-def test_damage_to_the_cache_is_noticed_and_so_is_another_process(
-    embed: Embed, tmp_path: Path
-) -> None:
-    embed()
-    (file,) = (tmp_path / "cache").glob("*/vectors.npy")
-    flip(file, -1)
-    with pytest.raises(IntegrityError, match=r"vectors.npy was damaged .* delete"):
-        embed()
-    (file.parent / "digest.json").unlink()
-    with hold_folder(file.parent), pytest.raises(UsageError, match="another process is writing"):
-        embed()
-
-
 def test_what_another_process_completed_meanwhile_is_not_done_again(
     embed: Embed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locked = embeddings.hold_folder
     done: list[Embeddings] = []
 
-    @contextmanager
-    def late(folder: Path) -> Iterator[None]:
-        monkeypatch.setattr(embeddings, "hold_folder", locked)
+    def late(folder: Path) -> AbstractContextManager[None]:
+        monkeypatch.setattr(embeddings, "hold_folder", hold_folder)
         done.append(embed())
         monkeypatch.setattr(embeddings, "load_encoder", None)
-        with locked(folder):
-            yield
+        return hold_folder(folder)
 
     monkeypatch.setattr(embeddings, "hold_folder", late)
     assert embed().sha256 == done[0].sha256
@@ -184,17 +175,18 @@ def test_what_another_process_completed_meanwhile_is_not_done_again(
 def test_queries_of_a_model_that_compares_by_cosine_have_length_1(
     embed: Embed, encoders: Path, tmp_path: Path
 ) -> None:
-    # Models from before they said of which kind they are give dense vectors.
-    older = Path(shutil.copytree(encoders / "dot", tmp_path / "older"))
-    (older / "config_sentence_transformers.json").unlink()
-    dot, cosine, same = (
-        embed(TWO, name=str(name), pooling=OWN).vectors
-        for name in (encoders / "dot", encoders / "cosine", older)
-    )
+    dot = embed(TWO, name=str(encoders / "dot"), pooling=OWN).vectors
     lengths = np.linalg.norm(dot, axis=1, keepdims=True)
     assert (lengths > 1.5).all()
+    copy = shutil.copytree(encoders / "dot", tmp_path / "copy")
+    settings = copy / "config_sentence_transformers.json"
+    settings.write_text('{"similarity_fn_name": "cosine"}')
+    cosine = embed(TWO, name=str(copy), pooling=OWN).vectors
     np.testing.assert_allclose(cosine, dot / lengths, atol=1e-6)
-    np.testing.assert_array_equal(same, cosine)
+    # Models from before they said of which kind they are give dense vectors.
+    settings.unlink()
+    older = embed(TWO, name=str(copy), pooling=OWN).vectors
+    np.testing.assert_array_equal(older, cosine)
 
 
 def test_all_parts_of_a_sentence_model_count_and_are_fetched_from_the_hub(

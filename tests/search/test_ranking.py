@@ -24,6 +24,7 @@ from msshift_bench.search import (
 DOC_IDS = ["10", "9", "a", "1", "d7", "b", "é"]
 IDS = PassageIds(DOC_IDS)
 Pairs = list[list[tuple[str, float]]]
+Rows = list[list[float]]
 
 
 def brute_force(
@@ -32,9 +33,8 @@ def brute_force(
     """Return rankings by Python's sort; adding 0 makes both zeros the same."""
     rankings = []
     for row in (scores + np.float32(0)).tolist():
-        pairs = [(score, doc_id) for score, doc_id in zip(row, doc_ids, strict=True)]
-        kept = sorted((pair for pair in pairs if pair[0] > floor), reverse=True)[:depth]
-        rankings.append([(doc_id, score) for score, doc_id in kept])
+        pairs = sorted(zip(row, doc_ids, strict=True), reverse=True)
+        rankings.append([(doc_id, score) for score, doc_id in pairs if score > floor][:depth])
     return rankings
 
 
@@ -42,25 +42,16 @@ def pairs_of(rankings: list[Ranking]) -> Pairs:
     return [list(ranking.items()) for ranking in rankings]
 
 
-def test_ids_find_their_rows() -> None:
-    ids = PassageIds(["b", "10", "9"])
-    assert ids.rows(["9", "none", "b", "zz", ""]) == [2, None, 0, None, None]
-    assert ids.rows([]) == []
+VALUES = st.sampled_from([-1.5, -1.0, -0.0, 0.0, 0.5, 0.5, 2.0, np.nan])
 
 
 @given(
-    st.lists(
-        st.lists(
-            st.sampled_from([-1.5, -1.0, -0.0, 0.0, 0.5, 0.5, 2.0, np.nan]), min_size=7, max_size=7
-        )
-    ),
+    st.lists(st.lists(VALUES, min_size=7, max_size=7)),
     st.integers(1, 9),
     st.integers(1, 8),
     st.sampled_from([0.0, -np.inf]),
 )
-def test_the_cut_of_matrices_is_exact(
-    table: list[list[float]], depth: int, size: int, floor: float
-) -> None:
+def test_the_cut_of_matrices_is_exact(table: Rows, depth: int, size: int, floor: float) -> None:
     scores = np.array(table, np.float32).reshape(-1, 7)
     best = Best(IDS, len(scores), depth, floor)
     for start in range(0, 7, size):
@@ -78,11 +69,7 @@ ROWS = st.lists(st.lists(WEIGHTS, min_size=4, max_size=4), min_size=1, max_size=
 @example([[1.0] * 4] * 12, [[1.0] * 4, [0.0] * 4], 5, 4, 4)
 @example([[1.0] * 4] * 12, [[1.0] * 4, [0.0] * 4], 5, 4, 0)
 def test_the_search_of_inverted_indexes_is_brute_force(
-    table: list[list[float]],
-    asked: list[list[float]],
-    depth: int,
-    size: int,
-    interpreted: int | None,
+    table: Rows, asked: Rows, depth: int, size: int, interpreted: int | None
 ) -> None:
     weights, factors = np.array(table, np.float32), np.array(asked, np.float32)
     doc_ids = [str(7 * number % 13) for number in range(len(weights))]
@@ -125,33 +112,23 @@ def test_large_collections_need_the_compiler(monkeypatch: pytest.MonkeyPatch) ->
         Bm25(passages(100))
 
 
-RNG = np.random.default_rng(3)
-MANY = [str(number) for number in RNG.permutation(10_000)[:900]]
-
-
-def by_vectors(vectors: np.ndarray, asked: np.ndarray, depth: int, size: int) -> Pairs:
-    ids = PassageIds(MANY)
-    blocks = (vectors[start : start + size] for start in range(0, len(vectors), size))
-    return pairs_of(rankings_of(search_vectors(blocks, asked, ids, depth=depth), ids))
-
-
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 @pytest.mark.parametrize("depth", [1, 30, 2000])
 def test_the_search_of_vectors_is_brute_force(
     kind: type, depth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Small whole numbers make every product exact, with many ties, below 0, and both zeros.
-    vectors = RNG.integers(-2, 3, (900, 6)).astype(kind)
-    asked = np.concatenate([RNG.integers(-2, 3, (20, 6)), np.zeros((2, 6)), -np.zeros((1, 6))])
-    scores = asked.astype(np.float32) @ vectors.astype(np.float32).T
+    # Whole numbers make all products exact in 32 bits, and not in 16, with many ties, below 0, and
+    # both zeros.
+    random = np.random.default_rng(3)
+    vectors = 31 * random.integers(-2, 3, (900, 6)).astype(kind)
+    queries = 33 * random.integers(-2, 3, (20, 6)).astype(np.float32)
+    asked = np.concatenate([queries, np.zeros((2, 6), np.float32), -np.zeros((1, 6), np.float32)])
+    doc_ids = [str(number) for number in random.permutation(10_000)[:900]]
     monkeypatch.setattr(ranking, "_PASSAGES", 64)
     monkeypatch.setattr(ranking, "_QUERIES", 7)
-    expected = brute_force(scores, MANY, depth)
-    assert by_vectors(vectors, asked.astype(np.float32), depth, 250) == expected
-
-
-def test_16_bits_are_searched_as_their_values_in_32() -> None:
-    vectors = RNG.standard_normal((900, 48)).astype(np.float16)
-    asked = RNG.standard_normal((30, 48)).astype(np.float32)
-    wide = by_vectors(vectors.astype(np.float32), asked, 100, 400)
-    assert by_vectors(vectors, asked, 100, 400) == wide
+    ids, blocks = (
+        PassageIds(doc_ids),
+        (vectors[start : start + 250] for start in range(0, 900, 250)),
+    )
+    found = pairs_of(rankings_of(search_vectors(blocks, asked, ids, depth=depth), ids))
+    assert found == brute_force(asked @ vectors.astype(np.float32).T, doc_ids, depth)
