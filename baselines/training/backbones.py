@@ -17,13 +17,10 @@ from msshift_bench.baselines.systems.finding import not_loaded
 from msshift_bench.baselines.systems.recipe import RandomEncoder, Recipe
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.data import ask_only_if_it_answers, sha256_of
-from msshift_bench.encoders import SAFETENSORS, only_safetensors
+from msshift_bench.encoders import SAFETENSORS, loading_errors, only_safetensors
 from msshift_bench.errors import DataError, UsageError, check_installed, require
-from msshift_bench.libraries import Library, sentence_transformers, tokenizers, torch, transformers
+from msshift_bench.libraries import sentence_transformers, tokenizers, torch, transformers
 from msshift_bench.plumbing import quieten, replace_folder
-
-_safetensors: Any = Library("safetensors")
-_hub_errors: Any = Library("huggingface_hub.errors")
 
 _WHAT = "a neural system"
 
@@ -169,13 +166,7 @@ def loading(what: str, where: str | Path) -> Iterator[None]:
     try:
         with only_safetensors(where):
             yield
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        _safetensors.SafetensorError,
-        _hub_errors.StrictDataclassError,
-    ) as error:
+    except loading_errors() as error:
         raise not_loaded(what, where, error) from error
 
 

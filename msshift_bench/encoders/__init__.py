@@ -3,7 +3,8 @@
 `embed_queries` returns the vectors of queries under an `EncoderSpec`: a model of the Hugging Face
 Hub, a folder, or term vectors, which need no model; `sign_vectors` are the random vectors of words,
 `incidence` says which text has which. `only_safetensors` keeps libraries from loading weights in
-any other form. The room may use `data`, `engine`, `libraries`, `plumbing`, `arrays` and `errors`.
+any other form, and `loading_errors` are what they raise. The room may use `data`, `engine`,
+`libraries`, `plumbing`, `arrays` and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries
@@ -13,6 +14,7 @@ from msshift_bench.encoders.models import (
     TERMS,
     EncoderSpec,
     choose_encoder,
+    loading_errors,
     only_safetensors,
 )
 from msshift_bench.encoders.term_vectors import DIMENSIONS, incidence, sign_vectors
@@ -27,6 +29,7 @@ __all__ = [
     "choose_encoder",
     "embed_queries",
     "incidence",
+    "loading_errors",
     "only_safetensors",
     "sign_vectors",
 ]

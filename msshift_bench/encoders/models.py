@@ -39,6 +39,7 @@ from msshift_bench.libraries import Library, sentence_transformers, torch, trans
 from msshift_bench.plumbing import quieten
 
 _safetensors: Any = Library("safetensors")
+_hub_errors: Any = Library("huggingface_hub.errors")
 
 SAFETENSORS = {"use_safetensors": True}
 """The option with which transformers loads safetensors and nothing else."""
@@ -372,6 +373,12 @@ def only_safetensors(where: str | Path, what: str = "a neural system") -> Iterat
             os.environ[_UNCONVERTED] = converts
 
 
+def loading_errors() -> tuple[type[Exception], ...]:
+    """Return what libraries raise if a model's files are cut off or do not fit together."""
+    of_libraries = (_safetensors.SafetensorError, _hub_errors.StrictDataclassError)
+    return (OSError, ValueError, TypeError, RuntimeError, *of_libraries)
+
+
 @contextmanager
 def _in_one_sentence(name: str) -> Iterator[None]:
     """Say in one sentence what libraries raise where files are cut off or do not fit together.
@@ -381,6 +388,6 @@ def _in_one_sentence(name: str) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, ValueError, TypeError, RuntimeError, _safetensors.SafetensorError) as error:
+    except loading_errors() as error:
         first = str(error).strip().partition("\n")[0]
         raise UsageError(f"{name} cannot be loaded: {first}") from error

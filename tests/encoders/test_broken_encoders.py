@@ -53,6 +53,7 @@ SPOILT: list[tuple[str, Use, str]] = [
     ("bert", partial(cut, WEIGHTS), "cannot be loaded: .*header"),
     ("bert", partial(cut, CONFIG), "cannot be loaded: .*not a valid JSON"),
     ("bert", partial(change, CONFIG, hidden_size=32), "cannot be loaded: .*mismatch"),
+    ("bert", partial(change, CONFIG, hidden_size="16"), "cannot be loaded: .*hidden_size"),
     ("bert", partial(change, CONFIG, model_type="no"), "cannot be loaded: .* type `no`"),
     ("bert", partial(remove, CONFIG), "holds no config.json: give a folder"),
     ("bert", partial(remove, WEIGHTS), "holds no weights as safetensors: give a folder"),
