@@ -23,7 +23,7 @@ from msshift_bench import (
     open_dataset,
     read_run,
 )
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.search import Bm25, Ranking
 from tests.baselines.conftest import COLLECTION
 from tests.conftest import Build
@@ -87,29 +87,32 @@ def test_an_object_that_searches_ranks_as_the_baseline_does(
     assert again.figures == result.figures
 
 
+def _tensor(counts: npt.NDArray[np.int64]) -> Any:
+    import torch
+
+    return torch.tensor(counts, dtype=torch.bfloat16)
+
+
 @pytest.mark.neural
+@pytest.mark.parametrize(
+    ("form", "options"), [(np.asarray, {}), (_tensor, {}), (np.asarray, {"index": "Flat"})]
+)
 def test_an_object_that_encodes_is_searched_exactly(
-    given: dict[str, Any], data: Path, tmp_path: Path
+    form: Callable[..., Any], options: dict[str, Any], given: dict[str, Any], tmp_path: Path
 ) -> None:
-    model = Bag()
-    evaluate(model, name="bag", depth=9, batch_size=50, **given)
-    assert model.most == 50
+    bag = Bag()
+    encode = {name: lambda texts: form(bag.encode_document(texts)) for name in ENCODES}
+    evaluate(SimpleNamespace(**encode), name="bag", depth=9, batch_size=50, **given, **options)
+    assert bag.most == 50
     found = read_run(tmp_path / "bag" / "length.run.gz")
     passages = list(open_collection(COLLECTION).passages())
-    vectors = model.encode_document([passage.text for passage in passages])
-    for rows in open_dataset(data).test_sets(SHIFTS["length"]).values():
+    vectors = bag.encode_document([passage.text for passage in passages])
+    for rows in open_dataset(given["data"]).test_sets(SHIFTS["length"]).values():
         for row in rows:
-            scores = (vectors @ model.encode_query([row.text])[0]).tolist()
+            scores = (vectors @ bag.encode_document([row.text])[0]).tolist()
             pairs = zip(scores, (passage.doc_id for passage in passages), strict=True)
             expected = [(doc_id, score) for score, doc_id in sorted(pairs, reverse=True)[:9]]
             assert list(found[row.query_id].items()) == expected
-
-
-@pytest.mark.neural
-def test_an_object_that_encodes_is_searched_by_an_index_too(given: dict[str, Any]) -> None:
-    exact, indexed = (evaluate(Bag(), **given, name=str(i), index=i) for i in (None, "Flat"))
-    values = [[figure.value for figure in result.figures] for result in (exact, indexed)]
-    assert values[0] == values[1]
 
 
 @pytest.mark.neural
@@ -237,6 +240,7 @@ def _same(held_out: str) -> object:
     return _each({"7": 1.0})
 
 
+ENCODES = ("encode_query", "encode_document")
 NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_document(texts), or is"
 
 
@@ -270,13 +274,15 @@ NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_docum
         (_each({"7": 10**400}), {}, "must map doc_ids to"),
         (_each({"7": float("nan")}), {}, "not finite"),
         (_each([("7", 1), ("7", 2)]), {}, "'7' twice"),
+        (_each({}), {"collection": "mini:200"}, "was built from the collection 'mini:300'"),
+        (_each({}), {"shift": "lenght"}, "shift 'lenght': did you mean 'length'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_evaluated(
     model: object, options: dict[str, Any], message: str, data: Path
 ) -> None:
     with pytest.raises((UsageError, DataError), match=re.escape(message)):
-        evaluate(model, "length", data=data, **options)
+        evaluate(model, **{"shift": "length", "data": data, **options})
 
 
 @pytest.mark.neural
@@ -296,23 +302,3 @@ def test_vectors_that_cannot_be_searched(
     model = SimpleNamespace(encode_query=Bag().encode_query, encode_document=answer)
     with pytest.raises((UsageError, DataError), match=re.escape(message)):
         evaluate(model, "length", data=data)
-
-
-@pytest.mark.neural
-def test_tensors_will_do(data: Path) -> None:
-    import torch
-
-    bag = Bag()
-    model = SimpleNamespace(
-        encode_query=lambda texts: torch.tensor(bag.encode_query(texts), dtype=torch.bfloat16),
-        encode_document=lambda texts: torch.tensor(bag.encode_document(texts)).float(),
-    )
-    result = evaluate(model, "length", data=data, depth=5)
-    assert result.figures.names("system") == ["SimpleNamespace"]
-
-
-def test_the_collection_must_be_the_data_sets(data: Path) -> None:
-    with pytest.raises(UsageError, match="was built from the collection 'mini:300'"):
-        evaluate(_each({}), "length", data=data, collection="mini:200")
-    with pytest.raises(UnknownNameError, match="shift 'lenght': did you mean 'length'"):
-        evaluate(_each({}), "lenght", data=data)
