@@ -81,15 +81,18 @@ def test_an_object_that_encodes_is_searched_exactly(
     form: Callable[..., Any], options: Values, given: Values, tmp_path: Path
 ) -> None:
     bag = Bag()
-    encode = {name: lambda texts: form(bag.encode_document(texts)) for name in ENCODES}
-    evaluate(SimpleNamespace(**encode), name="bag", depth=9, batch_size=50, **given, **options)
+    model = SimpleNamespace(
+        encode_query=lambda texts: form(bag.encode_query(texts)),
+        encode_document=lambda texts: form(bag.encode_document(texts)),
+    )
+    evaluate(model, name="bag", depth=9, batch_size=50, **given, **options)
     assert bag.most == 50
     found = read_run(tmp_path / "bag" / "length.run.gz")
     passages = list(MINI.passages())
     vectors = bag.encode_document([passage.text for passage in passages])
     for rows in open_dataset(given["data"]).test_sets(SHIFTS["length"]).values():
         for row in rows:
-            scores = (vectors @ bag.encode_document([row.text])[0]).tolist()
+            scores = (vectors @ bag.encode_query([row.text])[0]).tolist()
             pairs = zip(scores, (passage.doc_id for passage in passages), strict=True)
             expected = [(doc_id, score) for score, doc_id in sorted(pairs, reverse=True)[:9]]
             assert list(found[row.query_id].items()) == expected
@@ -202,7 +205,6 @@ def _same(held_out: str) -> object:
     return _each({"7": 1.0})
 
 
-ENCODES = ("encode_query", "encode_document")
 NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_document(texts), or is"
 
 
