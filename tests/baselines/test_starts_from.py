@@ -21,7 +21,7 @@ from msshift_bench.baselines.rerankers.word_vectors import WordTable, WordVector
 from msshift_bench.baselines.systems import sidecars
 from msshift_bench.baselines.systems.finding import _SETTINGS, kind_of_model
 from msshift_bench.baselines.systems.recipe import RandomEncoder
-from msshift_bench.baselines.systems.sidecars import Facts
+from msshift_bench.baselines.systems.sidecars import Facts, read_json
 from msshift_bench.baselines.training import backbones
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.libraries import torch, transformers
@@ -130,6 +130,8 @@ def test_what_is_no_json_of_a_model(tmp_path: Path, content: str) -> None:
     settings.write_text(content)
     with pytest.raises(UsageError, match=r"\.json is not a JSON object, as a model's"):
         kind_of_model(str(tmp_path))
+    with pytest.raises(UsageError, match=r"\.json is not a JSON object"):
+        read_json(settings)
     settings.write_text("{}")
     modules.write_text(content)
     with pytest.raises(UsageError, match=r"modules\.json does not name a model's modules as"):
@@ -225,6 +227,5 @@ def test_word_vectors_are_known_by_their_digest(tmp_path: Path) -> None:
         recipe.changed(encoder="random")
     with pytest.raises(DataError, match="hold no word"):
         table_of(texts=["the of", ""])
-    system: Any = find_systems()["knrm"]
     with pytest.raises(NotFoundError, match=rf"{tmp_path}: knrm is saved with a file words.json"):
-        system.load_model(tmp_path)
+        find_systems()["knrm"].load_model(tmp_path)

@@ -78,14 +78,14 @@ def test_a_checkpoint_that_was_cut_short_is_removed(state: str | None, tmp_path:
 @pytest.mark.neural
 @pytest.mark.slow
 def test_the_best_weights_are_kept_and_training_ends_in_time(
-    fit: Make, recipe: Any, tmp_path: Path, monkeypatch: Patch
+    fit: Make, recipe: Any, tmp_path: Path, monkeypatch: Patch, caplog: Any
 ) -> None:
-    worths = [0.1, 0.3, 0.3, 0.9]
+    caplog.set_level("INFO", "msshift_bench")
     digests: list[str] = []
 
     def measure(_recipe: Any, _sets: Any, model: Any) -> float:
         digests.append(weights_digest(model))
-        return worths[len(digests) - 1]
+        return [0.1, 0.3, 0.3, 0.9][len(digests) - 1]
 
     monkeypatch.setattr(Neural, "_measured_on", measure)
     validation = EarlyStopping(every=1, queries=2, depth=3, patience=1)
@@ -93,6 +93,9 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(
     assert not fit("work", validation=validation, until=2).ended_early
     last = fit("work", validation=validation)
     assert (last.step, last.ended_early) == (3, True)
+    assert [step for step, loss in last.losses() if loss > 0] == [1, 2, 3]
+    told = [f"a model: step {step} of 4: loss {loss:.4f}" for step, loss in last.losses()]
+    assert [line for line in caplog.messages if "step" in line] == told
     history = {1: 0.1, 2: 0.3, 3: 0.3}
     assert last.facts() == {"best_step": 2, "best_mrr@10": 0.3, "history": history}
     assert weights_digest(recipe.load_model(last.best)) == digests[1]

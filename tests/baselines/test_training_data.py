@@ -37,7 +37,6 @@ from tests.support.bare_runs import bare_run
 from tests.support.file_bytes import flip
 
 CONFIG = "length-short-triples"
-
 COUNT = 8
 """Triples per query."""
 
