@@ -10,11 +10,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from msshift_bench import evaluate, read_run
+from msshift_bench import evaluate, libraries, read_run
 from msshift_bench.baselines.systems import system as system_module
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.libraries import sentence_transformers, torch
 from msshift_bench.search import kept_index
 from tests.baselines.conftest import Patch, Values
 from tests.support.making import make_runs
@@ -81,7 +80,7 @@ def test_rerankers_share_one_index(tiny_models: Path, given: Values, monkeypatch
 
 def test_a_models_own_similarity_is_searched_by(tiny_models: Path, given: Values) -> None:
     whole = load(tiny_models, "bi-encoder")
-    bare = sentence_transformers.SentenceTransformer(modules=[*whole][:2])  # lengths differ
+    bare = libraries.sentence_transformers.SentenceTransformer(modules=[*whole][:2])
     lengths = np.linalg.norm(bare.encode_document(["what is a b c", "a", "how"]), axis=1)
     assert lengths.max() > 1.01 * lengths.min()
     found = {}
@@ -130,7 +129,7 @@ def test_vectors_not_finite(kind: str, tiny_models: Path, saved: Values, tmp_pat
 
 def test_a_sparse_model_without_terms_makes_no_empty_run(tiny_models: Path, given: Values) -> None:
     model = load(tiny_models, "splade")
-    with torch.no_grad():
+    with libraries.torch.no_grad():
         model[0].auto_model.get_output_embeddings().bias -= 1000.0
     with pytest.raises(DataError, match=r"gives none of the passages a term, .* smaller query_fl"):
         evaluate(model, name="silent", **given)
@@ -153,11 +152,11 @@ def test_another_prompt_is_another_model(tiny_models: Path, given: Values) -> No
 
 
 def test_a_reranker_of_three_classes_is_refused(given: Values) -> None:
-    class Wrong(sentence_transformers.CrossEncoder):
+    class Wrong(libraries.sentence_transformers.CrossEncoder):
         num_labels = 3
 
         def __init__(self) -> None:
-            torch.nn.Module.__init__(self)
+            libraries.torch.nn.Module.__init__(self)
 
     with pytest.raises(UsageError, match="3 classes; a reranker needs one or two"):
         evaluate(Wrong(), **given)

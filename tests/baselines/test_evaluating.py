@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench import SHIFTS, Settings, evaluate, evaluate_run_sets, open_dataset, read_run
+from msshift_bench import SHIFTS, Settings, evaluate, evaluate_run_sets, libraries, open_dataset
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.libraries import torch
+from msshift_bench.runs import read_run
 from msshift_bench.search import Bm25, Ranking
 from tests.baselines.conftest import COLLECTION, MINI, Values
 from tests.conftest import Build
@@ -73,7 +73,7 @@ def test_an_object_that_searches_ranks_as_bm25_does(given: Values, tmp_path: Pat
     ("form", "options"),
     [
         (np.asarray, {}),
-        (lambda counts: torch.tensor(counts, dtype=torch.bfloat16), {}),
+        (lambda counts: libraries.torch.tensor(counts, dtype=libraries.torch.bfloat16), {}),
         (np.asarray, {"index": "Flat"}),
     ],
 )

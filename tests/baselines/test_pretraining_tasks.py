@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msshift_bench import libraries
 from msshift_bench.baselines import pretrain_encoder
 from msshift_bench.baselines.pretraining_tasks import (
     MaskedPassages,
@@ -22,7 +23,6 @@ from msshift_bench.baselines.pretraining_tasks import (
 from msshift_bench.baselines.systems.recipe import read_recipe, recipe_files
 from msshift_bench.baselines.training.backbones import make_random_encoder
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
-from msshift_bench.libraries import torch, transformers
 from msshift_bench.mini.generator import passages
 from tests.baselines.conftest import Make, Values
 from tests.support.tiny_recipes import tiny_pretraining
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tokenizer(folder: Path) -> Any:
-    return transformers.AutoTokenizer.from_pretrained(folder)
+    return libraries.transformers.AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
@@ -159,18 +159,18 @@ def loss_of_pairs(learner: Any, batch: Any, recipe: PretrainingRecipe) -> Any:
     """Return what words, pairs and spans cost together, pairs twice."""
     asked = (batch[f"masked_{part}"] for part in ("ids", "attention", "types"))
     states = learner.bert(*asked).last_hidden_state
-    told = torch.sigmoid(learner.pair(states[:, 0])[:, 0])
-    right = torch.where(batch["same"] == 1, told, 1 - told)
+    told = libraries.torch.sigmoid(learner.pair(states[:, 0])[:, 0])
+    right = libraries.torch.where(batch["same"] == 1, told, 1 - told)
     words = learner.cls(states[batch["places"].unbind(1)])
-    naming = torch.nn.functional.cross_entropy(words, batch["targets"])
+    naming = libraries.torch.nn.functional.cross_entropy(words, batch["targets"])
     return naming - 2 * right.log().mean() + loss_of_spans(learner, batch, recipe)
 
 
 def loss_of_the_library(learner: Any, batch: Any, recipe: PretrainingRecipe) -> Any:
     """Return what transformers' model of masked words has as loss, twice."""
-    labels = torch.full_like(batch["masked_ids"], -100)
+    labels = libraries.torch.full_like(batch["masked_ids"], -100)
     labels[batch["places"].unbind(1)] = batch["targets"]
-    model = transformers.BertForMaskedLM.from_pretrained(learner.name_or_path)
+    model = libraries.transformers.BertForMaskedLM.from_pretrained(learner.name_or_path)
     return 2 * model(batch["masked_ids"], batch["masked_attention"], labels=labels).loss
 
 
@@ -178,10 +178,10 @@ def loss_of_late_words(learner: Any, batch: Any, _recipe: PretrainingRecipe) -> 
     """Return what words cost that are named from the last layer's first state, and the middle."""
     ids, attention = batch["masked_ids"], batch["masked_attention"]
     _, middle, last = learner.bert(ids, attention, output_hidden_states=True).hidden_states
-    joined = torch.cat([last[:, :1], middle[:, 1:]], dim=1)
+    joined = libraries.torch.cat([last[:, :1], middle[:, 1:]], dim=1)
     late = learner.late(joined, src_key_padding_mask=attention == 0)
     words = learner.cls(late[batch["places"].unbind(1)])
-    return torch.nn.functional.cross_entropy(words, batch["targets"])
+    return libraries.torch.nn.functional.cross_entropy(words, batch["targets"])
 
 
 LATE = {"masked_words": {"share": 0.3, "weight": 0.0}, "late_head": {"layers": 1}, "spans": None}
@@ -205,17 +205,17 @@ def test_the_loss_is_that_of_its_tasks(
     batch = items.collate([items[place] for place in range(8)])
     learner = load_learner(folder, recipe).eval()
     learner.name_or_path = folder
-    with torch.no_grad():
+    with libraries.torch.no_grad():
         loss = float(learner(**batch)["loss"])
         assert loss == pytest.approx(float(expected(learner, batch, recipe)), rel=1e-5)
     assert loss > 0
 
 
 def test_similarities_of_spans_by_hand() -> None:
-    torch.manual_seed(0)
-    short, long = torch.randn(3, 4, 5), torch.randn(3, 6, 5)
-    short_attention = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]])
-    long_attention = torch.tensor([[1] * 6, [1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0]])
+    libraries.torch.manual_seed(0)
+    short, long = libraries.torch.randn(3, 4, 5), libraries.torch.randn(3, 6, 5)
+    short_attention = libraries.torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]])
+    long_attention = libraries.torch.tensor([[1] * 6, [1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0]])
 
     def unit(vectors: Any) -> Any:
         return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)

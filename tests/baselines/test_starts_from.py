@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msshift_bench import libraries
 from msshift_bench.baselines import find_systems, open_system
 from msshift_bench.baselines.rerankers.word_vectors import WordTable, WordVectors, make_word_table
 from msshift_bench.baselines.systems import sidecars
@@ -24,7 +25,6 @@ from msshift_bench.baselines.systems.recipe import RandomEncoder
 from msshift_bench.baselines.systems.sidecars import Facts, read_json
 from msshift_bench.baselines.training import backbones
 from msshift_bench.errors import DataError, NotFoundError, UsageError
-from msshift_bench.libraries import torch, transformers
 from msshift_bench.mini.generator import passages
 from tests.baselines.conftest import Patch
 
@@ -63,15 +63,15 @@ def test_with_the_prior_equal_words_attend_to_each_other(tmp_path: Path, matchin
     sizes = {"layers": 1, "hidden": 64, "heads": 1, "inner": 64, "vocabulary": 900}
     shape = RandomEncoder(**sizes, dropout=0.0, initial=0.5, matching=matching)
     backbones.make_random_encoder(tmp_path / "made", shape, TEXTS, length=64, seed=5)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "made")
-    model = transformers.BertForMaskedLM.from_pretrained(tmp_path / "made", dtype=torch.float32)
+    tokenizer = libraries.transformers.AutoTokenizer.from_pretrained(tmp_path / "made")
+    model = libraries.transformers.BertForMaskedLM.from_pretrained(tmp_path / "made").float()
     layer = model.bert.encoder.layer[0].attention.self
     ids = tokenizer(*TEXTS[:2], truncation=True, return_tensors="pt")["input_ids"]
-    with torch.no_grad():
+    with libraries.torch.no_grad():
         states = model.bert.embeddings(ids)[0]
         logits = layer.query(states) @ layer.key(states).T
     same = ids[0][:, None] == ids[0][None, :]
-    others = same & ~torch.eye(len(ids[0]), dtype=torch.bool)
+    others = same & ~libraries.torch.eye(len(ids[0]), dtype=libraries.torch.bool)
     assert others.any()
     gain = float(logits[others].mean() - logits[~same].mean())
     spread = float(logits[~same].std())
@@ -102,15 +102,15 @@ def test_weights_that_are_cut_off_are_named(name: str, tiny_models: Path, tmp_pa
 
 @pytest.mark.neural
 def test_weights_that_a_training_lost_are_refused() -> None:
-    model = torch.nn.Linear(2, 2)
+    model = libraries.torch.nn.Linear(2, 2)
     backbones.check_finite_weights(model, "a bi-encoder")
-    with torch.no_grad():
-        model.bias[1] = torch.nan
+    with libraries.torch.no_grad():
+        model.bias[1] = libraries.torch.nan
     with pytest.raises(DataError, match="the weights of a bi-encoder are not finite any more; try"):
         backbones.check_finite_weights(model, "a bi-encoder")
     # Weights of 16 bits have a digest, and it is another.
     digest = backbones.weights_digest(model)
-    assert backbones.weights_digest(model.to(torch.bfloat16)) != digest
+    assert backbones.weights_digest(model.to(libraries.torch.bfloat16)) != digest
 
 
 def test_a_sidecar_names_the_versions_of_libraries(monkeypatch: Patch) -> None:

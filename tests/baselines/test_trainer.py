@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from msshift_bench import libraries
 from msshift_bench.baselines import pretrain_encoder
 from msshift_bench.baselines.systems.recipe import EarlyStopping
 from msshift_bench.baselines.training.backbones import quiet_libraries, weights_digest
@@ -23,7 +24,6 @@ from msshift_bench.baselines.training.trainer import (
 from msshift_bench.baselines.training.training_data import TrainingData
 from msshift_bench.data import open_collection
 from msshift_bench.errors import DataError, MissingError, UsageError
-from msshift_bench.libraries import torch
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing import reporting
 from msshift_bench.records import Row
@@ -180,7 +180,7 @@ def test_what_gpus_cannot_train_is_refused(
     system: str, gpus: int, changes: Values, error: type[Exception], said: str,
     data: Path, tmp_path: Path, monkeypatch: Patch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(libraries.torch.cuda, "device_count", lambda: 2)
     with pytest.raises(error, match=said):
         make_runs(system, data=data, out=tmp_path, gpus=gpus, **changes)
     assert not any(tmp_path.iterdir())

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from msshift_bench import libraries
 from msshift_bench.baselines import Run
 from msshift_bench.baselines.rerankers.reranker import distance_to_teacher
 from msshift_bench.baselines.systems.shift_data import Lesson, ShiftData, Teacher
@@ -27,7 +28,6 @@ from msshift_bench.baselines.training.training_data import (
 from msshift_bench.data import Triple, load_triples, open_collection, open_dataset, sha256_of
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import DataError, IntegrityError, NotFoundError, UsageError
-from msshift_bench.libraries import torch
 from msshift_bench.runs import run_path, sidecar_path, write_run
 from msshift_bench.search import Bm25
 from msshift_bench.shifts import get_shift
@@ -331,7 +331,8 @@ def test_a_teacher_whose_weights_were_changed_is_refused(tiny_models: Path) -> N
 
 @pytest.mark.neural
 def test_the_distance_to_a_teacher_is_that_of_the_paper_or_of_softmaxes() -> None:
-    scores, taught = torch.tensor([[2.0, 1.0], [0.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 1.0]])
+    both = [[[2.0, 1.0], [0.0, 0.0]], [[1.0, 0.0], [3.0, 1.0]]]
+    scores, taught = libraries.torch.tensor(both)
     # Margins 1 and 0 for the teacher's 1 and 2.
     assert float(distance_to_teacher(scores, taught, "margin-mse")) == (0**2 + 2**2) / 2
     softmax = np.exp(2) / (1 + np.exp(2))
