@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,17 +11,14 @@ from msshift_bench.baselines.systems import searcher
 from msshift_bench.baselines.systems.searcher import Arrays, encode_passages
 from msshift_bench.plumbing import reporting
 from msshift_bench.records import Passage
-from tests.conftest import Build
+from tests.baselines.conftest import Patch, Values
 from tests.support.making import make_runs
 
 
-def test_blocks_that_are_there_are_not_encoded_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_that_are_there_are_kept(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(searcher, "_SIZE", 2)
     given = [Passage(name, name * length) for length, name in enumerate("abcde", 1)]
-    encoded: list[str] = []
-    seen: list[int] = []
+    encoded, seen = list[str](), list[int]()
 
     def encode(texts: list[str]) -> Arrays:
         encoded.extend(texts)
@@ -50,36 +46,28 @@ def test_blocks_that_are_there_are_not_encoded_again(
     assert run([given[0], given[2], given[1]])[0] == ["a", "ccc", "bb"]
 
 
-FORMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dense": ("bi-encoder", {}),
-    "dense in 16 bits": ("bi-encoder", {"search.storage": "float16"}),
-    "sparse": ("splade", {}),
-    "tokens": ("colbert", {"search.candidates": "all"}),
-    "candidates": ("colbert", {"search.candidates": "bm25:50"}),
-}
-
-
 @pytest.mark.neural
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("bi-encoder", {}),
+        ("bi-encoder", {"search.storage": "float16"}),
+        ("splade", {}),
+        ("colbert", {"search.candidates": "all"}),
+        ("colbert", {"search.candidates": "bm25:50"}),
+    ],
+)
 def test_the_number_of_blocks_changes_no_byte_of_a_run(
-    form: str, tiny_models: Path, build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, changes: Values, tiny_models: Path, data: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    data = build_once("mini:300", "length")
-    kind, changes = FORMS[form]
-    runs = set()
+    model, runs = str(tiny_models / f"my-{kind}"), set()
     # In 1 and 2 blocks, and in 7 of which the last holds fewer passages.
     for size, number in ((300, 1), (150, 2), (43, 7)):
         monkeypatch.setattr(searcher, "_SIZE", size)
-        encoded = set()
-        (run,) = make_runs(
-            str(tiny_models / f"my-{kind}"),
-            ["length"],
-            data=data,
-            collection="mini:300",
-            out=tmp_path / str(size),
-            progress=lambda stage, done, _, encoded=encoded: encoded.add((stage[-6:], done)),
-            **{"search.depth": 40, **changes},
-        )
-        assert sum(stage == "encode" for stage, _ in encoded) == 1 + number
+        events = set[tuple[str, int]]()
+        chosen = {"search.depth": 40, **changes}
+        with reporting(lambda stage, done, _, events=events: events.add((stage, done))):
+            (run,) = make_runs(model, data=data, out=tmp_path / str(size), **chosen)
+        assert sum(stage.endswith("encode") for stage, _ in events) == 1 + number
         runs.add(run.read_bytes())
     assert len(runs) == 1

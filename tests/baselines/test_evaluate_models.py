@@ -5,16 +5,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from msshift_bench import evaluate, read_run
-from msshift_bench.baselines import find_systems
+from msshift_bench import evaluate, libraries, read_run
 from msshift_bench.baselines.systems import system as system_module
+from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.errors import DataError, UnknownNameError, UsageError
 from msshift_bench.search import kept_index
-from tests.baselines.conftest import COLLECTION
+from tests.baselines.conftest import Patch, Values
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 from tests.support.tiny_models import KINDS
@@ -25,34 +26,25 @@ SHALLOW = "RR@10 counts no passage behind rank"
 
 
 @pytest.fixture
-def given(data: Path, tmp_path: Path) -> dict[str, Any]:
-    return {"shift": "length", "data": data, "runs": tmp_path}
-
-
-@pytest.fixture
-def saved(data: Path, tmp_path: Path) -> dict[str, Any]:
-    return {"shifts": ["length"], "collection": COLLECTION, "data": data, "out": tmp_path / "saved"}
+def saved(data: Path, tmp_path: Path) -> Values:
+    return {"data": data, "out": tmp_path / "saved"}
 
 
 def load(folder: Path, kind: str) -> Any:
-    system: Any = find_systems()[kind]
-    return system.load_model(folder / f"my-{kind}")
+    return neural_systems()[kind].load_model(folder / f"my-{kind}")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_in_memory_ranks_as_the_saved_one(
-    kind: str, tiny_models: Path, given: dict[str, Any], saved: dict[str, Any], tmp_path: Path
-) -> None:
+def test_models_in_memory(kind: str, tiny_models: Path, given: Values, saved: Values) -> None:
     (one,) = make_runs(str(tiny_models / f"my-{kind}"), **saved, **{"search.depth": 5})
     result = evaluate(load(tiny_models, kind), name="mine", depth=5, **given)
-    run = tmp_path / "mine" / "length.run.gz"
+    run = given["runs"] / "mine" / "length.run.gz"
     expected, found = (
         [(query, [*ranking.items()]) for query, ranking in read_run(file).items()]
         for file in (one, run)
     )
     assert found == expected
-    system: Any = find_systems()[kind]
-    parameters = {**sidecar(one)["parameters"], "model": system.model_type}
+    parameters = {**sidecar(one)["parameters"], "model": neural_systems()[kind].model_type}
     assert sidecar(run)["parameters"] == parameters
     assert not result.figures.where(figure="rel_loss")
     alone = "mine: one model ranked for all groups: a score on each, and no Rel Loss"
@@ -63,49 +55,39 @@ def test_a_model_in_memory_ranks_as_the_saved_one(
     assert (result.doubts, result.scores[0].run_facts()[0]["tag"]) == (doubts, tag)
 
 
-def test_rerankers_from_a_factory_share_one_index(
-    tiny_models: Path, given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = []
-
-    def counted(*arguments: Any) -> Any:
-        made.append(arguments)
-        return kept_index(*arguments)
-
+def test_rerankers_share_one_index(tiny_models: Path, given: Values, monkeypatch: Patch) -> None:
     def reranker(held_out: str) -> Any:
         model = load(tiny_models, "monobert")
         if held_out == "long":  # ranks the other way round
             model.model.classifier.weight.data.neg_()
         return model
 
+    counted = Mock(wraps=kept_index)
     monkeypatch.setattr(system_module, "kept_index", counted)
     result = evaluate(reranker, depth=2, **given)
-    assert len(made) == 1
+    counted.assert_called_once()
     (scores,) = result.scores
     assert {run["tag"] for run in scores.run_facts()} == {"reranker-reranks-bm25-2"}
     assert result.doubts == [
         f"reranker/length: {SHALLOW} 2: no ranking is longer (2 of 2 run files)",
         "reranker: reranks BM25's first 2 passages, so that its recall is BM25's and cannot shift",
     ]
-    of_groups = [sidecar(tmp_path / f"reranker/length/{g}.run.gz") for g in ("short", "long")]
+    folder = given["runs"] / "reranker" / "length"
+    of_groups = [sidecar(folder / f"{group}.run.gz") for group in ("short", "long")]
     assert len({facts["model"]["weights_sha256"] for facts in of_groups}) == 2
     assert {facts["hardware"]["device"] for facts in of_groups} == {"cpu"}
 
 
-def test_a_models_own_similarity_is_searched_by(
-    tiny_models: Path, given: dict[str, Any], tmp_path: Path
-) -> None:
-    from sentence_transformers import SentenceTransformer
-
+def test_a_models_own_similarity_is_searched_by(tiny_models: Path, given: Values) -> None:
     whole = load(tiny_models, "bi-encoder")
-    bare = SentenceTransformer(modules=[whole[0], whole[1]])  # lengths of vectors differ
+    bare = libraries.sentence_transformers.SentenceTransformer(modules=[*whole][:2])
     lengths = np.linalg.norm(bare.encode_document(["what is a b c", "a", "how"]), axis=1)
     assert lengths.max() > 1.01 * lengths.min()
     found = {}
     for similarity in ("cosine", "dot"):
         bare.similarity_fn_name = similarity
         evaluate(bare, name=similarity, depth=3, **given)
-        run = tmp_path / similarity / "length.run.gz"
+        run = given["runs"] / similarity / "length.run.gz"
         found[similarity] = read_run(run)
         assert sidecar(run)["parameters"]["similarity"] == similarity
     assert found["cosine"] != found["dot"]
@@ -120,9 +102,7 @@ def test_a_models_own_similarity_is_searched_by(
             evaluate(model, **given)
 
 
-def test_a_saved_model_is_searched_by_the_similarity_that_is_named(
-    tiny_models: Path, saved: dict[str, Any]
-) -> None:
+def test_a_saved_model_s_similarity_may_be_named(tiny_models: Path, saved: Values) -> None:
     folder = str(tiny_models / "my-bi-encoder")
     (run,) = make_runs(folder, similarity="cosine", **{"search.depth": 3}, **saved)
     assert sidecar(run)["parameters"]["similarity"] == "cosine"
@@ -135,9 +115,7 @@ def test_a_saved_model_is_searched_by_the_similarity_that_is_named(
 
 
 @pytest.mark.parametrize("kind", ["bi-encoder", "splade", "colbert"])
-def test_a_vector_that_is_not_finite_is_refused_and_not_left_out(
-    kind: str, tiny_models: Path, saved: dict[str, Any], tmp_path: Path
-) -> None:
+def test_vectors_not_finite(kind: str, tiny_models: Path, saved: Values, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     broken = Path(shutil.copytree(tiny_models / f"my-{kind}", tmp_path / "broken"))
@@ -149,28 +127,23 @@ def test_a_vector_that_is_not_finite_is_refused_and_not_left_out(
         make_runs(str(broken), **saved)
 
 
-def test_a_sparse_model_without_terms_is_refused_and_makes_no_empty_run(
-    tiny_models: Path, given: dict[str, Any], tmp_path: Path
-) -> None:
-    import torch
-
+def test_a_sparse_model_without_terms_makes_no_empty_run(tiny_models: Path, given: Values) -> None:
     model = load(tiny_models, "splade")
-    with torch.no_grad():
+    with libraries.torch.no_grad():
         model[0].auto_model.get_output_embeddings().bias -= 1000.0
     with pytest.raises(DataError, match=r"gives none of the passages a term, .* smaller query_fl"):
         evaluate(model, name="silent", **given)
-    assert not list(tmp_path.rglob("*.run.gz"))
+    assert not list(given["runs"].rglob("*.run.gz"))
 
 
-def test_another_prompt_is_another_model(
-    tiny_models: Path, given: dict[str, Any], tmp_path: Path
-) -> None:
+def test_another_prompt_is_another_model(tiny_models: Path, given: Values) -> None:
     model = load(tiny_models, "bi-encoder")
     given |= {"name": "mine", "depth": 3}
     first = evaluate(model, device="cpu", **given)
-    written = (tmp_path / "mine" / "length.run.gz").stat().st_mtime_ns
+    run = given["runs"] / "mine" / "length.run.gz"
+    written = run.stat().st_mtime_ns
     assert evaluate(model, **given).doubts == first.doubts
-    assert (tmp_path / "mine" / "length.run.gz").stat().st_mtime_ns == written
+    assert run.stat().st_mtime_ns == written
     model.prompts["query"] = "what is asked: "
     # It names what differs, and what the caller changes to have both.
     with pytest.raises(UsageError, match=r'query "" instead of "what is asked: "\. Choose') as told:
@@ -178,17 +151,12 @@ def test_another_prompt_is_another_model(
     assert "runs= or name=, or remove" in str(told.value)
 
 
-def test_a_reranker_of_three_classes_is_refused_before_anything_is_read(
-    given: dict[str, Any],
-) -> None:
-    import torch
-    from sentence_transformers import CrossEncoder
-
-    class Wrong(CrossEncoder):
+def test_a_reranker_of_three_classes_is_refused(given: Values) -> None:
+    class Wrong(libraries.sentence_transformers.CrossEncoder):
         num_labels = 3
 
         def __init__(self) -> None:
-            torch.nn.Module.__init__(self)
+            libraries.torch.nn.Module.__init__(self)
 
     with pytest.raises(UsageError, match="3 classes; a reranker needs one or two"):
         evaluate(Wrong(), **given)

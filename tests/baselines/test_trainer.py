@@ -1,8 +1,7 @@
-"""Training: checkpoints, losses, the optimizer, parts of a batch, and ending early."""
+"""Training: checkpoints, the optimizer, parts of a batch, ending early, and several GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from msshift_bench.baselines import open_system
+from msshift_bench import libraries
+from msshift_bench.baselines import pretrain_encoder
 from msshift_bench.baselines.systems.recipe import EarlyStopping
 from msshift_bench.baselines.training.backbones import quiet_libraries, weights_digest
 from msshift_bench.baselines.training.neural import Neural
@@ -23,52 +23,39 @@ from msshift_bench.baselines.training.trainer import (
 )
 from msshift_bench.baselines.training.training_data import TrainingData
 from msshift_bench.data import open_collection
-from msshift_bench.errors import DataError
+from msshift_bench.errors import DataError, MissingError, UsageError
 from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing import reporting
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25
+from tests.baselines.conftest import Make, Patch, Values
 from tests.support.bare_runs import bare_run
-from tests.support.tiny_recipes import tiny_recipe
-
-Fit = Callable[..., Any]
+from tests.support.making import make_runs
 
 TEXTS = [passage.text for passage in passages(24)]
 ROWS = np.arange(3 * 16, dtype=np.int32).reshape(16, 3) % 24
-TRIPLES = TrainingData(
-    ROWS, pa.array(TEXTS, pa.large_string()), pa.array(TEXTS, pa.large_string()), 16, ""
-)
+TRIPLES = TrainingData(ROWS, *[pa.array(TEXTS, pa.large_string())] * 2, 16, "")
 
 
 @pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def recipe(load: Make, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A monoBERT of four steps of four, whose encoder is made."""
-    folder = tmp_path_factory.mktemp("recipe")
+    folder = tmp_path_factory.mktemp("encoder") / "bert"
     sizes = {"batch_size": 4, "steps": 4, "checkpoint_every": 100, "warmup_steps": 0}
-    shape = {"initial": 0.2, "vocabulary": 400}
-    text = tiny_recipe("monobert", loss="softmax", **sizes, random=shape)
-    (folder / "tiny.toml").write_text(text)
-    recipe: Any = open_system("monobert", folder / "tiny.toml")
-    recipe.make_encoder((passage.text for passage in passages(60)), folder / "bert")
-    return recipe.changed(encoder=str(folder / "bert"))
+    recipe = load("monobert", loss="softmax", **sizes, random={"initial": 0.2, "vocabulary": 400})
+    recipe.make_encoder((passage.text for passage in passages(60)), folder)
+    return recipe.changed(encoder=str(folder))
 
 
 @pytest.fixture
-def fit(recipe: Any, tmp_path: Path) -> Fit:
-    def fit(
-        folder: str = "work",
-        *,
-        progress: Any = None,
-        sets: Any = None,
-        until: int | None = None,
-        **changes: Any,
-    ) -> Any:
-        """Train with a recipe that is changed; return the model of the last checkpoint."""
-        chosen = recipe.changed(**changes)
-        with quiet_libraries(), reporting(progress):
-            model, work = chosen.new_model(chosen.encoder), tmp_path / folder
+def fit(recipe: Any, tmp_path: Path) -> Make:
+    def fit(folder: str, *, until: int = 4, **changes: Any) -> Checkpoint | None:
+        """Train with a recipe that is changed; return the last checkpoint."""
+        chosen, work = recipe.changed(**changes), tmp_path / folder
+        with quiet_libraries():
+            model, sets = chosen.new_model(chosen.encoder), "some" if chosen.validation else None
             chosen.fit(model, TRIPLES, work, name="a model", sets=sets, until=until)
-        return recipe.load_model(last_checkpoint(tmp_path / folder / "checkpoints").folder)
+        return last_checkpoint(work / "checkpoints")
 
     return fit
 
@@ -83,74 +70,53 @@ def test_a_checkpoint_that_was_cut_short_is_removed(state: str | None, tmp_path:
         (folder / "model.safetensors").touch()
         if text is not None:
             (folder / "trainer_state.json").write_text(text)
-    last = last_checkpoint(tmp_path)
-    assert last is not None
+    last: Any = last_checkpoint(tmp_path)
     assert (last.step, last.folder) == (12, tmp_path / "checkpoint-12")
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-12", "checkpoint-3"}
 
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_losses_are_logged_and_kept(
-    fit: Fit, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_the_best_weights_are_kept_and_training_ends_in_time(
+    fit: Make, recipe: Any, tmp_path: Path, monkeypatch: Patch, caplog: Any
 ) -> None:
-    with caplog.at_level("INFO", "msshift_bench"):
-        fit(checkpoint_every=2)
-    lines = [record.getMessage() for record in caplog.records if "step" in record.getMessage()]
-    last = last_checkpoint(tmp_path / "work" / "checkpoints")
-    assert last is not None
-    assert lines == [f"a model: step {n} of 4: loss {loss:.4f}" for n, loss in last.losses()]
-    assert [step for step, _ in last.losses()] == [2, 4]
-    assert not last.ended_early
-    assert (last.folder.with_name("checkpoint-2") / "optimizer.pt").is_file()
+    caplog.set_level("INFO", "msshift_bench")
+    digests: list[str] = []
+
+    def measure(_recipe: Any, _sets: Any, model: Any) -> float:
+        digests.append(weights_digest(model))
+        return [0.1, 0.3, 0.3, 0.9][len(digests) - 1]
+
+    monkeypatch.setattr(Neural, "_measured_on", measure)
+    validation = EarlyStopping(every=1, queries=2, depth=3, patience=1)
+    # Continued after the second step, it knows which validation was the best.
+    assert not fit("work", validation=validation, until=2).ended_early
+    last = fit("work", validation=validation)
+    assert (last.step, last.ended_early) == (3, True)
+    assert [step for step, loss in last.losses() if loss > 0] == [1, 2, 3]
+    told = [f"a model: step {step} of 4: loss {loss:.4f}" for step, loss in last.losses()]
+    assert [line for line in caplog.messages if "step" in line] == told
+    history = {1: 0.1, 2: 0.3, 3: 0.3}
+    assert last.facts() == {"best_step": 2, "best_mrr@10": 0.3, "history": history}
+    assert weights_digest(recipe.load_model(last.best)) == digests[1]
+    assert len({*digests}) == 3
     assert not list(tmp_path.rglob("README.md")), "a model card takes longer than its checkpoint"
 
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_the_best_weights_are_kept_and_training_ends_in_time(
-    fit: Fit, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worths = {1: 0.1, 2: 0.3, 3: 0.3, 4: 0.9}
-    digests: list[str] = []
-
-    def measure(_recipe: Any, _sets: Any, model: Any) -> float:
-        digests.append(weights_digest(model))
-        return worths[len(digests)]
-
-    monkeypatch.setattr(Neural, "_measured_on", measure)
-    validation = EarlyStopping(every=1, queries=2, depth=3, patience=1)
-
-    def trained(until: int | None = None) -> Checkpoint:
-        fit(sets="some", validation=validation, until=until)
-        last = last_checkpoint(tmp_path / "work" / "checkpoints")
-        assert last is not None
-        return last
-
-    # Continued after the second step, it knows which validation was the best.
-    assert not trained(until=2).ended_early
-    last = trained()
-    assert (last.step, last.ended_early) == (3, True)
-    history = {1: 0.1, 2: 0.3, 3: 0.3}
-    assert last.facts() == {"best_step": 2, "best_mrr@10": 0.3, "history": history}
-    assert weights_digest(recipe.load_model(last.best)) == digests[1]
-    assert len({*digests}) == 3
-
-
-@pytest.mark.neural
-@pytest.mark.slow
-def test_parts_of_a_batch_add_up_to_the_batch(fit: Fit, recipe: Any) -> None:
+def test_parts_of_a_batch_add_up_to_the_batch(fit: Make, recipe: Any) -> None:
     # A loss without in-batch negatives: its mean over the parts is its mean over the batch.
+    # Not of the weights: those that the loss does not depend on follow its rounding errors.
     def scores(model: Any) -> Any:
-        # Not the weights: those that the loss does not depend on follow its rounding errors.
         given = (TEXTS[:5], TEXTS[:5], [np.arange(5)] * 5)
         return np.stack(list(recipe.search.score(model, *given)))
 
-    seen: list[tuple[str, int, int]] = []
-    found = []
+    seen, found = list[tuple[str, int, int]](), []
     for parts in (1, 2):
-        told = {"progress": lambda *event: seen.append(event)}
-        found.append(scores(fit(str(parts), loss="binary", accumulate=parts, **told)))
+        with reporting(lambda *event: seen.append(event)):
+            last = fit(str(parts), loss="binary", accumulate=parts)
+        found.append(scores(recipe.load_model(last.folder)))
     assert seen == [("train", step, 4) for step in (1, 2, 3, 4)] * 2
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)
     assert np.abs(found[0] - scores(recipe.new_model(recipe.encoder))).max() > 1e-2
@@ -158,18 +124,16 @@ def test_parts_of_a_batch_add_up_to_the_batch(fit: Fit, recipe: Any) -> None:
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_the_optimizer_is_the_recipe_s(fit: Fit) -> None:
+def test_the_optimizer_is_the_recipe_s(fit: Make, recipe: Any) -> None:
     changes = [
         {}, {"adam_beta1": 0.5}, {"adam_beta2": 0.9}, {"adam_epsilon": 1.0},
         {"max_gradient_norm": 0.01}, {"max_gradient_norm": 0.0},
     ]  # fmt: skip
-    made = [weights_digest(fit(str(n), **change)) for n, change in enumerate(changes)]
+    ends = [fit(str(n), **change).folder for n, change in enumerate(changes)]
+    made = [weights_digest(recipe.load_model(end)) for end in ends]
     # The gradients are shorter than the recipe's 1, so that no limit at all changes nothing.
     assert made.pop() == made[0]
     assert len(set(made)) == len(made)
-
-
-# ---- the validation -------------------------------------------------------------------------
 
 
 def test_mean_reciprocal_rank_by_hand() -> None:
@@ -179,9 +143,7 @@ def test_mean_reciprocal_rank_by_hand() -> None:
     assert mean_reciprocal_rank(scores, judged) == pytest.approx((1 / 3 + 1 / 2 + 0) / 3)
 
 
-def test_candidates_are_the_first_of_bm25_and_the_relevant_ones(
-    tsv_folder: Any, tmp_path: Path
-) -> None:
+def test_candidates_are_bm25_s_and_the_relevant_ones(tsv_folder: Any, tmp_path: Path) -> None:
     texts = ["red apple", "green apple", "blue apple", "red pear", "stone"]
     lines = "".join(f"d{i}\t{text}\n" for i, text in enumerate(texts))
     rows = (
@@ -201,3 +163,32 @@ def test_candidates_are_the_first_of_bm25_and_the_relevant_ones(
     assert found == {"red apple": [("stone", True), *others], "pear": [("red pear", True)]}
     with pytest.raises(DataError, match="none of 1 validation queries has a relevant passage"):
         make_validation_set(replace(run, rows=lambda _: rows[2:]), *asked)
+
+
+@pytest.mark.neural
+@pytest.mark.parametrize(
+    ("system", "gpus", "changes", "error", "said"),
+    [
+        ("bi-encoder", 3, {}, UsageError, "a part of a batch holds 16 .* 3 GPUs cannot share"),
+        ("bi-encoder", 2, {"negatives": "mined"}, UsageError, "'mined' trains on one GPU, and not"),
+        ("bi-encoder", 4, {}, MissingError, "a training is to take 4 GPUs, and torch finds 2 here"),
+        ("bi-encoder", 0, {}, UsageError, "bi-encoder cannot be trained on 0 GPUs"),
+        ("bm25", 2, {}, UsageError, "bm25 cannot be trained on 2 GPUs"),
+    ],
+)  # fmt: skip
+def test_what_gpus_cannot_train_is_refused(
+    system: str, gpus: int, changes: Values, error: type[Exception], said: str,
+    data: Path, tmp_path: Path, monkeypatch: Patch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(libraries.torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(error, match=said):
+        make_runs(system, data=data, out=tmp_path, gpus=gpus, **changes)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.neural
+def test_a_launcher_is_refused(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UsageError, match=r"leave accelerate or torchrun away, and say how many"):
+        pretrain_encoder("mini:300", out=tmp_path / "encoder")
+    assert not (tmp_path / "encoder").exists()
