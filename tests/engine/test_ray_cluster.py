@@ -35,8 +35,9 @@ SIZE = 300
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Two nodes of one processor."""
-    with ray_cluster(2) as cluster:
+    """A node of one processor, and one of two, which tests may remove, and then add again."""
+    with ray_cluster() as cluster:
+        add_node(cluster, processors=2)
         yield cluster
 
 

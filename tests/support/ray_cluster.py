@@ -20,8 +20,8 @@ _PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_p
 
 
 @contextmanager
-def ray_cluster(nodes: int) -> Iterator[Any]:
-    """Start a cluster of so many nodes of one processor each; all but the first may be removed.
+def ray_cluster() -> Iterator[Any]:
+    """Start a cluster of a node of one processor, which cannot be removed.
 
     Yields:
         A ``ray.cluster_utils.Cluster``.
@@ -51,8 +51,6 @@ def ray_cluster(nodes: int) -> Iterator[Any]:
         },
     )
     try:
-        for _ in range(nodes - 1):
-            add_node(cluster)
         yield cluster
     finally:
         ray.shutdown()
@@ -61,7 +59,7 @@ def ray_cluster(nodes: int) -> Iterator[Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def add_node(cluster: Any, processors: int = 1) -> None:
+def add_node(cluster: Any, processors: int) -> None:
     """Add a node to a cluster."""
     node_id = uuid4().hex + uuid4().hex[:24]
     _write_ports(Path(cluster.head_node.get_session_dir_path()), node_id)
