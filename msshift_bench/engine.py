@@ -15,7 +15,7 @@ import os
 import socket
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import asdict, dataclass, fields
@@ -237,17 +237,21 @@ class Engine:
     def _on_cluster(
         self, task: Callable[[A], B], items: Iterable[A], cpus: int, gpus: float
     ) -> Iterator[B]:
-        with ExitStack() as ends:
+        with ExitStack() as alone:
+            ends = _in_use[-1].ends or alone
             if not ray.is_initialized():
                 self._connect()
                 # A connection has workers of its own, which import what tasks need: one is enough
                 # for a block.
-                (_in_use[-1].ends or ends).callback(ray.shutdown)
-            yield from self._on_workers(task, items, cpus, gpus)
+                ends.callback(ray.shutdown)
+            results = self._on_workers(task, items, cpus, gpus)
+            # Who is not asked for all results would say goodbye to Ray when that is gone.
+            ends.callback(results.close)
+            yield from results
 
     def _on_workers(
         self, task: Callable[[A], B], items: Iterable[A], cpus: int, gpus: float
-    ) -> Iterator[B]:
+    ) -> Generator[B, None, None]:
         resources = ray.cluster_resources()
         # Ray tells nobody whether machines may still join, so that this cannot be refused.
         if cpus > max(node["Resources"].get("CPU", 0) for node in ray.nodes()):

@@ -1,7 +1,6 @@
 """Files, folders, streams and threads, which every other room uses.
 
-Nothing here knows queries or passages. It may use `libraries`, `errors` and
-`records`.
+Nothing here knows queries or passages. It may use `libraries`, `errors` and `records`.
 """
 
 from msshift_bench.plumbing.compression import DamagedInputError

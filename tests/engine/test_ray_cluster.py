@@ -81,6 +81,13 @@ def test_a_task_uses_as_many_threads_as_it_is_told(engine: Engine) -> None:
         assert list(engine.map(threads, range(3), cpus=number)) == [{number}] * 3
 
 
+def test_a_call_that_was_left_ends_with_its_block(engine: Engine, tmp_path: Path) -> None:
+    with using_engine(Engine(engine.address, str(tmp_path))):
+        results = engine_in_use().map(threads, range(3))
+        assert next(results) == {1}
+    assert list(results) == []
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """A training takes as many processors as torch has threads, and a node has one."""
