@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.runner import Case, Clock, Row, Sizes
 
-DEPTH, BLOCK = 1_000, 20_000
+DEPTH, BLOCK = 1_000, 20_480
 TERMS, PASSAGE_TERMS, QUERY_TERMS, TOGETHER = 30_522, 130, 24, 64
 DIMENSIONS, CLUSTERS = 384, 2_000
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

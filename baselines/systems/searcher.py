@@ -100,8 +100,8 @@ AddBlock = Callable[[Best, slice, Arrays, slice], None]
 """``(best, part, block, rows)``: adds the scores that a block's passages, which have these rows in
 the collection, have for a part of the queries."""
 
-_SIZE = 20_000
-"""Passages per block: 60 MB of vectors with 768 dimensions."""
+_SIZE = 20_480
+"""Passages per block: 63 MB of vectors with 768 dimensions, and whole matrices of a search."""
 
 _QUERIES = 16_384
 """Queries searched together: with 1,000 passages each, 0.5 GB of candidates at most."""
@@ -184,8 +184,9 @@ def search_blocks(
         for number, (rows, block) in enumerate(passages.blocks(), 1):
             add(best, part, block, rows)
             report_progress("search blocks", number, len(passages.files))
-        for some in slices(len(best.keys), _TOLD):
-            yield from rankings_of(best.keys[some], passages.ids)
+        keys = best.keys
+        for some in slices(len(keys), _TOLD):
+            yield from rankings_of(keys[some], passages.ids)
 
 
 def best_of(

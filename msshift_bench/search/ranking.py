@@ -150,10 +150,19 @@ class Best:
 
     def __init__(self, ids: PassageIds, queries: int, depth: int, floor: float = -math.inf) -> None:
         self.ids = ids
-        self.keys = np.full((queries, min(depth, len(ids))), _NONE, np.int64)
+        self._keys = np.full((queries, min(depth, len(ids))), _NONE, np.int64)
+        self._waiting: list[list[Ints]] = [[] for _ in range(queries)]
         self._lowest = np.full(queries, floor, np.float32)
         if floor > -math.inf:
             self._lowest = np.nextafter(self._lowest, np.float32(np.inf))
+
+    @property
+    def keys(self) -> Ints:
+        """All that was added, as `Best` says."""
+        for query, waiting in enumerate(self._waiting):
+            if waiting:
+                self._merge(query)
+        return self._keys
 
     def add(self, scores: Vectors, start: int, queries: slice = slice(None)) -> None:
         """Add the scores of passages in a row; threads may add to queries of their own.
@@ -164,7 +173,7 @@ class Best:
             queries: the queries that the scores are of; all, by default.
         """
         order = self.ids.order[start : start + scores.shape[1]]
-        for query, values in zip(range(len(self.keys))[queries], scores, strict=True):
+        for query, values in zip(range(len(self._keys))[queries], scores, strict=True):
             self._add(query, values, order)
 
     def add_some(self, query: int, scores: Vectors, rows: Ints) -> None:
@@ -182,8 +191,8 @@ class Best:
     ) -> None:
         """Add the dot products of all queries with passages in a row, on all threads.
 
-        Neither the number of threads nor that of passages changes a bit of them. Vectors of 16
-        bits are widened, so that sums have 32.
+        Neither the number of threads nor that of blocks changes a bit of them. Vectors of 16 bits
+        are widened, so that sums have 32.
 
         Args:
             asked: the vectors of the queries, of shape ``(queries, dimensions)``.
@@ -192,25 +201,34 @@ class Best:
         """
 
         def search(part: slice) -> None:
-            # Matrices of another shape may be multiplied by code that adds in another order.
+            # A library adds the products in an order that may depend on a matrix's shape, and on
+            # the place in it. So all have one shape, and a passage has the same place in each.
             tile = np.zeros((_PASSAGES, vectors.shape[1]), np.float32)
-            for rows in slices(len(vectors), _PASSAGES):
-                size = rows.stop - rows.start
-                tile[:size] = vectors[rows]
-                scores = (asked[part] @ tile.T)[:, :size]
-                self.add(scores, start + rows.start, part)
+            for first in range(start - start % _PASSAGES, end, _PASSAGES):
+                rows = slice(max(first, start), min(first + _PASSAGES, end))
+                places = slice(rows.start - first, rows.stop - first)
+                tile[places] = vectors[rows.start - start : rows.stop - start]
+                self.add((asked[part] @ tile.T)[:, places], rows.start, part)
 
+        end = start + len(vectors)
         in_parallel(search, slices(len(asked), _QUERIES))
 
     def _add(self, query: int, scores: Vectors, order: Ints) -> None:
         rows = np.flatnonzero(scores >= self._lowest[query])
         if not len(rows):
             return
-        keys = np.concatenate([self.keys[query], pack(scores[rows], order[rows])])
-        cut = len(keys) - self.keys.shape[1]
-        self.keys[query] = np.partition(keys, cut)[cut:]
-        if self.keys[query, 0] != _NONE:
-            self._lowest[query] = unpack(self.keys[query, :1])[0][0]
+        self._waiting[query].append(pack(scores[rows], order[rows]))
+        # To cut at every call would take most of the time.
+        if sum(map(len, self._waiting[query])) >= self._keys.shape[1]:
+            self._merge(query)
+
+    def _merge(self, query: int) -> None:
+        keys = np.concatenate([self._keys[query], *self._waiting[query]])
+        self._waiting[query].clear()
+        cut = len(keys) - self._keys.shape[1]
+        self._keys[query] = np.partition(keys, cut)[cut:]
+        if self._keys[query, 0] != _NONE:
+            self._lowest[query] = unpack(self._keys[query, :1])[0][0]
 
     def add_products(
         self, asked: Sparse, postings: Sparse, start: int, size: int, queries: slice = slice(None)
@@ -234,11 +252,11 @@ class Best:
             MissingExtraError: if numba is needed and not installed.
         """
         order = self.ids.order[start : start + size]
-        chosen = range(len(self.keys))[queries]
+        chosen = range(len(self._keys))[queries]
         if len(self.ids) >= COMPILE_FROM:
             bounds = asked.indptr[chosen.start : chosen.stop + 1]
             inverted = (postings.data, postings.indices, postings.indptr)
-            _compiled()(asked.data, asked.indices, bounds, *inverted, order, self.keys[queries])
+            _compiled()(asked.data, asked.indices, bounds, *inverted, order, self._keys[queries])
             return
         for query in chosen:
             scores = np.zeros(size, np.float32)

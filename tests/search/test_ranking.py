@@ -132,3 +132,13 @@ def test_the_search_of_vectors_is_brute_force(
     )
     found = pairs_of(rankings_of(search_vectors(blocks, asked, ids, depth=depth), ids))
     assert found == brute_force(asked @ vectors.astype(np.float32).T, doc_ids, depth)
+
+
+def test_the_number_of_blocks_changes_no_bit_of_a_score() -> None:
+    random = np.random.default_rng(4)
+    vectors, asked = (random.normal(size=(size, 24)).astype(np.float32) for size in (5000, 40))
+    ids, found = PassageIds([str(number) for number in range(5000)]), set()
+    for size in (5000, 1700, 301):
+        blocks = (vectors[start : start + size] for start in range(0, 5000, size))
+        found.add(np.sort(search_vectors(blocks, asked, ids, depth=5000), axis=1).tobytes())
+    assert len(found) == 1
