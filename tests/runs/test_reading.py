@@ -170,7 +170,7 @@ def test_a_run_that_has_changed_is_not_read_again(write: Write) -> None:
 def long_run() -> tuple[dict[str, dict[str, float]], Judgements, dict[str, JudgedRun]]:
     """A run of several blocks of a file, with a query that is longer than one; and it judged."""
     rng = random.Random(7)
-    depths = [*(rng.randrange(1, 900) for _ in range(40)), 120_000, *(3 for _ in range(10_000))]
+    depths = [*(rng.randrange(1, 300) for _ in range(20)), 6_000, *(3 for _ in range(1_000))]
     run = {
         f"query-{number}": {
             f"d{doc}": rng.randrange(4_000) / 8 for doc in rng.sample(range(2 * depth + 9), depth)
@@ -185,21 +185,24 @@ def long_run() -> tuple[dict[str, dict[str, float]], Judgements, dict[str, Judge
     return run, judgements, judged
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("gap", [" ", "\t", "  "], ids=["spaces", "tabs", "aligned"])
-def test_a_long_run_is_what_it_is_in_memory(write: Write, gap: str, long_run: Any) -> None:
+def test_a_long_run_is_what_it_is_in_memory(
+    write: Write, gap: str, long_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("msshift_bench.runs.lines._BLOCK_BYTES", 1 << 16)
     run, judgements, in_memory = long_run
     lines = [
         gap.join((query, "Q0", doc, str(rank), repr(score), "t"))
         for query, docs in run.items()
         for rank, (doc, score) in enumerate(docs.items(), start=1)
     ]
-    path = write("\n".join(lines) + "\n" * 3_000_000)
+    path = write("\n".join(lines) + "\n" * 100_000)
+    assert path.stat().st_size > 5 << 16
     for policy, expected in in_memory.items():
         judged = judge_run(path, judgements, tie_policy=policy)
         assert places(judged) == places(expected)
         assert judged.retrieved.tolist() == expected.retrieved.tolist()
-        assert judged.report.lines == len(lines) > 150_000
+        assert judged.report.lines == len(lines) > 9_000
     assert read_run(path) == run
     error = refused(write("\n".join([*lines, lines[1234]])), judgements)
     assert codes(error) == [("duplicate-document", len(lines) + 1)]
@@ -305,13 +308,15 @@ def test_neither_the_names_nor_the_order_of_columns_and_rows_matter(
     assert (places(run), run.report.name) == (EXPECTED, "<stdin>")
 
 
-@pytest.mark.slow
-def test_more_rows_than_are_read_at_once(write_parquet: Write) -> None:
-    run = {f"q{query}": {f"d{doc}": float(-doc) for doc in range(50_000)} for query in range(5)}
+def test_more_rows_than_are_read_at_once(
+    write_parquet: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("msshift_bench.runs.sources._BATCH_ROWS", 1_000)
+    run = {f"q{query}": {f"d{doc}": float(-doc) for doc in range(500)} for query in range(5)}
     rows = [(q, d, score) for q, docs in run.items() for d, score in docs.items()]
     table = pa.table(list(zip(*rows, strict=True)), ["query_id", "doc_id", "score"])
-    judgements = Judgements.from_qrels({query: {"d2": 1, "d49999": 1} for query in run})
-    expected = {(query, 1, at, at - 1, 1) for query in range(5) for at in (3, 50_000)}
+    judgements = Judgements.from_qrels({query: {"d2": 1, "d499": 1} for query in run})
+    expected = {(query, 1, at, at - 1, 1) for query in range(5) for at in (3, 500)}
     for source in (write_parquet(table), run, rows, table):
         assert places(judge_run(source, judgements)) == expected
 
