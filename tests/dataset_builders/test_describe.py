@@ -38,11 +38,9 @@ pytestmark = [
 
 # ---- the card as the libraries of the Hub read it -------------------------------------------
 
-SHIFTS_BUILT = ("topics", "wh-words", "length")
+SHIFTS_BUILT = ("topics", "length")
 VARIANTS: dict[str, dict[str, Any]] = {
     "full": {},
-    "nano": {"samples": Samples(nano=True)},
-    "ids": {"texts": False},
     "nano-ids": {"samples": Samples(nano=True), "texts": False},
 }
 
