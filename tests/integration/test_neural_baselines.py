@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from msshift_bench.plumbing import line_and_stage
-from msshift_bench.runs import find_run_sets
+from msshift_bench.runs import find_run_sets, model_path
 from tests.support.making import make_runs
 from tests.support.run_files import queries_of, read_run, sidecar
 from tests.support.tiny_recipes import NEURAL, tiny_recipe
@@ -39,16 +40,30 @@ def recipes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def recipe(recipes: dict[str, Path]) -> Path:
-    return recipes["bi-encoder"]
+def events() -> list[tuple[str, int, int]]:
+    """Return what the making of the run sets of `neural` reports."""
+    return []
 
 
 @pytest.fixture(scope="module")
-def neural(data: Path, recipes: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the run sets of all neural systems for ``length``."""
+def neural(
+    data: Path,
+    recipes: dict[str, Path],
+    events: list[tuple[str, int, int]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """Return the folder of run sets for ``length``: the bi-encoder's, and one run of the others."""
     out = tmp_path_factory.mktemp("neural") / "runs"
-    for system, path in recipes.items():
-        make_runs(system, data=data, out=out, recipe=path)
+    given: dict[str, Any] = {"data": data, "out": out}
+    make_runs("bi-encoder", recipe=recipes["bi-encoder"], keep_model=True, **given)
+    for system in NEURAL[1:]:
+        make_runs(
+            system,
+            recipe=recipes[system],
+            held_out=["short"],
+            progress=lambda *event: events.append(event),
+            **given,
+        )
     return out
 
 
@@ -67,8 +82,9 @@ def test_a_neural_system_gives_a_run_per_held_out_group(
     system: str, neural: Path, data: Path
 ) -> None:
     (run_set,) = find_run_sets([neural / system])
-    assert run_set.missing == ()
-    assert list(run_set.runs) == [("short", None), ("long", None)]
+    whole = system == "bi-encoder"
+    assert (run_set.missing == ()) == whole
+    assert list(run_set.runs) == [("short", None), ("long", None)][: 1 + whole]
     everything = {row.query_id for row in queries_of("length", data)}
     for (held_out, _), run in run_set.runs.items():
         lines = read_run(run)
@@ -94,10 +110,10 @@ def test_a_neural_system_gives_a_run_per_held_out_group(
         assert said["relevant_not_in_collection"] == {"test": 0, "train": 0}
         assert said["hardware"]["torch_threads"] >= 1
         assert STAGES[system] == set(said["seconds"])
-    short, long = (sidecar(run)["training"] for run in run_set.files)
-    assert short["initial_weights_sha256"] == long["initial_weights_sha256"]
-    assert short["weights_sha256"] != short["initial_weights_sha256"]
-    assert short["weights_sha256"] != long["weights_sha256"]
+    trained = [sidecar(run)["training"] for run in run_set.runs.values()]
+    starts = {training["initial_weights_sha256"] for training in trained}
+    ends = {training["weights_sha256"] for training in trained}
+    assert (len(starts), len(ends), starts & ends) == (1, len(trained), set())
     assert sorted(entry.name for entry in neural.iterdir()) == sorted(NEURAL)
 
 
@@ -113,14 +129,14 @@ def test_a_sidecar_names_the_recipe(neural: Path, recipes: dict[str, Path]) -> N
 
 
 def test_all_systems_meet_the_same_triples_in_the_same_order(neural: Path) -> None:
-    for group, other in (("short", "long"), ("long", "short")):
-        digests = {
-            sidecar(neural / system / "length" / f"{group}.run.gz")["training"]["triples_sha256"]
-            for system in NEURAL
-        }
-        assert len(digests) == 1
-        elsewhere = sidecar(neural / "splade" / "length" / f"{other}.run.gz")["training"]
-        assert elsewhere["triples_sha256"] not in digests
+    digests = {
+        run.parents[1].name + run.name: sidecar(run)["training"]["triples_sha256"]
+        for run in neural.rglob("*.run.gz")
+    }
+    of_long = digests.pop("bi-encoderlong.run.gz")
+    assert len(digests) == len(NEURAL)
+    assert {*digests.values()}.isdisjoint({of_long})
+    assert len({*digests.values()}) == 1
 
 
 def test_what_only_some_sidecars_say(neural: Path, data: Path) -> None:
@@ -136,28 +152,17 @@ def test_what_only_some_sidecars_say(neural: Path, data: Path) -> None:
     assert "index" not in said["monobert"]
 
 
-def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path: Path) -> None:
-    seen: list[tuple[str, int, int]] = []
-    (run,) = make_runs(
-        "bi-encoder",
-        data=data,
-        out=tmp_path,
-        recipe=recipe,
-        held_out=["long"],
-        seed=6,
-        **{"search.depth": 5},
-        progress=lambda *event: seen.append(event),
-    )
-    assert run == tmp_path / "bi-encoder" / "length" / "long.run.gz"
-    said = sidecar(run)
-    assert (said["parameters"]["seed"], said["parameters"]["search"]["depth"]) == (6, 5)
-    lines, stages = zip(*(line_and_stage(stage) for stage, _, _ in seen), strict=True)
-    assert set(lines) == {"bi-encoder without long of length"}
+def test_what_is_reported_of_one_held_out_group(
+    neural: Path, events: list[tuple[str, int, int]]
+) -> None:
+    told = [event for event in events if event[0].startswith("splade")]
+    lines, stages = zip(*(line_and_stage(stage) for stage, _, _ in told), strict=True)
+    assert set(lines) == {"splade without short of length"}
     assert list(dict.fromkeys(stages)) == [
         "negatives", "passages", "vocabulary", "train",
         "encode", "search blocks", "search",
     ]  # fmt: skip
-    assert [event[1:] for event in seen if event[0].endswith(": train")] == [
+    assert [event[1:] for event in told if event[0].endswith(": train")] == [
         (step, 7) for step in range(1, 8)
     ]
 
@@ -165,13 +170,9 @@ def test_one_held_out_group_and_another_seed(data: Path, recipe: Path, tmp_path:
 def test_vectors_in_16_bits_take_half_the_bytes_and_rank_nearly_alike(
     data: Path, neural: Path, tmp_path: Path
 ) -> None:
-    half = tmp_path / "tiny.toml"
-    search = {"depth": 20, "batch_size": 32, "storage": "float16"}
-    changes = {**CHANGES["bi-encoder"], "search": search}
-    half.write_text(tiny_recipe("bi-encoder", random=DROPOUT, **changes))
-    given = {"data": data, "recipe": half, "held_out": ["short"]}
-    (rounded,) = make_runs("bi-encoder", out=tmp_path, **given)
     whole = neural / "bi-encoder" / "length" / "short.run.gz"
+    halved = {"search.storage": "float16", "search.depth": 20}
+    (rounded,) = make_runs(str(model_path(whole)), data=data, out=tmp_path, name="half", **halved)
     of_both = [sidecar(run)["index"]["bytes"] for run in (rounded, whole)]
     assert of_both[0] < 0.6 * of_both[1]
     # An untrained model's passages nearly tie, so the scores at each rank are compared.
