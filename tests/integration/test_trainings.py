@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from msshift_bench.baselines.training.neural import Neural
 from msshift_bench.data import read_manifest
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.plumbing import line_and_stage
-from tests.conftest import Command
+from msshift_bench.runs import model_path
+from tests.support.forking import Done, run_msshift
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import read_run, sidecar
 from tests.support.tiny_recipes import tiny_recipe
@@ -24,6 +26,7 @@ from tests.support.tiny_recipes import tiny_recipe
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
 
+CONFIG = "length-short-triples"
 SHORT: dict[str, Any] = {"steps": 6, "checkpoint_every": 2, "search": {"depth": 5}}
 MINED = {"negatives": "mined", "negatives_refreshes": 2}
 
@@ -33,7 +36,7 @@ def run(data: Path, out: Path, system: str = "bi-encoder", **options: Any) -> Pa
     own = {"progress", "keep_model", "triples"}
     given = {key: options.pop(key) for key in own & options.keys()}
     recipe = out.parent / f"{system}.toml"
-    recipe.write_text(tiny_recipe(system, **SHORT, **options))
+    recipe.write_text(tiny_recipe(system, **{**SHORT, **options}))
     (made,) = make_runs(system, data=data, out=out, recipe=recipe,
         held_out=["short"], **given,
     )  # fmt: skip
@@ -99,10 +102,16 @@ def test_mined_negatives_from_a_teacher_s_scores_after_kills(
     ],
 )
 def test_every_system_learns_from_a_teacher(
-    system: str, changes: dict[str, Any], with_triples: Path, tmp_path: Path
+    system: str, changes: dict[str, Any], teacher: Path, with_triples: Path, tmp_path: Path
 ) -> None:
-    told = run(with_triples, tmp_path / "runs", system, teacher="bm25", **changes)
+    told = run(
+        with_triples, tmp_path / "runs", system, teacher="bm25", triples="released", **changes
+    )
     said = sidecar(told)
+    (entry,) = read_manifest(with_triples).configs[CONFIG].values()
+    assert said["released_triples"] == {"config": CONFIG, "sha256": entry.digest}
+    of_teacher = sidecar(teacher / "length" / "short.run.gz")["training"]
+    assert said["training"]["triples_sha256"] == of_teacher["triples_sha256"]
     assert said["teacher"]["kind"] == "bm25"
     assert said["parameters"]["teacher"] == "bm25"
     # Fields with their defaults are left out, so that older recipes keep their digests.
@@ -114,28 +123,20 @@ def test_every_system_learns_from_a_teacher(
 VALIDATION = {"every": 1, "queries": 5, "depth": 5, "patience": 1}
 
 
-def test_a_model_that_gets_no_better_in_its_first_part_mines_nothing(
-    with_triples: Path, tmp_path: Path
+def test_a_training_that_ended_early_does_not_go_on_after_a_kill(
+    with_triples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     met: list[str] = []
-    changes = {**MINED, "validation": VALIDATION, "learning_rate": 0}
-    told = run(
-        with_triples, tmp_path / "runs", progress=lambda stage, *_: met.append(stage), **changes
+    # Of three parts of three steps each. The second validation is no better than the first and
+    # ends it, where a checkpoint is, so nothing is mined.
+    chosen = {**MINED, "steps": 9, "validation": VALIDATION, "learning_rate": 0}
+    undisturbed = run(
+        with_triples, tmp_path / "a", **chosen, progress=lambda stage, *_: met.append(stage)
     )
-    learnt = sidecar(told)["training"]
-    # Of three parts of two steps each; the second validation is no better than the first.
+    learnt = sidecar(undisturbed)["training"]
     assert (learnt["steps"], len(learnt["parts_sha256"])) == (2, 1)
     assert any("train" in stage for stage in met)
     assert not any("mine" in stage for stage in met)
-
-
-@pytest.mark.parametrize("changes", [{}, MINED], ids=["one part", "mined"])
-def test_a_training_that_ended_early_does_not_go_on_after_a_kill(
-    changes: dict[str, Any], with_triples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The second validation ends it, where a checkpoint is.
-    chosen = {**changes, "validation": VALIDATION, "learning_rate": 0}
-    undisturbed = run(with_triples, tmp_path / "a", **chosen)
     fit = Neural._fit_parts
 
     def killed(*given: Any) -> None:
@@ -146,7 +147,7 @@ def test_a_training_that_ended_early_does_not_go_on_after_a_kill(
         patched.setattr(Neural, "_fit_parts", killed)
         run(with_triples, tmp_path / "b", **chosen)
     again = run(with_triples, tmp_path / "b", **chosen)
-    assert sidecar(again)["training"] == sidecar(undisturbed)["training"]
+    assert sidecar(again)["training"] == learnt
     assert again.read_bytes() == undisturbed.read_bytes()
 
 
@@ -168,69 +169,60 @@ def test_what_cannot_be_mined_or_taught(with_triples: Path, tmp_path: Path) -> N
     assert not (tmp_path / "runs").exists()
 
 
-pytestmark = [pytest.mark.neural, pytest.mark.slow]
-
-CONFIG = "length-short-triples"
-
-
 @pytest.fixture(scope="module")
 def recipes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recipes")
     short: dict[str, Any] = {"steps": 3, "search": {"depth": 5}}
     (folder / "bi-encoder.toml").write_text(tiny_recipe("bi-encoder", **short))
-    (folder / "monobert.toml").write_text(tiny_recipe("monobert", **short))
     (folder / "random.toml").write_text(
         tiny_recipe("bi-encoder", **short, negatives="random", negatives_depth=None)
     )
     return folder
 
 
-def train_on(
-    data: Path, out: Path, recipe: Path, system: str = "bi-encoder", **options: Any
-) -> Path:
+def train_on(data: Path, out: Path, recipe: Path, **options: Any) -> Path:
     given: dict[str, Any] = {"recipe": recipe, "held_out": ["short"], **options}
-    (path,) = make_runs(system, data=data, out=out, **given)
+    (path,) = make_runs("bi-encoder", data=data, out=out, **given)
     return path
 
 
 @pytest.fixture(scope="module")
-def released(with_triples: Path, recipes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a bi-encoder's run, trained on what the data set holds."""
-    return train_on(
-        with_triples, tmp_path_factory.mktemp("runs") / "runs", recipes / "bi-encoder.toml"
-    )
+def command(
+    with_triples: Path, recipes: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Done]:
+    """Return a function that trains a bi-encoder from the command line, in the same folder."""
+    folder = tmp_path_factory.mktemp("runs")
+
+    def train(*more: str) -> Done:
+        given = ("run", "bi-encoder", "--data", with_triples, "--held-out", "short", "--recipe",
+                 recipes / "bi-encoder.toml", "--out", folder, *more)  # fmt: skip
+        return run_msshift(list(map(str, given)), folder, os.environ)
+
+    return train
 
 
-def test_every_system_is_trained_on_the_data_set_s_triples(
-    released: Path, with_triples: Path, recipes: Path, tmp_path: Path
-) -> None:
-    (entry,) = read_manifest(with_triples).configs[CONFIG].values()
-    reranked = train_on(
-        with_triples, tmp_path, recipes / "monobert.toml", "monobert", triples="released"
-    )
-    for path in (released, reranked):
-        assert sidecar(path)["released_triples"] == {"config": CONFIG, "sha256": entry.digest}
-    first, second = (sidecar(path)["training"] for path in (released, reranked))
-    assert first["triples_sha256"] == second["triples_sha256"]
+@pytest.fixture(scope="module")
+def trained(command: Callable[..., Done]) -> Done:
+    """Return what the command said that trained on what the data set holds."""
+    done = command("--format", "json")
+    assert done.returncode == 0, done.stderr
+    return done
 
 
-def test_mined_triples_are_those_of_a_data_set_without_any(
-    released: Path, data: Path, with_triples: Path, recipes: Path, tmp_path: Path
-) -> None:
-    recipe = recipes / "bi-encoder.toml"
-    mined = [
-        train_on(data, tmp_path / "data", recipe),
-        train_on(with_triples, tmp_path / "mine", recipe, triples="mine"),
-    ]
-    first, second = map(sidecar, mined)
-    assert first["released_triples"] is second["released_triples"] is None
-    assert first["training"] == second["training"]
-    assert mined[0].read_bytes() == mined[1].read_bytes()
-    assert first["training"]["triples_sha256"] != sidecar(released)["training"]["triples_sha256"]
+@pytest.fixture(scope="module")
+def released(trained: Done) -> Path:
+    """Return its run."""
+    (path,) = json.loads(trained.stdout)
+    return Path(path)
 
 
 def test_a_run_that_was_begun_on_other_triples_is_not_continued(
-    with_triples: Path, recipes: Path, tmp_path: Path
+    released: Path,
+    data: Path,
+    with_triples: Path,
+    recipes: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     begun, then = "mine", "auto"
 
@@ -239,16 +231,27 @@ def test_a_run_that_was_begun_on_other_triples_is_not_continued(
             raise KeyboardInterrupt
 
     recipe = recipes / "bi-encoder.toml"
+    out = tmp_path / "mine"
     with pytest.raises(KeyboardInterrupt):
-        train_on(with_triples, tmp_path, recipe, triples=begun, progress=stop)
+        train_on(with_triples, out, recipe, triples=begun, progress=stop)
     with pytest.raises(UsageError, match=r"plan.json differs .*released_triples .* instead of "):
-        train_on(with_triples, tmp_path, recipe, triples=then)
-    path = train_on(with_triples, tmp_path, recipe, triples=begun)
+        train_on(with_triples, out, recipe, triples=then)
+    with caplog.at_level("INFO", "msshift_bench"):
+        path = train_on(with_triples, out, recipe, triples=begun)
+    line = "bi-encoder without short of length: trains on triples made by the recipe"
+    assert f"{line}, negatives = 'bm25'" in caplog.messages
     with pytest.raises(
         UsageError, match=r"short.run.json differs .*released_triples .* instead of "
     ):
-        train_on(with_triples, tmp_path, recipe, triples=then)
-    assert path.exists()
+        train_on(with_triples, out, recipe, triples=then)
+
+    # Mined triples are those of a data set without any.
+    elsewhere = train_on(data, tmp_path / "data", recipe)
+    first, second = sidecar(path), sidecar(elsewhere)
+    assert first["released_triples"] is second["released_triples"] is None
+    assert first["training"] == second["training"]
+    assert path.read_bytes() == elsewhere.read_bytes()
+    assert first["training"]["triples_sha256"] != sidecar(released)["training"]["triples_sha256"]
 
 
 def test_released_triples_that_are_not_there(data: Path, recipes: Path, tmp_path: Path) -> None:
@@ -268,36 +271,24 @@ def test_negatives_that_a_recipe_draws_at_random_are_no_released_ones(
 ) -> None:
     with pytest.raises(UsageError, match="negatives of released triples are BM25's"):
         train_on(with_triples, tmp_path, recipes / "random.toml", triples="released")
-    path = train_on(with_triples, tmp_path, recipes / "random.toml")
-    assert sidecar(path)["released_triples"] is None
+    given = {"data": with_triples, "recipe": recipes / "random.toml", "held_out": ["short"]}
+    (planned,) = plan_runs("bi-encoder", out=tmp_path, **given)
+    assert planned.triples is planned.identity["released_triples"] is None
     with pytest.raises(UsageError, match="triples: unknown name 'mined'; did you mean 'mine'"):
         train_on(with_triples, tmp_path, recipes / "bi-encoder.toml", triples="mined")
 
 
 def test_the_command_says_what_a_model_is_trained_on(
-    with_triples: Path, recipes: Path, msshift: Command
+    command: Callable[..., Done], trained: Done, with_triples: Path
 ) -> None:
-    def train(*more: object) -> subprocess.CompletedProcess[str]:
-        return msshift(
-            "run", "bi-encoder", "--data", with_triples, "--held-out", "short", "--recipe",
-            recipes / "bi-encoder.toml", *more,
-        )  # fmt: skip
-
-    done = train("--format", "json")
-    assert done.returncode == 0, done.stderr
     (entry,) = read_manifest(with_triples).configs[CONFIG].values()
     assert (
         "bi-encoder without short of length: trains on the data set's "
-        f"{CONFIG}, SHA-256 {entry.digest[:12]}\n" in done.stderr
+        f"{CONFIG}, SHA-256 {entry.digest[:12]}\n" in trained.stderr
     )
-    assert len(json.loads(done.stdout)) == 1
-    refused = train("--set", "triples=mine")
+    refused = command("--set", "triples=mine")
     assert refused.returncode == 2
     assert "released_triples" in refused.stderr
-    mined = train("--set", "triples=mine", "--out", "mined")
-    assert mined.returncode == 0, mined.stderr
-    line = "bi-encoder without short of length: trains on triples made by the recipe"
-    assert f"{line}, negatives = 'bm25'\n" in mined.stderr
 
 
 @pytest.mark.parametrize("good", ["all", "bm25:1", "bm25:1000"])
@@ -316,34 +307,21 @@ def test_what_candidates_are_not(bad: object, tmp_path: Path) -> None:
         open_system("colbert", written)
 
 
-@pytest.mark.neural
-@pytest.mark.slow
 def test_runs_say_what_was_ranked(
-    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    teacher: Path, with_triples: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    runs = {}
-    for name, candidates in {"all": "all", "bm25": "bm25:25"}.items():
-        recipe = tmp_path / f"{name}.toml"
-        recipe.write_text(tiny_recipe("colbert", search={"candidates": candidates}))
-        (runs[name],) = make_runs("colbert", data=data, out=tmp_path / name,
-            recipe=recipe, held_out=["short"],
-        )  # fmt: skip
-    facts = {name: sidecar(run) for name, run in runs.items()}
-    assert {name: given["candidates"] for name, given in facts.items()} == {
-        "all": "all passages",
-        "bm25": "reranks BM25's first 25",
-    }
-    assert {name: given["tag"] for name, given in facts.items()} == {
-        "all": "colbert-all-seed5",
-        "bm25": "colbert-bm25-seed5-reranks-bm25-25",
-    }
+    first = teacher / "length" / "short.run.gz"
+    search = {"search.candidates": "all", "search.depth": 20}
+    (whole,) = make_runs(str(model_path(first)), data=with_triples, out=tmp_path, **search)
+    assert sidecar(whole)["candidates"] == "all passages"
+    assert "-reranks-" not in sidecar(whole)["tag"]
+    assert sidecar(first)["candidates"] == "reranks BM25's first 25"
+    assert sidecar(first)["tag"] == "colbert-colbert-seed5-reranks-bm25-25"
     assert capfd.readouterr().err == ""
-
-    def best(name: str) -> dict[str, dict[str, float]]:
-        lines = read_run(runs[name]).items()
-        return {query_id: {line[0]: line[2] for line in found} for query_id, found in lines}
-
-    exact, reranked = best("all"), best("bm25")
+    exact, reranked = (
+        {query: {line[0]: line[2] for line in lines} for query, lines in read_run(run).items()}
+        for run in (whole, first)
+    )
     for query_id, scores in reranked.items():
         for doc_id, score in scores.items():
             assert exact[query_id].get(doc_id, score) == pytest.approx(score, abs=1e-4)
