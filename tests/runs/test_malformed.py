@@ -50,8 +50,8 @@ def test_the_run_that_all_are_made_from_is_flawless(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lines_before", [0, 1, 10_000, 50_000, 90_000, 98_000])
-@pytest.mark.parametrize("size", [MAX_LINE_BYTES, MAX_LINE_BYTES + 1, 4 * MAX_LINE_BYTES])
+@pytest.mark.parametrize("lines_before", [0, 1, 50_000, 98_000])
+@pytest.mark.parametrize("size", [MAX_LINE_BYTES, MAX_LINE_BYTES + 1, 3 * MAX_LINE_BYTES])
 def test_a_line_of_more_than_a_mebibyte_is_no_text_wherever_it_stands(
     lines_before: int, size: int, tmp_path: Path
 ) -> None:
