@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import resource
+import select
 import shlex
 import signal
 import socket
@@ -305,22 +306,48 @@ def _start(listener: socket.socket, libraries: Sequence[str]) -> None:
 
 
 def _serve(listener: socket.socket, libraries: Sequence[str]) -> None:
-    """Fork a process per connection, which runs one program, until the tests have ended."""
+    """Fork a process per request, which runs one program, until the tests have ended.
+
+    Who asked is told which process it is, and then how it ended.
+    """
     for library in libraries:
         import_module(library)
-    listener.settimeout(_LOOK_EVERY)
     place = Path(os.environ[_PLACE])
     owner = int(place.name.split("-")[1])
+    askers: dict[int, IO[str]] = {}
+    woken, waker = socket.socketpair()
+    waker.setblocking(False)
+    signal.set_wakeup_fd(waker.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # Its number wakes the server.
     while place.exists() and _is_alive(owner):
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                continue
-        with contextlib.suppress(TimeoutError):
+        ready, _, _ = select.select([listener, woken], [], [], _LOOK_EVERY)
+        if woken in ready:
+            woken.recv(4096)
+        if listener in ready:
             connection, _ = listener.accept()
-            if not os.fork():
-                listener.close()
-                _answer(connection)
-            connection.close()
+            with connection:
+                _, files, _, _ = socket.recv_fds(connection, 1, 3)
+                stream = connection.makefile("rw")
+            request = json.loads(stream.readline())
+            process = os.fork()
+            if not process:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for open_here in (listener, woken, waker, stream, *askers.values()):
+                    open_here.close()
+                _act(**request, files=files)
+            for file in files:
+                os.close(file)
+            askers[process] = stream
+            _tell(stream, process)
+        while askers and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            with askers.pop(ended[0]) as stream:
+                _tell(stream, os.waitstatus_to_exitcode(ended[1]))
+
+
+def _tell(asker: IO[str], number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # It was killed meanwhile.
+        print(number, file=asker, flush=True)
 
 
 def _is_alive(process: int) -> bool:
@@ -329,25 +356,6 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def _answer(connection: socket.socket) -> None:
-    """Run the program that is asked for; say which process it is, and then how it ended."""
-    connection.setblocking(True)
-    _, files, _, _ = socket.recv_fds(connection, 1, 3)
-    stream = connection.makefile("rw")
-    request = json.loads(stream.readline())
-    process = os.fork()
-    if not process:
-        connection.close()
-        stream.close()
-        _act(**request, files=files)
-    print(process, file=stream, flush=True)
-    for file in files:
-        os.close(file)
-    _, status = os.waitpid(process, 0)
-    print(os.waitstatus_to_exitcode(status), file=stream, flush=True)
-    os._exit(0)
 
 
 def _act(
