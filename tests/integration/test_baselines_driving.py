@@ -55,16 +55,31 @@ def given(data: Path, tmp_path: Path) -> dict[str, Any]:
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: Command) -> None:
+def test_replicates_go_into_a_folder_each_and_a_dry_run_says_what_is_left(
+    data: Path, tmp_path: Path, msshift: Command
+) -> None:
     (tmp_path / "tiny.toml").write_text(RECIPE)
-    command = ("run", "bi-encoder", "--data", data, "--held-out", "short", "--recipe", "tiny.toml")
-    command += ("--seeds", "1,2", "--keep-model", "--format", "json")
-    done = msshift(*command)
+    request = ("run", "bi-encoder", "--data", data, "--recipe", "tiny.toml", "--name", "mine")
+    request += ("--seeds", "1,2")
+    done = msshift(*request, "--dry-run", "--format", "json")
     assert done.returncode == 0, done.stderr
-    runs = [tmp_path / path for path in json.loads(done.stdout)]
-    folder = tmp_path / "runs" / "bi-encoder" / "length"
+    assert json.loads(done.stdout) == [
+        {"run": f"runs/mine/length/seed-{seed}/{group}.run.gz", "state": "new"}
+        for seed in (1, 2)
+        for group in ("short", "long")
+    ]
+    assert not (tmp_path / "runs").exists()
+
+    command = (*request, "--held-out", "short", "--keep-model", "--format", "json")
+    made = msshift(*command)
+    assert made.returncode == 0, made.stderr
+    assert "evaluate with: msshift evaluate runs --data " in made.stderr
+    assert made.stderr.rstrip().endswith("--allow partial"), "long is not there yet"
+    runs = [tmp_path / path for path in json.loads(made.stdout)]
+    folder = tmp_path / "runs" / "mine" / "length"
     assert runs == [folder / f"seed-{seed}" / "short.run.gz" for seed in (1, 2)]
     first, second = map(sidecar, runs)
+    assert (first["baseline"], first["tag"]) == ("bi-encoder", "mine-tiny-seed1")
     assert [said["parameters"]["seed"] for said in (first, second)] == [1, 2]
     assert first["training"]["triples_sha256"] != second["training"]["triples_sha256"]
     (run_set,) = find_run_sets([tmp_path / "runs"])
@@ -73,6 +88,17 @@ def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: C
     for run, said in zip(runs, (first, second), strict=True):
         model = neural_systems()["bi-encoder"].load_model(model_path(run))
         assert weights_digest(model) == said["training"]["weights_sha256"]
+
+    work = tmp_path / "runs" / ".work" / "mine" / "length" / "seed-2" / "long"
+    work.mkdir(parents=True)
+    (work / "plan.json").write_text(json.dumps({**second, "held_out": "long"}))
+    done = msshift(*request, "--dry-run")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        "complete", "new", "complete", "begun",
+    ]  # fmt: skip
+    assert all(line.endswith(".run.gz") for line in done.stdout.splitlines())
+    assert done.stderr == "2 of 4 runs to make\n"
+
     # A run without its model does not pass for one with it.
     shutil.rmtree(model_path(runs[1]))
     again = msshift(*command)
@@ -83,23 +109,7 @@ def test_replicates_go_into_a_folder_each(data: Path, tmp_path: Path, msshift: C
 @pytest.mark.neural
 @pytest.mark.slow
 def test_a_model_of_a_run_that_was_removed_is_not_the_next_ones(
-    given: dict[str, Any], data: Path, tmp_path: Path
-) -> None:
-    (run,) = make_runs(**given, keep_model=True)
-    run.unlink()
-    sidecar_path(run).unlink()
-    make_runs(**given, seed=7)
-    row = next(queries_of("length", data))
-    write_test_set(tmp_path / "dl19", {"dl-1": row.text}, {"dl-1": row.relevant_doc_ids[0]})
-    for wish in ({"keep_model": True}, {"also_test": {"dl19": tmp_path / "dl19"}}):
-        with pytest.raises(UsageError, match=r"short\.model is not the model that made short\.run"):
-            make_runs(**given, seed=7, **wish)
-    assert not (run.parents[1] / "also").exists()
-
-
-@pytest.mark.neural
-def test_what_a_model_has_encoded_stands_under_its_digest(
-    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = []
     search = DenseSearch.rank
@@ -111,10 +121,21 @@ def test_what_a_model_has_encoded_stands_under_its_digest(
         return found
 
     monkeypatch.setattr(DenseSearch, "rank", watched)
-    runs = make_runs(**given, seeds=[1, 2])
-    digests = [sidecar(run)["training"]["weights_sha256"] for run in runs]
+    (run,) = make_runs(**given, keep_model=True)
+    digests = [sidecar(run)["training"]["weights_sha256"]]
+    run.unlink()
+    sidecar_path(run).unlink()
+    make_runs(**given, seed=7)
+    digests.append(sidecar(run)["training"]["weights_sha256"])
+    # What a model has encoded stands under its digest.
     assert places == [digest[:16] for digest in digests]
     assert len(set(places)) == 2
+    row = next(queries_of("length", data))
+    write_test_set(tmp_path / "dl19", {"dl-1": row.text}, {"dl-1": row.relevant_doc_ids[0]})
+    for wish in ({"keep_model": True}, {"also_test": {"dl19": tmp_path / "dl19"}}):
+        with pytest.raises(UsageError, match=r"short\.model is not the model that made short\.run"):
+            make_runs(**given, seed=7, **wish)
+    assert not (run.parents[1] / "also").exists()
 
 
 def test_seeds_that_cannot_be(data: Path, msshift: Command) -> None:
@@ -173,40 +194,6 @@ def test_a_plan_refuses_to_train_on_test_queries(
     monkeypatch.setattr(ShiftData, "split", lambda self, group, _: self.tests[group or "short"])
     with pytest.raises(DataError, match="training queries of length-short are test queries of"):
         plan_runs(**given)
-
-
-@pytest.mark.neural
-@pytest.mark.slow
-def test_a_dry_run_says_what_is_left(data: Path, tmp_path: Path, msshift: Command) -> None:
-    (tmp_path / "tiny.toml").write_text(RECIPE)
-    request = ("run", "bi-encoder", "--data", data, "--recipe", "tiny.toml", "--name", "mine")
-    plan = [*request, "--seeds", "1,2", "--dry-run"]
-
-    done = msshift(*plan, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    assert [(one["run"], one["state"]) for one in json.loads(done.stdout)] == [
-        (f"runs/mine/length/seed-{seed}/{group}.run.gz", "new")
-        for seed in (1, 2)
-        for group in ("short", "long")
-    ]
-    assert not (tmp_path / "runs").exists()
-
-    made = msshift(*request, "--seeds", "1", "--held-out", "long")
-    assert made.returncode == 0, made.stderr
-    assert "evaluate with: msshift evaluate runs --data " in made.stderr
-    assert made.stderr.rstrip().endswith("--allow partial"), "short is not there yet"
-    said = sidecar(tmp_path / "runs" / "mine" / "length" / "seed-1" / "long.run.gz")
-    assert (said["baseline"], said["tag"]) == ("bi-encoder", "mine-tiny-seed1")
-    said["held_out"], said["parameters"]["seed"] = "short", 2
-    work = tmp_path / "runs" / ".work" / "mine" / "length" / "seed-2" / "short"
-    work.mkdir(parents=True)
-    (work / "plan.json").write_text(json.dumps(said))
-    done = msshift(*plan)
-    assert [line.split()[0] for line in done.stdout.splitlines()] == [
-        "new", "complete", "begun", "new",
-    ]  # fmt: skip
-    assert all(line.endswith(".run.gz") for line in done.stdout.splitlines())
-    assert done.stderr == "3 of 4 runs to make\n"
 
 
 @pytest.mark.neural
@@ -338,21 +325,19 @@ def test_weights_that_take_no_part_may_be_missing(
 
 @pytest.mark.neural
 @pytest.mark.slow
-def test_epochs_and_random_negatives(data: Path, tmp_path: Path, msshift: Command) -> None:
+def test_epochs_and_random_negatives(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     changes = {"negatives": "random", "negatives_depth": None, "steps": None, "epochs": 2}
-    (tmp_path / "paper.toml").write_text(tiny_recipe("splade", **changes))
-    request = ("run", "splade", "--data", data, "--recipe", "paper.toml")
-    plan = msshift(*request, "--held-out", "short", "--dry-run", "--format", "json")
-    assert plan.returncode == 0, plan.stderr
-    done = msshift(*request, "--held-out", "short")
-    assert done.returncode == 0, done.stderr
-    said = sidecar(tmp_path / "runs" / "splade" / "length" / "short.run.gz")
+    (tmp_path / "paper.toml").write_text(tiny_recipe("splade", **changes, batch_size=32))
+    given = {"data": data, "recipe": tmp_path / "paper.toml", "held_out": ["short"]}
+    with caplog.at_level("INFO", "msshift_bench"):
+        (run,) = make_runs("splade", out=tmp_path / "runs", **given)
+    said = sidecar(run)
     training = said["training"]
-    assert training["steps"] == -(-2 * training["examples"] // 8)
-    (planned,) = json.loads(plan.stdout)
-    assert planned == {"run": "runs/splade/length/short.run.gz", "state": "new"}
+    assert training["steps"] == -(-2 * training["examples"] // 32)
     index = said["index"]
     assert (
         f"splade without short of length: {index['terms_per_query']:.1f} terms per query and "
-        f"{index['terms_per_passage']:.1f} per passage on average; MS-Shift reports 24 and 130\n"
-    ) in done.stderr
+        f"{index['terms_per_passage']:.1f} per passage on average; MS-Shift reports 24 and 130"
+    ) in caplog.messages
