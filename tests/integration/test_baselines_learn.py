@@ -13,7 +13,7 @@ from msshift_bench.evaluation import evaluate_run_sets
 from msshift_bench.stats import Figures
 from tests.conftest import Build
 
-COLLECTION = "mini:1000"
+COLLECTION = "mini:600"
 
 
 @pytest.mark.neural
@@ -26,7 +26,7 @@ def test_a_bi_encoder_learns_and_misses_the_topic_it_was_not_trained_on(
     recipe: Any = open_system("bi-encoder", "mini")
     # A narrower model learns the same in a third of the time.
     narrow = recipe.random.changed(hidden=48, inner=48)
-    recipe = recipe.changed(random=narrow, steps=50, learning_rate=3e-3)
+    recipe = recipe.changed(random=narrow, steps=40, learning_rate=3e-3)
     still = recipe.changed(steps=1, checkpoint_every=1, warmup_steps=0, learning_rate=0.0)
 
     def evaluated(system: System, *held_out: str) -> Figures:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -34,11 +35,13 @@ def own_entries(
 
 
 @pytest.mark.slow
-def test_entries_are_made_and_made_again(tmp_path: Path) -> None:
+def test_entries_are_made_in_place_of_those_that_are_there(tmp_path: Path) -> None:
     work, entries = tmp_path / "work", tmp_path / "entries"
-    for _ in range(2):
-        done = own_entries(tmp_path, "mini", work, SYSTEMS="bm25", ENTRIES=entries)
-        assert done.returncode == 0, done.stderr
+    released = REPOSITORY / "leaderboard/entries/mini/bm25/v1"
+    for version in ("v1", "v2"):
+        shutil.copytree(released, entries / "mini/bm25" / version)
+    done = own_entries(tmp_path, "mini", work, SYSTEMS="bm25", ENTRIES=entries)
+    assert done.returncode == 0, done.stderr
     (entry,) = load_entries(entries)
     assert entry.description.place == "mini/bm25/v1", "its own entries are replaced, not added to"
     assert entry.badge == "rescored"
