@@ -360,7 +360,8 @@ def test_commands(
     monkeypatch.setattr(writing, "SECTIONS", writing.SECTIONS[:1])
     monkeypatch.setattr(writing, "PICTURE_FORMATS", ("svg",))
     # The doctor would import torch, to ask it for a GPU.
-    monkeypatch.setitem(sys.modules, "torch", sys.modules.get("torch"))
+    if name == "doctor":
+        monkeypatch.setitem(sys.modules, "torch", sys.modules.get("torch"))
     out = tmp_path / "out"
     words = COMMANDS[name][0][kind].format(world, kind=kind, out=out).split()
     done = CliRunner().invoke(app, words)

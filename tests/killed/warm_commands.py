@@ -11,12 +11,14 @@ import functools
 import gc
 import io
 
+import matplotlib.figure
 import typer.main
 
 from msshift_bench import cli
 from msshift_bench.baselines.systems.finding import our_systems
 from msshift_bench.checked import check_json
 from msshift_bench.data.manifest import Manifest
+from msshift_bench.report.writing import PICTURE_FORMATS
 from tests.support.commands import COMMANDS, leaves
 
 typer.main.get_command = functools.cache(typer.main.get_command)
@@ -33,6 +35,12 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     cli.app(["verify", "--help"])
 with contextlib.suppress(ValueError):
     check_json({}, Manifest, "", ValueError)
+
+# Matplotlib reads its fonts for the first picture, and imports what writes a format.
+for _format in PICTURE_FORMATS:
+    _picture = matplotlib.figure.Figure()
+    _picture.text(0, 0, "text")
+    _picture.savefig(io.BytesIO(), format=_format)
 
 # A collection in a forked process would touch, and so copy, all that it shares with this one.
 gc.collect()
