@@ -61,8 +61,8 @@ def test_the_number_of_blocks_changes_no_byte_of_a_run(
     kind: str, changes: Values, tiny_models: Path, data: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     model, runs = str(tiny_models / f"my-{kind}"), set()
-    # In 1 and 2 blocks, and in 7 of which the last holds fewer passages.
-    for size, number in ((300, 1), (150, 2), (43, 7)):
+    # In one block, and in 7 of which the last holds fewer passages.
+    for size, number in ((300, 1), (43, 7)):
         monkeypatch.setattr(searcher, "_SIZE", size)
         events = set[tuple[str, int]]()
         chosen = {"search.depth": 40, **changes}

@@ -36,8 +36,8 @@ def load(folder: Path, kind: str) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_in_memory(kind: str, tiny_models: Path, given: Values, saved: Values) -> None:
-    (one,) = make_runs(str(tiny_models / f"my-{kind}"), **saved, **{"search.depth": 5})
-    result = evaluate(load(tiny_models, kind), name="mine", depth=5, **given)
+    (one,) = make_runs(str(tiny_models / f"my-{kind}"), **saved, **{"search.depth": 3})
+    result = evaluate(load(tiny_models, kind), name="mine", depth=3, **given)
     run = given["runs"] / "mine" / "length.run.gz"
     expected, found = (
         [(query, [*ranking.items()]) for query, ranking in read_run(file).items()]
@@ -48,10 +48,10 @@ def test_models_in_memory(kind: str, tiny_models: Path, given: Values, saved: Va
     assert sidecar(run)["parameters"] == parameters
     assert not result.figures.where(figure="rel_loss")
     alone = "mine: one model ranked for all groups: a score on each, and no Rel Loss"
-    reranks = "mine: reranks BM25's first 5 passages, so that its recall is BM25's and cannot shift"
-    doubts, tag = [f"mine/length: {SHALLOW} 5: no ranking is longer", alone], "mine"
+    reranks = "mine: reranks BM25's first 3 passages, so that its recall is BM25's and cannot shift"
+    doubts, tag = [f"mine/length: {SHALLOW} 3: no ranking is longer", alone], "mine"
     if kind in ("monobert", "monot5", "knrm"):
-        doubts, tag = [*doubts, reranks], "mine-reranks-bm25-5"
+        doubts, tag = [*doubts, reranks], "mine-reranks-bm25-3"
     assert (result.doubts, result.scores[0].run_facts()[0]["tag"]) == (doubts, tag)
 
 

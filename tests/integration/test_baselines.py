@@ -4,8 +4,6 @@ import fcntl
 import json
 import logging
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,25 +122,6 @@ def test_a_sidecar_says_what_made_the_run(data: Path, tmp_path: Path) -> None:
     assert said["versions"]["numba"]
     assert said["hardware"]["cpus"] == os.cpu_count()
     assert set(said["seconds"]) == {"index", "search", "total"}
-
-
-def test_bm25_is_the_same_in_another_process(data: Path, tmp_path: Path) -> None:
-    (run,) = bm25(data, tmp_path / "here")
-    script = (
-        "import sys; from tests.support.making import make_runs; "
-        "make_runs('bm25', ['length'], data=sys.argv[1], collection=sys.argv[2], "
-        "out=sys.argv[3])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, data, COLLECTION, tmp_path / "there"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        env={**os.environ, "PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "Asia/Tokyo"},
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert (tmp_path / "there" / "bm25" / run.name).read_bytes() == run.read_bytes()
 
 
 # ---- doing it again -------------------------------------------------------------------------

@@ -246,7 +246,7 @@ def test_a_published_model_is_searched_with(
             str(tiny_models / f"my-{kind}"),
             data=data,
             out=tmp_path,
-            **{"search.depth": 7},
+            **{"search.depth": 3},
             also_test={"dl19": tmp_path / "dl19"},
         )
         return run
@@ -270,10 +270,10 @@ def test_a_published_model_is_searched_with(
     said = sidecar(run)
     assert said["held_out"] is None
     assert said["parameters"]["architecture"] == kind
-    assert said["parameters"]["search"]["depth"] == 7
+    assert said["parameters"]["search"]["depth"] == 3
     assert len(said["parameters"]["weights_sha256"]) == 64
     queries = [line.split()[0] for line in gzip.decompress(run.read_bytes()).decode().splitlines()]
-    assert max(queries.count(query_id) for query_id in set(queries)) == 7
+    assert max(queries.count(query_id) for query_id in set(queries)) == 3
     # A query of the extra test set finds what the shift's query with the same text finds.
     extra = run.parent / "also" / "dl19" / run.name
     (found,) = read_run(extra).values()
