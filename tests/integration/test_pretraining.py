@@ -13,8 +13,11 @@ import pytest
 from msshift_bench.baselines.training.backbones import PRETRAINING, describe_encoder
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
+from msshift_bench.runs import sidecar_path
 from tests.conftest import Build, Command
 from tests.support.forking import NEURAL, Done, run_forked
+from tests.support.making import make_runs, plan_runs
+from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_pretraining, tiny_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.neural]
@@ -100,25 +103,18 @@ def test_an_encoder_says_what_it_has_seen(encoder: Path) -> None:
     assert not (encoder.parent / ".work").exists()
 
 
-def test_a_killed_pretraining_ends_in_the_same_bytes(
-    folder: Path, pretrain: Pretrain, encoder: Path
-) -> None:
-    for moment in ("tokenize 60", "train 7", f"train {STEPS}"):
-        assert pretrain("killed", moment=moment).returncode == -9
-        assert not (folder / "killed").exists()
-    assert pretrain("killed").returncode == 0
-    assert contents(folder / "killed") == contents(encoder)
-
-
-def test_queries_and_judgements_change_nothing(
+def test_a_killed_pretraining_on_other_queries_and_judgements_ends_in_the_same_bytes(
     folder: Path, pretrain: Pretrain, encoder: Path
 ) -> None:
     one, other = (folder / name for name in ("one", "other"))
     assert (one / "queries.tsv").read_bytes() != (other / "queries.tsv").read_bytes()
     assert (one / "qrels.tsv").read_bytes() != (other / "qrels.tsv").read_bytes()
-    done = pretrain("of-other", "other")
+    for moment in ("tokenize 60", "train 7", f"train {STEPS}"):
+        assert pretrain("killed", "other", moment).returncode == -9
+        assert not (folder / "killed").exists()
+    done = pretrain("killed", "other")
     assert done.returncode == 0, done.stderr
-    assert contents(folder / "of-other") == contents(encoder)
+    assert contents(folder / "killed") == contents(encoder)
 
 
 def test_a_complete_encoder_is_left_as_it_is(
@@ -164,30 +160,22 @@ def test_the_installed_command_names_what_is_missing(script: Command, tmp_path: 
 
 
 def test_a_run_says_what_its_encoder_has_seen(
-    folder: Path, msshift: Callable[..., Done], encoder: Path, build_once: Build
+    folder: Path, encoder: Path, build_once: Build
 ) -> None:
     recipe = folder / "splade.toml"
-    recipe.write_text(tiny_recipe("splade", steps=2))
-    request = (
-        *("run", "splade", "--shift", "length"),
-        *("--data", str(build_once("mini:300", "length")), "--recipe", str(recipe)),
-        *("--set", f"encoder={encoder}", "--out", str(folder / "runs")),
-    )
-    done = msshift(*request, "--held-out", "short")
-    assert done.returncode == 0, done.stderr
-    file = folder / "runs" / "splade" / "length" / "short.run.json"
-    sidecar = json.loads(file.read_bytes())
+    recipe.write_text(tiny_recipe("splade", steps=2, encoder=str(encoder), random=None))
+    given = {"data": build_once("mini:300", "length"), "out": folder / "runs", "recipe": recipe}
+    (run,) = make_runs("splade", held_out=["short"], **given)
+    told = sidecar(run)
     facts = json.loads((encoder / PRETRAINING).read_bytes())
-    assert sidecar["encoder"] == {
+    assert told["encoder"] == {
         "weights_sha256": facts["weights_sha256"],
         "seen": facts["seen"],
         "passages_sha256": facts["passages"]["sha256"],
     }
     # Another encoder in the same folder is no start for the other groups of the run set.
-    other = {**sidecar, "encoder": {**sidecar["encoder"], "weights_sha256": "0" * 64}}
-    file.write_text(json.dumps(other))
-    done = msshift(*request, "--held-out", "long", "--dry-run")
-    assert done.returncode == 2
-    assert f'short.run.json differs from this request: weights_sha256 "{"0" * 64}" ins' in (
-        done.stderr
-    )
+    other = {**told, "encoder": {**told["encoder"], "weights_sha256": "0" * 64}}
+    sidecar_path(run).write_text(json.dumps(other))
+    message = f'short.run.json differs from this request: weights_sha256 "{"0" * 64}" ins'
+    with pytest.raises(UsageError, match=message):
+        plan_runs("splade", held_out=["long"], **given)

@@ -169,7 +169,7 @@ def test_the_inverted_index_is_brute_force(tmp_path: Path, size: int, depth: int
     # Small whole numbers make every dot product exact, and ties plentiful.
     rng = np.random.default_rng(0)
     passages = (rng.integers(1, 4, (600, 30)) * (rng.random((600, 30)) < 0.1)).astype(np.float32)
-    queries = (rng.integers(1, 4, (150, 30)) * (rng.random((150, 30)) < 0.1)).astype(np.float32)
+    queries = (rng.integers(1, 4, (40, 30)) * (rng.random((40, 30)) < 0.1)).astype(np.float32)
     doc_ids = [str(number) for number in rng.permutation(10_000)[:600]]
     files = {tmp_path / f"{rows.start}.npz": rows for rows in slices(len(passages), size)}
     for file, rows in files.items():
