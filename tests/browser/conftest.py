@@ -34,49 +34,60 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def windows(chromium: Any) -> Any:
+    """Return where the windows of a module's tests are, which are used again: a new one is slow."""
+    context = chromium.new_context(
+        accept_downloads=True, permissions=["clipboard-read", "clipboard-write"]
+    )
+    context.set_default_timeout(60_000)  # An overloaded machine is slow, not wrong.
+    return context
+
+
 @pytest.fixture
-def open_page(chromium: Any) -> Iterator[OpenPage]:
-    """Return a function that opens a file of a site in a new window of its own.
+def open_page(windows: Any) -> Iterator[OpenPage]:
+    """Return a function that opens a file of a site in a window that shows nothing.
 
     Afterwards, no page has written to its console, failed, shown a dialog of the browser, been
     wider than its window, or asked for anything but files.
     """
-    contexts, problems = [], []
+    problems: list[tuple[str, str]] = []
+    unused, used = list(windows.pages), []
 
     def failed(request: Any) -> None:
         if request.failure != "net::ERR_ABORTED":  # The page was left before it had its icon.
             problems.append(("failed", request.url))
 
+    def requested(request: Any) -> None:
+        if not request.url.startswith(("file://", "blob:", "about:")):
+            problems.append(("request", request.url))
+
+    events = {
+        "console": lambda message: problems.append(("console", message.text)),
+        "weberror": lambda error: problems.append(("error", str(error.error))),
+        "dialog": lambda dialog: (problems.append(("dialog", "")), dialog.dismiss()),
+        "requestfailed": failed,
+        "request": requested,
+    }
+    for event, note in events.items():
+        windows.on(event, note)
+
     def opened(path: Path, hash_: str = "", *, width: int = 1440, scheme: str = "light") -> Any:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,
-            accept_downloads=True,
-            permissions=["clipboard-read", "clipboard-write"],
-        )
-        page = context.new_page()
-        page.set_default_timeout(60_000)  # An overloaded machine is slow, not wrong.
-        page.on("console", lambda message: problems.append(("console", message.text)))
-        page.on("pageerror", lambda error: problems.append(("error", str(error))))
-        page.on("dialog", lambda dialog: (problems.append(("dialog", "")), dialog.dismiss()))
-        page.on("requestfailed", failed)
-        page.on(
-            "request",
-            lambda request: (
-                request.url.startswith(("file://", "blob:", "about:"))
-                or problems.append(("request", request.url))
-            ),
-        )
-        contexts.append(context)
+        page = unused.pop() if unused else windows.new_page()
+        used.append(page)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
         page.goto(path.as_uri() + hash_)
         return page
 
     yield opened
-    for context in contexts:
-        for page in context.pages:
-            too_wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
-            assert not too_wide, f"{page.url} scrolls sideways"
-        context.close()
+    for page in used:
+        too_wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert not too_wide, f"{page.url} scrolls sideways"
+        page.evaluate("localStorage.clear()")
+        page.goto("about:blank")
+    for event, note in events.items():
+        windows.remove_listener(event, note)
     assert problems == []
 
 

@@ -19,6 +19,9 @@ pytestmark = pytest.mark.browser
 TOP = "document.querySelector('#systems tbody tr').getBoundingClientRect().top"
 ROWS_SEEN = """[...document.querySelectorAll('#systems tbody tr[data-system]')]
     .filter(row => row.getBoundingClientRect().bottom <= innerHeight).length"""
+BOXES = """[...document.querySelectorAll('svg.scatter, svg.scatter .name')]
+    .map(one => one.getBoundingClientRect().toJSON())"""
+"""The places of the picture and of its names."""
 VISIBLE = """[...document.querySelectorAll('#systems td.group > div')]
     .filter(cell => cell.checkVisibility()).map(cell => cell.dataset.figure)"""
 
@@ -70,36 +73,28 @@ def test_the_first_row_stands_high_on_every_board(
 # Order.
 
 
-@pytest.mark.parametrize(
-    ("head", "group", "figure", "falls"),
-    [
-        ("out", MEAN, "out", True),
-        ("rel_loss", MEAN, "rel_loss", False),
-        ("avg_in", MEAN, "avg_in", True),
-        ("group-C3", "C3", "rel_loss", False),
-    ],
-)
-def test_a_click_on_a_head_sorts_and_another_turns_it(
-    open_board: Any, table: Any, head: str, group: str, figure: str, falls: bool
-) -> None:
+HEADS = [
+    ("out", MEAN, "out", True),
+    ("rel_loss", MEAN, "rel_loss", False),
+    ("avg_in", MEAN, "avg_in", True),
+    ("group-C3", "C3", "rel_loss", False),
+]
+"""The head of a column, the group and figure of its cells, and whether the highest comes first."""
+
+
+def test_a_click_on_a_head_sorts_and_another_turns_it(open_board: Any, table: Any) -> None:
     page = open_board("#sort=system")
-    expected = values(table, group, figure)
-    order = sorted(expected, key=lambda name: (-expected[name] if falls else expected[name], name))
-    without = sorted(values(table, MEAN, "out").keys() - expected.keys())
-    button = page.locator(f'[data-sort="{head}"]')
-    button.click()
-    assert names(page) == order + without
-    sorted_heads = page.locator("th[aria-sort]")
-    expect(sorted_heads).to_have_count(1)
-    assert sorted_heads.get_attribute("aria-sort") == ("descending" if falls else "ascending")
-    button.click()
-    turned = sorted(expected, key=lambda name: (expected[name] if falls else -expected[name], name))
-    assert names(page) == turned + without
-    assert names(page, "tbody.on-test") == ["leaky"]
-
-
-def test_the_keyboard_sorts_and_keeps_its_place(open_board: Any) -> None:
-    page = open_board()
+    every = values(table, MEAN, "out").keys()
+    for head, group, figure, falls in HEADS:
+        of_column = values(table, group, figure)
+        without = sorted(every - of_column.keys())
+        button = page.locator(f'[data-sort="{head}"]')
+        for sign, direction in ((1, "ascending"), (-1, "descending"))[:: -1 if falls else 1]:
+            button.click()
+            order = sorted(of_column, key=lambda name: (sign * of_column[name], name))
+            assert names(page) == order + without
+            expect(page.locator("th[aria-sort]")).to_have_attribute("aria-sort", direction)
+        assert names(page, "tbody.on-test") == ["leaky"]
     page.locator('[data-sort="family"]').focus()
     page.keyboard.press("Enter")
     families = page.evaluate(
@@ -112,12 +107,17 @@ def test_the_keyboard_sorts_and_keeps_its_place(open_board: Any) -> None:
 # Choices.
 
 
-def test_groups_show_the_figure_that_is_chosen(open_board: Any) -> None:
+def test_figures_and_intervals_are_shown_as_chosen(open_board: Any, board_site: Path) -> None:
     page = open_board()
     assert set(page.evaluate(VISIBLE)) == {"rel_loss"}
     page.get_by_role("radio", name="Out").check()
     assert set(page.evaluate(VISIBLE)) == {"out"}
     assert page.locator("tr.over").inner_text().split("\t")[-2].strip() == "Out by group"
+    expect(page.locator(".board .interval").first).to_be_visible()
+    page.get_by_label("95% intervals").uncheck()
+    expect(page.locator(".board .interval").first).not_to_be_visible()
+    page.goto((board_site / "index.html").as_uri())
+    expect(page.get_by_label("95% intervals")).to_have_count(0)
 
 
 def test_search_and_filters_leave_the_reference(open_board: Any, table: Any) -> None:
@@ -136,15 +136,6 @@ def test_search_and_filters_leave_the_reference(open_board: Any, table: Any) -> 
     page.locator("[name=badge]").select_option("")
     page.locator("[name=class]").select_option("undeclared")
     assert names(page) == ["bm25", "partly"]
-
-
-def test_intervals_are_switched_only_where_there_are_any(open_board: Any, board_site: Path) -> None:
-    page = open_board()
-    expect(page.locator(".board .interval").first).to_be_visible()
-    page.get_by_label("95% intervals").uncheck()
-    expect(page.locator(".board .interval").first).not_to_be_visible()
-    page.goto((board_site / "index.html").as_uri())
-    expect(page.get_by_label("95% intervals")).to_have_count(0)
 
 
 def test_a_view_is_sent_as_a_link(open_board: Any, open_page: Any, board_site: Path) -> None:
@@ -188,23 +179,23 @@ def test_without_scripts_the_table_stands(chromium: Any, board_site: Path) -> No
 
 
 def test_the_picture_has_every_system_with_a_loss(open_board: Any, table: Any) -> None:
+    page = open_board()
+    losses = values(table, MEAN, "rel_loss")
+    expect(page.locator("svg.scatter circle")).to_have_count(len(losses))
+    titles = page.evaluate(
+        "[...document.querySelectorAll('svg.scatter title')].map(title => title.textContent)"
+    )
+    assert sum("Rel Loss 25.0%" in title for title in titles) == 1  # the paper's
     for width in WIDTHS:
-        page = open_board(width=width)
-        losses = values(table, MEAN, "rel_loss")
-        circles = page.locator("svg.scatter circle")
-        expect(circles).to_have_count(len(losses))
-        titles = page.evaluate(
-            "[...document.querySelectorAll('svg.scatter title')].map(title => title.textContent)"
-        )
-        assert sum("Rel Loss 25.0%" in title for title in titles) == 1  # the paper's
-        boxes = [name.bounding_box() for name in page.locator("svg.scatter .name").all()]
+        assert fits(page, width)
+        frame, *boxes = page.evaluate(BOXES)
         assert len(boxes) == len(losses) + 1
-        frame = page.locator("svg.scatter").bounding_box()
         for number, box in enumerate(boxes):
             assert frame["x"] <= box["x"]
             assert box["x"] + box["width"] <= frame["x"] + frame["width"]
             for other in boxes[:number]:
                 assert not overlap(box, other)
+    assert_places_are_figures(page, table)
 
 
 def overlap(a: dict[str, float], b: dict[str, float]) -> bool:
@@ -218,8 +209,8 @@ def overlap(a: dict[str, float], b: dict[str, float]) -> bool:
     return True
 
 
-def test_further_right_finds_more_and_further_up_loses_less(open_board: Any, table: Any) -> None:
-    page = open_board()
+def assert_places_are_figures(page: Any, table: Any) -> None:
+    """Check that what is further right finds more, and what is further up loses less."""
     places = page.evaluate("""Object.fromEntries([...document.querySelectorAll(
         'svg.scatter g[class^=family]')].map(group => [
             group.querySelector('title').textContent.split(':')[0],

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from msshift_bench.leaderboard.site import build_site
 from tests.browser.pages import WIDTHS, faults_of, fits
-from tests.support.synthetic_entries import hostile_entries
+from tests.conftest import MakeOnce
+from tests.support.synthetic_entries import write_strange_site
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.mark.slow
 def test_a_page_of_every_kind_fits(open_page: Any, board_site: Path) -> None:
-    largest: dict[tuple[Path, str], Path] = {}
+    largest: dict[str, Path] = {}
     for path in sorted(board_site.rglob("*.html"), key=lambda path: path.stat().st_size):
-        # The pages of a board's shift differ in their measure, those of its systems in their data.
-        kind = "" if path.parent.name == "systems" else path.stem.partition("-")[0]
-        largest[path.parent, kind] = path
-    assert len(largest) > 15
+        # The pages of a shift differ in their measure and board, those of systems in their data.
+        kind = "system" if path.parent.name == "systems" else path.stem.partition("-")[0]
+        largest[kind] = path
+    assert len(largest) > 6
     page = open_page(board_site / "index.html")
     for path in largest.values():
         page.goto(path.as_uri())
@@ -69,9 +69,8 @@ def test_a_systems_page_shows_what_it_rests_on(open_page: Any, board_site: Path)
     expect(page.locator("#systems")).to_be_visible()
 
 
-def test_a_strangers_script_does_not_run(open_page: Any, tmp_path: Path) -> None:
-    hostile_entries(tmp_path / "entries")
-    site = build_site(tmp_path / "site", tmp_path / "entries").parent
+def test_a_strangers_script_does_not_run(open_page: Any, make_once: MakeOnce) -> None:
+    site = make_once("strange-board", write_strange_site) / "site"
     page = open_page(site / "mini" / "length-rr-10.html")
     assert "<script>alert(1)</script>" in page.locator("#systems").inner_text()
     page.locator(".filters summary").click()

@@ -66,16 +66,27 @@ def test_the_page_of_a_report_with_every_figure(
         shown = base64.b64decode(numbers).decode()
         assert shown == (tmp_path / "report" / "figures" / f"{name}.csv").read_text("utf-8")
     page.evaluate(OPEN)
-    for width, scheme in ((1440, "light"), (390, "dark")):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme=scheme)
-        page.locator(f'html[data-theme="{scheme}"]').wait_for(state="attached")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert page.evaluate(OVERLAPS) == []
-        assert page.evaluate(OUTSIDE) == []
-        assert [(one["id"], one["nodes"][0]["target"]) for one in faults_of(page)] == []
+    # What axe takes off the page to be quick would be missing from the pictures.
+    for look_at in (check_layout, check_access):
+        for width, scheme in ((1440, "light"), (390, "dark")):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            page.locator(f'html[data-theme="{scheme}"]').wait_for(state="attached")
+            look_at(page)
     page.emulate_media(media="print")
     paper = "getComputedStyle(document.documentElement).getPropertyValue('--ink')"
     assert page.evaluate(paper) == "#171b1f"
     assert page.locator(".drawn details").first.is_hidden()
     page.emulate_media(media="screen")
+
+
+def check_layout(page: Any) -> None:
+    """Check that nothing covers another thing, or stands out."""
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(OVERLAPS) == []
+    assert page.evaluate(OUTSIDE) == []
+
+
+def check_access(page: Any) -> None:
+    """Check the rules of axe."""
+    assert [(one["id"], one["nodes"][0]["target"]) for one in faults_of(page)] == []

@@ -18,7 +18,8 @@ from msshift_bench.leaderboard.site import BoardTable, board_tables, build_site
 from msshift_bench.output import to_text
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import MEAN, Figure
-from tests.support.synthetic_entries import add_entry, description, hostile_entries, scored_report
+from tests.conftest import MakeOnce
+from tests.support.synthetic_entries import write_strange_site
 
 pytestmark = pytest.mark.slow
 
@@ -147,17 +148,6 @@ def test_every_board_shift_and_measure_has_a_page(board_site: Path) -> None:
     )
 
 
-@pytest.mark.slow
-def test_equal_entries_give_equal_bytes(
-    board_site: Path, board_entries: tuple[Path, dict[str, Result]], tmp_path: Path
-) -> None:
-    again = build_site(tmp_path / "again", board_entries[0]).parent
-    files = sorted(path.relative_to(board_site) for path in board_site.rglob("*") if path.is_file())
-    assert files == sorted(path.relative_to(again) for path in again.rglob("*") if path.is_file())
-    for path in files:
-        assert (board_site / path).read_bytes() == (again / path).read_bytes(), path
-
-
 def test_a_toy_board_says_so_on_every_page(board_site: Path) -> None:
     pages = [*board_site.glob("mini/**/*.html"), *board_site.glob("msmarco-pool/**/*.html")]
     assert len(pages) > 20
@@ -180,24 +170,35 @@ def test_pages_run_and_ask_for_nothing_foreign(board_site: Path) -> None:
         assert not re.search(r'src="http|<link[^>]*href="http', text)
 
 
-def test_what_lies_beside_a_page_is_not_lost(board_site: Path, tmp_path: Path) -> None:
+def test_what_lies_beside_a_page_is_not_lost_and_equal_entries_give_equal_bytes(
+    board_site: Path, board_entries: tuple[Path, dict[str, Result]], tmp_path: Path
+) -> None:
     copy = Path(shutil.copytree(board_site, tmp_path / "site"))
     stale = copy / "ms-marco" / "stale.html"
     stale.write_text("")
+    (copy / "index.html").write_text("")
     (copy / "CNAME").write_text("mine")
     with pytest.raises(UsageError, match="holds CNAME, which is no part of the page"):
         build_site(copy)
     assert (copy / "CNAME").read_text() == "mine"
     (copy / "CNAME").unlink()
-    build_site(copy)
-    assert not stale.exists()
+    build_site(copy, board_entries[0])
+    before, after = (
+        {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}
+        for site in (board_site, copy)
+    )
+    assert before.keys() == after.keys()
+    assert [path for path in before if before[path] != after[path]] == []
 
 
-def test_a_script_in_any_field_is_text(tmp_path: Path) -> None:
-    hostile_entries(tmp_path / "entries")
-    site = build_site(tmp_path / "site", tmp_path / "entries").parent
+@pytest.fixture(scope="module")
+def strange_site(make_once: MakeOnce) -> Path:
+    return make_once("strange-board", write_strange_site) / "site"
+
+
+def test_a_script_in_any_field_is_text(strange_site: Path) -> None:
     shown = 0
-    for path in site.rglob("*.html"):
+    for path in strange_site.rglob("*.html"):
         text = path.read_text("utf-8")
         shown += text.count("&lt;script&gt;alert(1)")
         assert "<script>" not in text, path
@@ -214,13 +215,11 @@ def test_the_newest_version_counts_and_the_older_ones_stay(
     assert "Version 1, 2026-11-21, by its authors" in page
 
 
-def test_an_entry_of_mine_takes_the_place_of_a_packaged_one(tmp_path: Path) -> None:
-    report = scored_report("bm25", 0.0, shifts=("length",), per_group=False)
-    add_entry(tmp_path / "mine", description("bm25", report, **{"system.title": "Mine"}), report)
-    site = build_site(tmp_path / "site", tmp_path / "mine").parent
-    assert "Mine" in (site / "mini/length-rr-10.html").read_text("utf-8")
-    assert "Mine" not in (site / "mini/topics-rr-10.html").read_text("utf-8")
-    assert 'data-system="colbert"' in (site / "mini/length-rr-10.html").read_text("utf-8")
+def test_an_entry_of_mine_takes_the_place_of_a_packaged_one(strange_site: Path) -> None:
+    page = (strange_site / "mini/length-rr-10.html").read_text("utf-8")
+    assert "Mine" in page
+    assert "Mine" not in (strange_site / "mini/topics-rr-10.html").read_text("utf-8")
+    assert 'data-system="colbert"' in page
 
 
 def test_without_jinja_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from msshift_bench.leaderboard.description import (
     write_description,
 )
 from msshift_bench.leaderboard.entries import SETTINGS, Rescored
+from msshift_bench.leaderboard.site import build_site
 from msshift_bench.plumbing.files import write_parquet
 from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import get_shift
@@ -250,3 +251,12 @@ def hostile_entries(folder: Path) -> None:
     paper = add_entry(folder, description("evil-paper", None, **changes, source=SCRIPT), None)
     script = SCRIPT.replace('"', '""')
     add_figures(paper, [(f'"{script}"', "RR@10", f'"{script}"', f'"{script}"', 0.5)])
+
+
+def write_strange_site(folder: Path) -> None:
+    """Build the pages of hostile entries, and of one that takes the place of a packaged one."""
+    entries = folder / "entries"
+    hostile_entries(entries)
+    report = scored_report("bm25", 0.0, shifts=("length",), per_group=False)
+    add_entry(entries, description("bm25", report, **{"system.title": "Mine"}), report)
+    build_site(folder / "site", entries)
