@@ -86,7 +86,7 @@ STREAMS = ("circular", "damaged")
 
 COMMANDS: Mapping[str, tuple[dict[str, str], str]] = {
     "evaluate": (
-        doors((*OF_RUNS, "misnamed"), f"evaluate {RUN_SET} --measures R@100")
+        doors((*OF_RUNS, "misnamed"), f"evaluate {RUN_SET} --measures R@20")
         | {
             "own": "evaluate {0}/good --data {0}/msshift --also-test own={0}/own",
             "empty": f"evaluate {{0}}/good {EMPTY}",
@@ -94,12 +94,12 @@ COMMANDS: Mapping[str, tuple[dict[str, str], str]] = {
         "",
     ),
     "compare": (
-        doors((*OF_RUNS, "misnamed"), f"compare {{0}}/good/other {RUN_SET} --measures R@100")
+        doors((*OF_RUNS, "misnamed"), f"compare {{0}}/good/other {RUN_SET} --measures R@20")
         | {"empty": f"compare {{0}}/good {EMPTY}"},
         "it scores the shifts' own test queries, which nobody trained on",
     ),
     "score": (
-        doors(("zeros", "foreign", "shallow", "circular", "damaged"), f"{FILE} --measures R@100")
+        doors(("zeros", "foreign", "shallow", "circular", "damaged"), f"{FILE} --measures R@20")
         | {
             "incomplete": FILE,
             "same": FILES,
@@ -111,12 +111,12 @@ COMMANDS: Mapping[str, tuple[dict[str, str], str]] = {
         "files have no place in a folder",
     ),
     "report": (
-        doors((*OF_RUNS, "misnamed"), f"report {RUN_SET} --measures R@100 --no-links --out {{out}}")
+        doors((*OF_RUNS, "misnamed"), f"report {RUN_SET} --measures R@20 --no-links --out {{out}}")
         | {"empty": f"report {{0}}/good {EMPTY} --no-links --out {{out}}"},
         "it draws the shifts' own test queries, which nobody trained on",
     ),
     "analyse": (
-        doors((*OF_RUNS, "misnamed"), f"analyse {RUN_SET} --measures R@100")
+        doors((*OF_RUNS, "misnamed"), f"analyse {RUN_SET} --measures R@20")
         | {"empty": f"analyse {{0}}/good {EMPTY}"},
         "it links losses on the shifts' own test queries, which nobody trained on",
     ),
@@ -239,12 +239,12 @@ def world(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fill(run: Path) -> None:
-    """Make every ranking as deep as 100."""
+    """Make every ranking as deep as 20."""
     ranked = read_run(run)
     lines = []
     for query, docs in ranked.items():
-        names = [*docs, *(f"deep{n}" for n in range(100 - len(docs)))]
-        lines += [f"{query} Q0 {doc} {n} {200 - n} t\n" for n, doc in enumerate(names, 1)]
+        names = [*docs, *(f"deep{n}" for n in range(20 - len(docs)))]
+        lines += [f"{query} Q0 {doc} {n} {40 - n} t\n" for n, doc in enumerate(names, 1)]
     run.write_text("".join(lines))
 
 

@@ -72,19 +72,19 @@ MOMENTS = {
 
 COMMON = {
     "accumulate": 2,
-    "steps": 14,
-    "warmup_steps": 4,
+    "steps": 8,
+    "warmup_steps": 2,
     "schedule": "linear",
     "negatives_per_query": 1,
     "negatives_pool": 2,
     "checkpoint_every": 3,
-    "validation": {"every": 8, "queries": 5, "depth": 5, "patience": 0},
+    "validation": {"every": 4, "queries": 5, "depth": 5, "patience": 0},
     "random": {"dropout": 0.2, "initial": 0.05, "matching": False},
 }
 
 OWN: dict[str, dict[str, Any]] = {
     "bi-encoder": {"pooling": "mean", "normalize": True, "loss_scale": 10},
-    "splade": {"query_flops": 0.01, "passage_flops": 0.01, "flops_steps": 9},
+    "splade": {"query_flops": 0.01, "passage_flops": 0.01, "flops_steps": 5},
     "colbert": {"in_batch_negatives": True, "search": {"candidates": "all"}},
     "monobert": {"loss": "softmax"},
     "knrm": {"random": None},
