@@ -14,6 +14,7 @@ import pytest
 
 from msshift_bench.data import count_rows, open_collection
 from msshift_bench.dataset_builders.audit import audit_release
+from msshift_bench.dataset_builders.cut import Cut
 from msshift_bench.dataset_builders.groups import WH_WORDS, group_by_length, matching_groups
 from msshift_bench.dataset_builders.release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.zhan import read_resttest
@@ -34,6 +35,12 @@ COLUMNS = ("id", "relevant", "text")
 @pytest.fixture(scope="module")
 def release(real_data: Path) -> OfficialRelease:
     return read_official(real_data / "ms-marco-shift")
+
+
+@pytest.fixture(scope="module")
+def resttest(real_data: Path) -> Cut:
+    collection = open_collection(real_data / "msmarco-pool")
+    return read_resttest(real_data / "extrapolate-eval", collection)[0]
 
 
 def shown(row: Row) -> str:
@@ -65,24 +72,22 @@ def test_the_eight_orphans(release: OfficialRelease) -> None:
     )
 
 
-def test_the_buckets_of_resttest(real_data: Path) -> None:
-    collection = open_collection(real_data / "msmarco-pool")
-    cut, _ = read_resttest(real_data / "extrapolate-eval", collection)
-    assert [counts["test"] for counts in count_rows(cut.shift, cut.table).values()] == [
+def test_the_buckets_of_resttest(resttest: Cut) -> None:
+    assert [counts["test"] for counts in count_rows(resttest.shift, resttest.table).values()] == [
         981,
         2206,
         1824,
         1491,
         478,
     ]
-    assert all(row.text for row in cut_rows(cut, "test"))
+    assert all(row.text for row in cut_rows(resttest, "test"))
 
 
 def test_the_buckets_hold_the_queries_of_the_length_shift(
-    release: OfficialRelease, real_data: Path
+    release: OfficialRelease, resttest: Cut
 ) -> None:
     """Both cut MS MARCO's dev-small: 6,980 queries with the same relevant passages."""
-    buckets = cut_rows(read_resttest(real_data / "extrapolate-eval")[0], "test")
+    buckets = cut_rows(resttest, "test")
     length = cut_rows(release.shifts[2], "test")
     assert {(r.query_id, r.relevant_doc_ids) for r in buckets} == {
         (r.query_id, r.relevant_doc_ids) for r in length

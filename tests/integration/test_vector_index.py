@@ -9,14 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from msshift_bench.baselines import open_system
 from msshift_bench.baselines.in_memory import search_by
-from msshift_bench.baselines.retrievers.biencoder import BiEncoder, DenseSearch, VectorIndex
-from msshift_bench.baselines.systems.recipe import RandomEncoder
+from msshift_bench.baselines.retrievers.biencoder import DenseSearch, VectorIndex
 from msshift_bench.baselines.systems.searcher import EncodedPassages
-from msshift_bench.baselines.training.backbones import make_random_encoder, quiet_libraries
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.mini import generator as mini
 from msshift_bench.search.ranking import PassageIds
 from tests.conftest import Build
 from tests.support.making import make_runs
@@ -99,18 +95,13 @@ def test_an_index_is_always_the_same(name: str, passages: EncodedPassages, tmp_p
 
 
 @pytest.mark.slow
-def test_a_run_says_how_much_it_recalls(build_once: Build, tmp_path: Path) -> None:
-    data = build_once("mini:300", "length")
-    shape = RandomEncoder(layers=1, hidden=16, heads=2, inner=32, vocabulary=500, dropout=0.0)
-    texts = (passage.text for passage in mini.passages(100))
-    make_random_encoder(tmp_path / "bert", shape, texts, length=124, seed=1)
-    with quiet_libraries():
-        model = open_system(BiEncoder.name, "mini").new_model(tmp_path / "bert")
-        model.save_pretrained(str(tmp_path / "dense"), create_model_card=False)
+def test_a_run_says_how_much_it_recalls(
+    tiny_models: Path, build_once: Build, tmp_path: Path
+) -> None:
     (run,) = make_runs(
-        str(tmp_path / "dense"),
+        str(tiny_models / "my-bi-encoder"),
         out=tmp_path / "runs",
-        data=data,
+        data=build_once("mini:300", "length"),
         **{"search.depth": 7},
         **{"search.index": "HNSW32"},
         **{"search.index_parameters": "efSearch=1000"},

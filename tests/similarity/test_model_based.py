@@ -16,20 +16,12 @@ from msshift_bench.data import open_dataset
 from msshift_bench.similarity import group_similarity, set_similarity
 from tests.conftest import Build, Command
 from tests.support.golden import Golden
-from tests.support.tiny_models import save_tiny_models
 
 pytestmark = pytest.mark.neural
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    save_tiny_models(folder)
-    return folder
-
-
 @pytest.fixture
-def runs(tiny: Path, tmp_path: Path) -> Path:
+def runs(tiny_models: Path, tmp_path: Path) -> Path:
     """Return a run set with two seeds; the first has kept its models, which are the same one."""
     folder = tmp_path / "runs" / "bi-encoder"
     for seed in (1, 2):
@@ -38,17 +30,17 @@ def runs(tiny: Path, tmp_path: Path) -> Path:
             run.parent.mkdir(parents=True, exist_ok=True)
             run.write_text("q1 Q0 d1 1 1.0 x\n")
             if seed == 1:
-                shutil.copytree(tiny / "my-bi-encoder", run.with_suffix(".model"))
+                shutil.copytree(tiny_models / "my-bi-encoder", run.with_suffix(".model"))
     return folder
 
 
 def test_r_is_the_mean_dot_product_of_the_models_own_vectors(
-    runs: Path, tiny: Path, build_once: Build
+    runs: Path, tiny_models: Path, build_once: Build
 ) -> None:
     from sentence_transformers import SentenceTransformer
 
     dataset = open_dataset(build_once("mini:300", "length"))
-    model = SentenceTransformer(str(tiny / "my-bi-encoder"), device="cpu")
+    model = SentenceTransformer(str(tiny_models / "my-bi-encoder"), device="cpu")
     for one in group_similarity(dataset, "length", "model-based", models=runs):
         train = dataset.rows(f"length-{one.group}", "train")
         test = dataset.rows(f"length-{one.group}", "test")
@@ -60,26 +52,26 @@ def test_r_is_the_mean_dot_product_of_the_models_own_vectors(
         np.testing.assert_allclose(one.values, (left @ right.T).mean(axis=1), atol=1e-5)
         assert one.value == pytest.approx(one.values.mean())
         assert one.other_queries == len(train)
-        folder = tiny / "my-bi-encoder"
+        folder = tiny_models / "my-bi-encoder"
         alone = set_similarity(train, test, "model-based", models=folder)
         assert alone.values.tolist() == one.values.tolist()
 
 
 def test_a_model_that_is_not_there_or_not_fit_is_named(
-    runs: Path, tiny: Path, build_once: Build, tmp_path: Path, golden: Golden
+    runs: Path, tiny_models: Path, build_once: Build, tmp_path: Path, golden: Golden
 ) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules
 
-    narrow = SentenceTransformer(str(tiny / "my-bi-encoder"), device="cpu")
+    narrow = SentenceTransformer(str(tiny_models / "my-bi-encoder"), device="cpu")
     narrow.append(modules.Dense(16, 8))
     narrow.save_pretrained(str(tmp_path / "narrow"), create_model_card=False)
-    widths = {"short": tiny / "my-bi-encoder", "long": tmp_path / "narrow"}
+    widths = {"short": tiny_models / "my-bi-encoder", "long": tmp_path / "narrow"}
     of_groups = partial(group_similarity, build_once("mini:300", "length"), "length", "model-based")
     of_sets = partial(set_similarity, {"1": "a"}, {"2": "b"}, "model-based")
     shutil.copytree(runs, tmp_path / "two" / "bi-encoder")
     shutil.copytree(runs, tmp_path / "two" / "other")
-    shutil.copytree(tiny, tmp_path / "tiny")
+    shutil.copytree(tiny_models, tmp_path / "tiny")
     shutil.copytree(runs, tmp_path / "lacking" / "bi-encoder")
     (tmp_path / "lacking/bi-encoder/length/seed-1/long.run").unlink()
     no_encoders = {"short": tmp_path / "tiny/bert", "long": tmp_path / "tiny"}
