@@ -1,27 +1,62 @@
-"""A Ray cluster of several nodes on this machine, which starts on a busy machine, too."""
+"""A Ray cluster of several nodes on this machine, of as few processes as Ray needs for tasks."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+
+import pytest
+
+from tests.support.forking import NEURAL, client_of
 
 __all__ = ["add_node", "ray_cluster"]
 
-_PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port")
+_AGENT = """
+while [ $# -gt 0 ]; do
+    case $1 in
+        --node-id=*) node=${1#*=} ;;
+        --session-dir=*) session=${1#*=} ;;
+        --listen-port=*) ports="metrics_agent metrics_export dashboard_agent_listen" ;;
+    esac
+    shift
+done
+for port in $ports; do
+    printf -- -1 >"$session/$port$node"
+    mv "$session/$port$node" "$session/${port}_port_$node"
+done
+exec cat >/dev/null
+"""
+"""Stands for a node's agents: it says that they have no ports, and ends with the node."""
+
+_START = """
+import os, sys
+worker = [word for word in sys.argv[1:] if not word.startswith("--language=")]
+client = {client!r}
+os.posix_spawn(client[0], [*client, *worker], os.environ, setsid=True)
+"""
+"""Starts a worker. Its node may kill this process, and none that the server still has to answer."""
+
+_WORKER = """
+import runpy, signal, sys
+signal.alarm(0)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Is a worker, for as long as the cluster needs it."""
 
 
 @contextmanager
 def ray_cluster() -> Iterator[Any]:
     """Start a cluster of a node of one processor, which cannot be removed.
+
+    Its workers are forked from a process that has imported what tasks need. What Ray imports for
+    its dashboard and for environments of tasks, which tests have no use for, takes longer than
+    all that they do: nothing of that is started.
 
     Yields:
         A ``ray.cluster_utils.Cluster``.
@@ -31,67 +66,49 @@ def ray_cluster() -> Iterator[Any]:
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
+    from ray._private import services
     from ray.cluster_utils import Cluster
 
     # The path of a socket has at most 107 characters, and pytest's folders are too deep.
     folder = Path(tempfile.mkdtemp(prefix="ray"))
     # Ray writes down the address of its last cluster in a folder that it expects to find.
     (folder / "ray").mkdir()
-    os.environ["RAY_TMPDIR"] = str(folder)
-    node_id = uuid4().hex + uuid4().hex[:24]
-    writer = threading.Thread(target=_write_for_head, args=(folder, node_id), daemon=True)
-    writer.start()
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={
-            **_node(node_id),
-            "include_dashboard": False,
-            "include_log_monitor": False,
-            "temp_dir": str(folder),
-        },
-    )
-    try:
-        yield cluster
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-        del os.environ["RAY_TMPDIR"]
-        shutil.rmtree(folder, ignore_errors=True)
+    (folder / "agent.sh").write_text(_AGENT)
+    (folder / "worker.py").write_text(_WORKER)
+    client = [*client_of(NEURAL), str(folder / "worker.py")]
+    (folder / "start.py").write_text(_START.format(client=client))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_TMPDIR", str(folder))
+        patch.setattr(services, "start_api_server", lambda *_, **__: (None, None))
+        agent = ["/bin/sh", str(folder / "agent.sh")]
+        of_agents = "_build_python_executable_command_memory_profileable"
+        patch.setattr(services, of_agents, lambda *_: agent)
+        cluster = Cluster(
+            initialize_head=True,
+            head_node_args={
+                **_node(1),
+                "include_log_monitor": False,
+                "no_monitor": True,
+                "temp_dir": str(folder),
+            },
+        )
+        try:
+            yield cluster
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def add_node(cluster: Any, processors: int) -> None:
     """Add a node to a cluster."""
-    node_id = uuid4().hex + uuid4().hex[:24]
-    _write_ports(Path(cluster.head_node.get_session_dir_path()), node_id)
-    cluster.add_node(**_node(node_id, processors))
+    cluster.add_node(**_node(processors))
 
 
-def _node(node_id: str, processors: int = 1) -> dict[str, Any]:
+def _node(processors: int) -> dict[str, Any]:
     return {
         "num_cpus": processors,
         "object_store_memory": 80 << 20,
-        "env_vars": {"RAY_OVERRIDE_NODE_ID_FOR_TESTING": node_id},
-        "runtime_env_agent_port": _free_port(),
+        "setup_worker_path": f"{os.environ['RAY_TMPDIR']}/start.py",
+        "runtime_env_agent_port": 65535,
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        return int(taken.getsockname()[1])
-
-
-def _write_ports(session: Path, node_id: str) -> None:
-    """Say, in place of a node's agent, that it has no ports: a node waits 15 s for that, and dies.
-
-    On a busy machine the agent takes longer to import what it does not need (ray-project/ray
-    issue 65983).
-    """
-    for name in _PORTS:
-        (session / f"{name}_{node_id}").write_text("-1")
-
-
-def _write_for_head(folder: Path, node_id: str) -> None:
-    while not (sessions := list(folder.glob("session_2*"))):
-        time.sleep(0.01)
-    _write_ports(sessions[0], node_id)
