@@ -30,7 +30,7 @@ PAGES = [
     pytest.param("docs/own-collection.md", "", (), {"msshift/README.md": "cc-by-4.0"}),
     pytest.param("docs/python.md", "", (), {}),
     pytest.param("docs/search.md", "", (), {}),
-    pytest.param("docs/troubleshooting.md", "", (), {}, marks=SLOW),
+    pytest.param("docs/troubleshooting.md", SMALL, (), {}, marks=TRAINS),
     pytest.param("docs/variants.md", "", (), {"runs/bm25/length.run.json": '"bm25"'}),
 ]  # fmt: skip
 """A page, what runs before each of its blocks, programs that are not run, and file -> a text that

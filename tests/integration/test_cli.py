@@ -33,14 +33,7 @@ def test_version(script: Command) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["list"],
-        ["verify"],
-        ["build", "lenght"],
-        ["evaluate", "nowhere", "--format", "json"],
-        ["run", "./x", "--set", "kind=bm25"],
-        [],
-    ],
+    [["list"], ["build", "lenght"], ["evaluate", "nowhere", "--format", "json"], []],
     ids=" ".join,
 )
 def test_a_forked_command_does_what_the_console_script_does(
@@ -103,7 +96,11 @@ def test_baseline_and_evaluate(
         (["import", "./nowhere", "--check"], 3, "no folder nowhere; give a checkout"),
         (["build", "lenght"], 2, "unknown shift 'lenght': did you mean 'length'?"),
         (["build", "--rule", "wh-words"], 2, "give SHIFT=RULE, e.g. wh-words=substring"),
-        (["build", "--rule", "wh-words=wrd"], 2, "did you mean 'word'?"),
+        (
+            ["build", "--collection", "mini:300", "--rule", "wh-words=wrd"],
+            2,
+            "did you mean 'word'?",
+        ),
         (["build", "--test-size", "0"], 2, "test-size"),
         (["evaluate", "nowhere"], 3, "no folder nowhere"),
         (["evaluate", ".", "--measures", "MRR"], 2, "holds no run set"),

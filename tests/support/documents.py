@@ -15,8 +15,8 @@ from tests.support.forking import NEURAL, PRELOADED, run_forked, run_msshift
 __all__ = ["run_blocks"]
 
 
-_NEURAL = re.compile(r"sentence_transformers|\bbaselines\b|\bevaluate\(")
-"""What a Python block holds that has use for a model."""
+_NEURAL = re.compile(r"sentence_transformers|\bbaselines\b|\bevaluate\(|\bexamine\(")
+"""What a Python block holds that has use for a model, or asks torch for a GPU."""
 
 
 def run_blocks(
