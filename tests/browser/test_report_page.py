@@ -11,7 +11,7 @@ import pytest
 from msshift_bench.report import write_report
 from tests.browser.pages import faults_of
 from tests.conftest import Build
-from tests.support.small_report import EVERY_FIGURE, write_runs_for_every_figure
+from tests.support.small_report import COLLECTION, EVERY_FIGURE, SHIFTS, write_runs_for_every_figure
 
 pytestmark = [pytest.mark.browser, pytest.mark.neural, pytest.mark.slow]
 
@@ -52,7 +52,7 @@ def test_the_page_of_a_report_with_every_figure(
 ) -> None:
     # The files of figures are checked in tests/report; here they would take twice the time.
     monkeypatch.setattr("msshift_bench.report.writing.PICTURE_FORMATS", ())
-    data = build_once("mini:600", "topics", "length")
+    data = build_once(COLLECTION, *SHIFTS, "topics")
     write_runs_for_every_figure(tmp_path / "runs", data)
     written = write_report(tmp_path / "runs", tmp_path / "report", data, ["topics"])
     assert set(written.figures) == EVERY_FIGURE

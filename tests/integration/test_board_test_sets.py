@@ -7,18 +7,22 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.data.collection import open_collection
+from msshift_bench.data.dataset import open_dataset
 from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.shifts import SIZED, get_shift
+from tests.conftest import Build
 from tests.support.board_digests import data_digest
 
 
-def test_mini(tmp_path: Path) -> None:
+def test_mini(build_once: Build) -> None:
     shifts = BOARDS["mini"].shifts
-    manifest = build_dataset(open_collection("mini"), list(shifts), tmp_path / "msshift")
-    assert BOARDS["mini"].groups["topics"] == manifest.describe_groups("topics")
-    assert {shift: (data_digest(shift, tmp_path / "msshift"),) for shift in shifts} == shifts
+    folder = build_once("mini", *shifts)
+    assert BOARDS["mini"].groups["topics"] == open_dataset(folder).manifest.describe_groups(
+        "topics"
+    )
+    assert {shift: (data_digest(shift, folder),) for shift in shifts} == shifts
 
 
 @pytest.mark.realdata

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard import CLASSES
+from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.leaderboard.entries import BADGES, load_entries
-from tests.conftest import REPOSITORY, Command
+from tests.conftest import REPOSITORY, Build, Command
 from tests.support.documents import run_blocks
 from tests.support.fabricated import write_runs, write_system
 
@@ -23,10 +22,10 @@ SHIFTS = ("topics", "wh-words", "length")
 
 
 @pytest.mark.slow
-def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+def test_the_page_does_what_it_says(build_once: Build, tmp_path: Path) -> None:
     """The demo's models are trained by a test of their own; here runs were drawn."""
     demo = tmp_path / "msshift-demo"
-    build_dataset(open_collection("mini"), SHIFTS, demo / "msshift")
+    shutil.copytree(build_once("mini", *BOARDS["mini"].shifts), demo / "msshift")
     for shift in SHIFTS:
         write_runs(demo / "runs" / "bi-encoder", demo / "msshift", shift)
     (described,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
@@ -52,10 +51,9 @@ def test_every_class_and_badge_is_explained() -> None:
 
 
 def test_the_commands_of_the_board_s_page_run_as_they_stand(
-    good: Path, mini_length: Path, msshift: Command, tmp_path: Path
+    good: Path, mini_length: Path, board_site: Path, msshift: Command, tmp_path: Path
 ) -> None:
-    assert msshift("leaderboard", "build", "--out", "pages").returncode == 0
-    page = (tmp_path / "pages" / "submit.html").read_text("utf-8")
+    page = (board_site / "submit.html").read_text("utf-8")
     blocks = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
     commands = [line for block in blocks for line in html.unescape(block).splitlines()]
     assert commands.pop(0) == "msshift submit --template > system.toml"

@@ -94,12 +94,6 @@ def test_from_run_files_to_the_page(here: Path, msshift: Command) -> None:
     assert "[changed]" in removed
     assert "[version-gap]" in removed
 
-    done("leaderboard", "build", "--entries", "base", "--out", "site")
-    page = (here / "site/mini/length-rr-10.html").read_text("utf-8")
-    assert "Made up" in page
-    assert 'data-system="colbert"' in page
-    assert (here / "site/mini/systems/made-up.html").is_file()
-
 
 def test_checks_write_nothing_into_the_package(here: Path, msshift: Command) -> None:
     before = {path: path.stat().st_mtime_ns for path in entries_folder().rglob("*")}

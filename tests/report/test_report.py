@@ -28,7 +28,7 @@ from msshift_bench.output import pictures
 from msshift_bench.report import WrittenReport, draw_result, write_report
 from msshift_bench.runs import find_run_sets, model_path
 from msshift_bench.stats import Figure, Figures
-from tests.conftest import Build, Command
+from tests.conftest import Build
 from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
 from tests.support.official_checkout import write_checkout, write_mini_checkout
@@ -50,6 +50,18 @@ def _no_pictures() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FORMATS, ())
         yield
+
+
+@pytest.fixture
+def _not_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw without a layout, which takes most of the time: for what is said, and the numbers."""
+    monkeypatch.setattr("matplotlib.figure.Figure.draw_without_rendering", lambda figure: None)
+
+
+@pytest.fixture
+def _not_flattened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Place the points of the map of topics anyhow, where nobody looks at it."""
+    monkeypatch.setattr("msshift_bench.report.data._flatten", lambda vectors: vectors[:, :2])
 
 
 class Small(NamedTuple):
@@ -215,6 +227,7 @@ def test_links_are_drawn_with_their_verdicts(small: Small) -> None:
         assert shown == as_rows(linked, drawn.where(figure=figures))
 
 
+@pytest.mark.usefixtures("_not_laid_out", "_not_flattened")
 def test_what_is_not_there_is_left_out_and_said(
     small: Small, build_once: Build, tmp_path: Path, golden: Golden
 ) -> None:
@@ -249,6 +262,7 @@ def test_what_is_not_there_is_left_out_and_said(
     assert html.escape(doubt, quote=False) in written["models alike"].page.read_text("utf-8")
 
 
+@pytest.mark.usefixtures("_not_laid_out")
 def test_what_odd_runs_give(build_once: Build, tmp_path: Path, golden: Golden) -> None:
     data = build_once(COLLECTION, *SHIFTS, "topics")
     # Systems of one name are told apart by their folders.
@@ -300,6 +314,7 @@ def write_kept_runs(folder: Path, data: Path) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("_not_laid_out", "_not_flattened")
 def test_releases_with_and_without_training_queries(tmp_path: Path, golden: Golden) -> None:
     collection = open_collection("mini:500")
     checkout = write_mini_checkout(tmp_path / "checkout", collection)
@@ -400,9 +415,7 @@ def test_a_picture_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
     assert struct.unpack(">I", png[16:20]) == (2 * 600,)
 
 
-def test_what_cannot_be_drawn_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, msshift: Command
-) -> None:
+def test_what_cannot_be_drawn_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = result_of(dense=(1, 2))
     with pytest.raises(UnknownNameError, match=r"'\.jpg': .*valid are \.svg, \.png, \.pdf"):
         draw_result(result, tmp_path / "out.jpg")
@@ -412,7 +425,8 @@ def test_what_cannot_be_drawn_is_said(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"a plot needs the 'plots' extra"):
         draw_result(result, tmp_path / "out.svg")
-    done = msshift("evaluate", "runs", "--plot", "out.jpeg")
-    assert done.returncode == 2  # before anything is scored
-    assert "unknown ending of a plot's name '.jpeg'" in done.stderr
+    monkeypatch.chdir(tmp_path)
+    refused = CliRunner().invoke(app, "evaluate runs --plot out.jpeg").exception
+    assert isinstance(refused, UnknownNameError)  # before anything is scored
+    assert "unknown ending of a plot's name '.jpeg'" in str(refused)
     assert not list(tmp_path.glob("out*"))
