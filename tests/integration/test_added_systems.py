@@ -23,7 +23,7 @@ from msshift_bench.baselines.systems import finding
 from msshift_bench.baselines.systems.finding import find_systems, our_systems
 from msshift_bench.errors import UnknownNameError, UsageError
 from tests.conftest import REPOSITORY
-from tests.support.forking import run_forked, write_msshift
+from tests.support.forking import NEURAL, run_forked, write_msshift
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 
@@ -33,6 +33,16 @@ sys.path.insert(0, sys.argv.pop(1))
 from msshift_bench.cli import main
 main()
 """
+
+STRICT = """
+[mypy]
+strict = True
+warn_unreachable = True
+follow_imports = skip
+[mypy-msshift_bench.*,numpy.*,pydantic.*]
+follow_imports = silent
+"""
+"""The rules of the package, with the types of what a class is made of, and none of torch's."""
 
 
 def install(folder: Path, project: str, module: str) -> dict[str, str]:
@@ -91,14 +101,16 @@ def test_the_page_s_retriever_is_short_and_typed_and_trains(data: Path, tmp_path
     file.parent.mkdir()
     (file.parent / "__init__.py").touch()
     file.write_text(module)
-    # From there, so that it finds what it kept of the package the last time.
+    settings = tmp_path / "mypy.ini"
+    settings.write_text(STRICT)
+    check = [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", os.devnull]
     typed = subprocess.run(
-        [sys.executable, "-m", "mypy", file],
+        [*check, file],
         cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert typed.returncode == 0, typed.stdout
 
-    command = write_msshift(tmp_path / "bin")
+    command = write_msshift(tmp_path / "bin", libraries=NEURAL)
     _, run = commands.splitlines()
     change = "sed -i -E '1i margin = 0.3\n/^(pooling|normalize|loss_scale)/d' triplet.toml"
     steps = "--set steps=2 --set checkpoint_every=2 --set warmup_steps=0"
