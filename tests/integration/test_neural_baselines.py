@@ -21,6 +21,7 @@ from tests.support.tiny_recipes import NEURAL, tiny_recipe
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
 SIZE = 300
+DEPTH = 10
 COLLECTION = f"mini:{SIZE}"
 
 DROPOUT = {"dropout": 0.1, "initial": 0.05, "matching": False}
@@ -35,7 +36,8 @@ def recipes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for system in NEURAL:
         paths[system] = folder / system / "tiny.toml"
         paths[system].parent.mkdir()
-        paths[system].write_text(tiny_recipe(system, random=DROPOUT, **CHANGES.get(system, {})))
+        changes = {"random": DROPOUT, "search": {"depth": DEPTH}, **CHANGES.get(system, {})}
+        paths[system].write_text(tiny_recipe(system, **changes))
     return paths
 
 
@@ -91,8 +93,8 @@ def test_a_neural_system_gives_a_run_per_held_out_group(
         assert set(lines) == everything
         lengths = {len(ranking) for ranking in lines.values()}
         # What BM25 hands on, some queries have fewer of.
-        assert max(lengths) == 20
-        assert system in ("colbert", "monobert") or lengths == {20}
+        assert max(lengths) == DEPTH
+        assert system in ("colbert", "monobert") or lengths == {DEPTH}
         for ranking in lines.values():
             keys = [(score, doc_id) for doc_id, _, score, _ in ranking]
             assert keys == sorted(keys, reverse=True)
@@ -171,7 +173,7 @@ def test_vectors_in_16_bits_take_half_the_bytes_and_rank_nearly_alike(
     data: Path, neural: Path, tmp_path: Path
 ) -> None:
     whole = neural / "bi-encoder" / "length" / "short.run.gz"
-    halved = {"search.storage": "float16", "search.depth": 20}
+    halved = {"search.storage": "float16", "search.depth": DEPTH}
     (rounded,) = make_runs(str(model_path(whole)), data=data, out=tmp_path, name="half", **halved)
     of_both = [sidecar(run)["index"]["bytes"] for run in (rounded, whole)]
     assert of_both[0] < 0.6 * of_both[1]
