@@ -18,7 +18,7 @@ import pytest
 
 from msshift_bench.data.dataset import open_dataset
 from msshift_bench.errors import Finding
-from msshift_bench.leaderboard.entries import entries_folder, load_entries
+from msshift_bench.leaderboard.entries import load_entries
 from msshift_bench.leaderboard.gate import check_entries, check_entry
 from tests.conftest import Command
 
@@ -327,13 +327,6 @@ def test_a_system_of_a_held_out_group_that_is_the_best_is_odd(broken: Path) -> N
     assert verdict.accepted
 
 
-def test_the_packaged_entries_pass() -> None:
-    verdicts, findings = check_entries(entries_folder())
-    assert findings == []
-    assert len(verdicts) == 20
-    assert [str(one) for verdict in verdicts for one in verdict.findings] == []
-
-
 # Bombs.
 
 READ = """
@@ -401,7 +394,7 @@ def bomb(entries: Path, rows: int, text_of: str) -> Path:
 @pytest.mark.parametrize(
     ("rows", "text_of", "code", "most_bytes"),
     [
-        (20_000_000, "x" * 300, "too-large", 4_000),
+        (9_000_000, "x" * 300, "too-large", 4_000),
         (7_900_000, "x" * 90, "wrong-runs", 4_000),
         (1_000, "x" * 210_000_000, "too-large", 60_000),
         (1_000, "x" * 150, "out-of-range", 4_000),
