@@ -26,7 +26,9 @@ from tests.support.run_files import sidecar
 from tests.support.tiny_encoder import make_tiny_encoder
 from tests.support.tiny_recipes import tiny_recipe
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.filterwarnings("default")]
+# Its workers are forked from the process that has imported what models need.
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.neural]
+pytestmark += [pytest.mark.filterwarnings("default")]
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
 
@@ -98,7 +100,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.neural
 @pytest.mark.usefixtures("engine", "one_thread")
 def test_trainings_and_blocks_of_a_search_give_the_same_runs(
     cluster: Any,
@@ -188,7 +189,6 @@ def test_negatives_are_the_same(tmp_path: Path) -> None:
         mine("unnamed")
 
 
-@pytest.mark.neural
 @pytest.mark.usefixtures("engine")
 def test_embeddings_are_the_same(tmp_path: Path) -> None:
     queries = open_collection(f"mini:{SIZE}").queries
