@@ -45,7 +45,7 @@ def power(item: Numbers) -> np.ndarray:
 
 
 def threads(_: int) -> set[int]:
-    """Return the numbers of threads of libraries of numbers, and of those that are not loaded yet."""
+    """Return the numbers of threads of libraries of numbers, and of those still to be loaded."""
     from threadpoolctl import threadpool_info
 
     loaded = {library["num_threads"] for library in threadpool_info()}
