@@ -344,7 +344,7 @@ def _check_machine(run: Run) -> None:
         raise UsageError(f"another process is writing {run.work}; wait for it, or stop it")
     if run.planned_state != "complete":
         run.system.check_installed()
-        run.system.check(run)
+        run.system.check(replace(run, rows=cache(run.rows)))
 
 
 def _make_there(run_and_line: tuple[Run, str]) -> float | None:

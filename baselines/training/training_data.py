@@ -391,13 +391,14 @@ def _released_examples(run: Run, released: GivenTriples, at_once: int) -> Sequen
 def _examples(run: Run, ids: PassageIds, pools: Iterable[tuple[str, ...]]) -> Sequence[Example]:
     """Return an example for every training query and relevant passage of the collection."""
     examples: list[Example] = []
-    for done, (row, pool) in enumerate(zip(run.train, pools, strict=True), 1):
+    queries = run.train
+    for done, (row, pool) in enumerate(zip(queries, pools, strict=True), 1):
         relevant = frozenset(row.relevant_doc_ids)
         examples.extend(
             Example(row.query_id, doc_id, pool, relevant)
             for doc_id in ids.held(row.relevant_doc_ids)
         )
-        report_progress("negatives", done, len(run.train))
+        report_progress("negatives", done, len(queries))
     return examples
 
 
