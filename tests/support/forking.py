@@ -341,13 +341,15 @@ def _serve(listener: socket.socket, libraries: Sequence[str]) -> None:
             askers[process] = stream
             _tell(stream, process)
         while askers and (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            with askers.pop(ended[0]) as stream:
-                _tell(stream, os.waitstatus_to_exitcode(ended[1]))
+            _tell(askers.pop(ended[0]), os.waitstatus_to_exitcode(ended[1]), is_last=True)
 
 
-def _tell(asker: IO[str], number: int) -> None:
+def _tell(asker: IO[str], number: int, *, is_last: bool = False) -> None:
     with contextlib.suppress(BrokenPipeError):  # It was killed meanwhile.
         print(number, file=asker, flush=True)
+    if is_last:
+        with contextlib.suppress(BrokenPipeError):  # To close it is to write what is left.
+            asker.close()
 
 
 def _is_alive(process: int) -> bool:
