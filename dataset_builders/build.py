@@ -31,6 +31,7 @@ from msshift_bench.dataset_builders.cut import (
     sample_validation,
     shrink,
 )
+from msshift_bench.dataset_builders.groups import shift_of_rule
 from msshift_bench.dataset_builders.provenance import MS_SHIFT, decide_licence
 from msshift_bench.dataset_builders.release import OfficialRelease, read_official
 from msshift_bench.dataset_builders.write import check_dataset_target, write_dataset
@@ -134,6 +135,9 @@ def build_dataset(
             if family in sizes:
                 raise UsageError(f"all sizes share their options: give {family}'s, not {name}'s")
         raise UsageError(f"options are given for {', '.join(unused)}, which is not being built")
+    for name, values in options.items():
+        if rule := values.get("rule"):
+            shift_of_rule(name, str(rule))  # Here, and not after hours of other shifts.
     for name in sizes:
         if not options.get(name, {}).get("test_sets"):
             raise UsageError(f"{name} needs the test queries: --test-set FOLDER")
