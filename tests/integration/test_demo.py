@@ -60,7 +60,7 @@ def test_the_demo_of_all_systems_goes_on_from_the_short_one(
     assert len(made) == 5
 
     begin.demo(tmp_path, COLLECTION, everything=True)
-    told, printed = (*reversed(capsys.readouterr()),)
+    printed, told = capsys.readouterr()
     assert re.findall(r"^    (\S+): (\d) runs in \d+ s$", told, re.M)[1:] == [("bm25", "2")]
     assert [path.stat().st_mtime_ns for path in made] == written
     titles = ("Question words (wh-words), MRR@10 x 100", "Query length (length), MRR@10 x 100")
