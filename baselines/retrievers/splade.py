@@ -76,7 +76,7 @@ class SparseSearch(BlockSearch):
         postings = Sparse(block["weights"], block["passages"], block["starts"])
         size = rows.stop - rows.start
         search = partial(best.add_products, queries, postings, rows.start, size)
-        in_parallel(search, slices(len(best.keys), BATCH))
+        in_parallel(search, slices(len(queries.indptr) - 1, BATCH))
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Encode the passages unless that is done, and search an inverted index.

@@ -28,7 +28,7 @@ from msshift_bench.output import pictures
 from msshift_bench.report import WrittenReport, draw_result, write_report
 from msshift_bench.runs import find_run_sets, model_path
 from msshift_bench.stats import Figure, Figures
-from tests.conftest import Build
+from tests.conftest import Build, Command
 from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
 from tests.support.official_checkout import write_checkout, write_mini_checkout
@@ -415,7 +415,9 @@ def test_a_picture_is_the_same_whenever_it_is_drawn(tmp_path: Path) -> None:
     assert struct.unpack(">I", png[16:20]) == (2 * 600,)
 
 
-def test_what_cannot_be_drawn_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_drawn_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, msshift: Command
+) -> None:
     result = result_of(dense=(1, 2))
     with pytest.raises(UnknownNameError, match=r"'\.jpg': .*valid are \.svg, \.png, \.pdf"):
         draw_result(result, tmp_path / "out.jpg")
@@ -425,8 +427,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"a plot needs the 'plots' extra"):
         draw_result(result, tmp_path / "out.svg")
-    monkeypatch.chdir(tmp_path)
-    refused = CliRunner().invoke(app, "evaluate runs --plot out.jpeg").exception
-    assert isinstance(refused, UnknownNameError)  # before anything is scored
-    assert "unknown ending of a plot's name '.jpeg'" in str(refused)
+    done = msshift("evaluate", "runs", "--plot", "out.jpeg")
+    assert done.returncode == 2  # before anything is scored
+    assert "unknown ending of a plot's name '.jpeg'" in done.stderr
     assert not list(tmp_path.glob("out*"))
