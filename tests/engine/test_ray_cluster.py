@@ -154,8 +154,9 @@ def test_an_interrupt_ends_the_tasks(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*report: Any) -> None:
-        assert report == (f"{tmp_path}", 1, 2)
-        signal.raise_signal(signal.SIGINT)
+        # A worker outlives its node by a second, and what it tells meanwhile may come now.
+        if report == (f"{tmp_path}", 1, 2):
+            signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr("msshift_bench.engine.report_progress", interrupt)
     with pytest.raises(KeyboardInterrupt):
