@@ -96,6 +96,14 @@ def _quadrature(df: float) -> tuple[Floats, Floats]:
     return stdtrit(df, chances), weights
 
 
+@functools.lru_cache(maxsize=256)
+def _quantile(df: float, chance: float) -> float:
+    """Return the value below which a t variable lies with a chance."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, chance))
+
+
 def two_sided_p(distance: float, first: Part, second: Part) -> float:
     """Return the chance that the sum of two parts lies at least `distance` from 0.
 
@@ -121,6 +129,7 @@ def two_sided_p(distance: float, first: Part, second: Part) -> float:
     return min(1.0, float(2 * weights @ beyond))
 
 
+@functools.lru_cache(maxsize=4096)
 def half_width(confidence: float, first: Part, second: Part) -> float:
     """Return the distance from 0 within which the sum lies with the chance `confidence`.
 
@@ -129,21 +138,19 @@ def half_width(confidence: float, first: Part, second: Part) -> float:
         first: one part.
         second: the other.
     """
-    from scipy.special import stdtrit
-
     tail = (1 - confidence) / 2
     # How far out each part lies by itself, on one side, with that chance.
-    reaches = [
-        -float(part.scale * stdtrit(part.df, tail)) for part in (first, second) if part.scale
-    ]
+    reaches = [-part.scale * _quantile(part.df, tail) for part in (first, second) if part.scale]
     low, high = max(reaches, default=0.0), sum(reaches)
     if low == high:
         return low
-    while two_sided_p(high, first, second) > 2 * tail:
+    above = two_sided_p(high, first, second) - 2 * tail
+    while above > 0:
         low, high = high, 2 * high
+        above = two_sided_p(high, first, second) - 2 * tail
+    below = two_sided_p(low, first, second) - 2 * tail
     # False position after Illinois (Dowell and Jarratt, BIT 11, 1971): scipy.optimize has better
     # methods, but importing it takes longer than finding all intervals of a report.
-    below, above = (two_sided_p(end, first, second) - 2 * tail for end in (low, high))
     moved_low = None
     while below > 0 > above:
         middle = high - above * (high - low) / (above - below)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Build
+from tests.conftest import Build, MakeOnce
 from tests.support.made_runs import COLLECTION, SHIFT_NAMES, write_world
 from tests.support.tiny_run_sets import write_ranks
 
@@ -18,13 +18,15 @@ DENSE = {
 
 
 @pytest.fixture(scope="session")
-def world(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def world(build_once: Build, make_once: MakeOnce) -> Path:
     """Return the folder of `write_world`, with its data set as ``msshift``; it is only read."""
-    folder = tmp_path_factory.mktemp("world")
     data = build_once(COLLECTION, *SHIFT_NAMES)
-    write_world(folder, data)
-    (folder / "msshift").symlink_to(data)
-    return folder
+
+    def write(folder: Path) -> None:
+        write_world(folder, data)
+        (folder / "msshift").symlink_to(data)
+
+    return make_once("world", write)
 
 
 @pytest.fixture
