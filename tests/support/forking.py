@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import resource
 import select
@@ -21,6 +20,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib import import_module
@@ -328,7 +328,7 @@ def _serve(listener: socket.socket, libraries: Sequence[str]) -> None:
             with connection:
                 _, files, _, _ = socket.recv_fds(connection, 1, 3)
                 stream = connection.makefile("rw")
-            request = json.loads(stream.readline())
+            request = literal_eval(stream.readline())
             process = os.fork()
             if not process:
                 signal.set_wakeup_fd(-1)
