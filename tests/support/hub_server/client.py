@@ -21,6 +21,9 @@ __all__ = ["client_environment", "load_rows", "python", "rows_of"]
 
 _OURS = ("HF_", "HUGGING", "MSSHIFT_", "XDG_")
 
+_WITHOUT_TORCH = {"USE_TORCH": "0"}
+"""Where there is torch, `datasets` imports it to stream, for seconds, and does not use it."""
+
 
 def client_environment(home: Path, hub: LoopbackHub | None, token: str = TOKEN) -> dict[str, str]:
     """Return an environment whose caches lie under `home`; offline, if there is no `hub`."""
@@ -44,7 +47,7 @@ def python(
     script: str, folder: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run a script in a folder and return what came of it."""
-    return run_forked(script, ["-c"], folder, environment)
+    return run_forked(script, ["-c"], folder, {**environment, **_WITHOUT_TORCH})
 
 
 _LOAD = """
@@ -83,7 +86,7 @@ def load_rows(
         kwargs: further arguments of `datasets.load_dataset`.
     """
     arguments = ["-c", json.dumps([name, configs, kwargs])]
-    done = run_forked(_LOAD, arguments, folder, environment)
+    done = run_forked(_LOAD, arguments, folder, {**environment, **_WITHOUT_TORCH})
     assert done.returncode == 0, done.stderr
     loaded: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(done.stdout)
     return loaded
