@@ -13,6 +13,7 @@ from tests.conftest import Build
 from tests.support.making import make_runs
 from tests.support.run_files import read_run, sidecar
 from tests.support.tiny_recipes import tiny_recipe
+from tests.support.warm_forkserver import warm_forkserver
 
 pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
@@ -71,7 +72,8 @@ def test_two_processes_and_one(
         expected, alone = made(system, 1)
         with caplog.at_level("INFO"):
             caplog.clear()
-            found, together = made(system, 2)
+            with warm_forkserver():
+                found, together = made(system, 2)
         assert f"{system} without short of length: step 4 of 4: loss" in caplog.text
         common = sorted(expected.keys() & found.keys())
         assert len(common) > 0.99 * len(expected)

@@ -26,6 +26,7 @@ from msshift_bench.mini.generator import passages
 from msshift_bench.plumbing import slices
 from msshift_bench.search.ranking import PassageIds
 from tests.support.bare_runs import bare_run
+from tests.support.warm_forkserver import warm_forkserver
 
 pytestmark = pytest.mark.neural
 
@@ -160,7 +161,8 @@ def regularise() -> None:
 
 @pytest.mark.slow
 def test_the_number_of_processes_does_not_change_the_regulariser() -> None:
-    in_processes(2, regularise)
+    with warm_forkserver():
+        in_processes(2, regularise)
 
 
 @pytest.mark.parametrize("size", [7, 100, 600])
