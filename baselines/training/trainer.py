@@ -359,6 +359,8 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
         reason = error.get_first_failure()[1].message
         if not isinstance(reason, str):
             reason = reason["message"]
+        # What another process waited for ends with that one's error, behind its traceback.
+        reason = reason.rpartition(f"\n{DataError.__module__}.")[2].strip()
         raise DataError(f"a process of the training failed: {reason}") from error
 
 
