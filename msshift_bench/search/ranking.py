@@ -259,11 +259,14 @@ class Best:
             _compiled()(asked.data, asked.indices, bounds, *inverted, order, self._keys[queries])
             return
         for query in chosen:
+            row = slice(asked.indptr[query], asked.indptr[query + 1])
+            terms = asked.indices[row]
+            ends = postings.indptr[terms + 1]
+            counts = ends - postings.indptr[terms]
+            places = np.arange(counts.sum()) + np.repeat(ends - counts.cumsum(), counts)
             scores = np.zeros(size, np.float32)
-            for place in range(asked.indptr[query], asked.indptr[query + 1]):
-                term = asked.indices[place]
-                held = slice(postings.indptr[term], postings.indptr[term + 1])
-                scores[postings.indices[held]] += asked.data[place] * postings.data[held]
+            products = np.repeat(asked.data[row], counts) * postings.data[places]
+            np.add.at(scores, postings.indices[places], products)  # one after the other
             self._add(query, scores, order)
 
 
