@@ -41,6 +41,8 @@ warn_unreachable = True
 follow_imports = skip
 [mypy-msshift_bench.*,numpy.*,pydantic.*]
 follow_imports = silent
+[mypy-matplotlib.*,pandas.*]
+follow_imports_for_stubs = True
 """
 """The rules of the package, with the types of what a class is made of, and none of torch's."""
 
