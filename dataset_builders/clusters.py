@@ -318,16 +318,18 @@ def select_farthest(centroids: Floats, count: int = 5) -> tuple[int, ...]:
         nonlocal best, best_sum
         start = prefix[-1] + 1 if prefix else 0
         missing = count - len(prefix)
-        if missing > 2:
-            bound = base + np.sort(gains[start:])[-missing:].sum()
+        last = gains[start:]
+        if missing > 1:
+            # Most calls are for the last two, where the largest sum twice is found sooner than two.
+            bound = base + (np.sort(last)[-missing:].sum() if missing > 2 else 2 * last.max())
             if bound + missing * (missing - 1) // 2 * largest[start] <= best_sum:
                 return
+        if missing > 2:
             for cluster in range(start, k - missing + 1):
                 extend((*prefix, cluster), base + gains[cluster], gains + distances[cluster])
                 if not prefix:
                     report_progress("selection", cluster + 1, k - count + 1)
             return
-        last = gains[start:]
         sums = last if missing == 1 else pairs[start:, start:] + last + last[:, np.newaxis]
         place = sums.argmax()
         if base + sums.flat[place] > best_sum:
