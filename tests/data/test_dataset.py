@@ -172,6 +172,12 @@ def add_triples(copy: Path) -> None:
     path.write_text(json.dumps(with_checksum(json.loads(text))))
 
 
+def test_a_rebuild_of_the_same_replaces_it(copy: Path) -> None:
+    before = file_bytes(copy)
+    build_dataset("mini:500", BOTH, copy)
+    assert file_bytes(copy) == before
+
+
 @pytest.mark.parametrize(
     ("change", "collection", "shifts", "said"),
     [
@@ -185,7 +191,6 @@ def add_triples(copy: Path) -> None:
 def test_a_rebuild_loses_nothing_unless_it_is_to_overwrite(
     copy: Path, change: Callable[[Path], object], collection: str, shifts: list[str], said: str
 ) -> None:
-    build_dataset("mini:500", BOTH, copy)  # Of the same, it replaces it.
     change(copy)
     before = file_bytes(copy)
     with pytest.raises(errors.UsageError, match=said):

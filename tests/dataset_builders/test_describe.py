@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,9 @@ def with_triples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+described_to_mlcroissant = cache(mlc.Dataset)
+
+
 def records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     """Yield a record set as mlcroissant reads it, values as strings."""
 
@@ -181,7 +185,7 @@ def records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
             return [text(v) for v in value]
         return value.decode() if isinstance(value, bytes) else value
 
-    for record in mlc.Dataset(str(folder / "croissant.json")).records(name):
+    for record in described_to_mlcroissant(str(folder / "croissant.json")).records(name):
         yield {key.removeprefix(f"{name}/"): text(value) for key, value in record.items()}
 
 

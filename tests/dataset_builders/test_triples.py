@@ -101,8 +101,12 @@ def test_the_manifest_says_what_was_done(bare: Path, built: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_datasets_library_streams_them(built: Path, tmp_path: Path) -> None:
+def test_the_datasets_library_streams_them(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     datasets = pytest.importorskip("datasets")
+    # It would import torch for seconds, and not use it.
+    monkeypatch.setattr(datasets.config, "TORCH_AVAILABLE", False)
     config = "wh-words-how-triples"
     given: dict[str, Any] = {"split": "train", "streaming": True, "cache_dir": str(tmp_path)}
     rows = datasets.load_dataset(str(built), config, **given)
