@@ -101,7 +101,8 @@ def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
     write_mini_checkout(tmp_path / "checkout", open_collection("mini:500"))
     write_resttest(tmp_path / "buckets", {str(n): f"{n}" for n in range(1, 6)})
     sources = (tmp_path / "checkout", tmp_path / "buckets")
-    import_official(sources, official, collection="mini:500", texts=False)
+    shifts = ["length", "resttest"]
+    import_official(sources, official, shifts=shifts, collection="mini:500", texts=False)
     texts = {"t1": "how long is it", "t2": "what is it"}
     write_test_set(tmp_path / "tests", texts, {"t1": "d1", "t2": "d2"})
     options = {"restrain": {"test_sets": [tmp_path / "tests"]}}
@@ -109,7 +110,7 @@ def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
     small = Samples(validation_size=0, nano=True)
     build_dataset(MINI, ["length"], without, samples=small)
     given = Samples(test_queries=frozenset(list(MINI.queries)[::9]))
-    build_dataset(MINI, ["length", "resttest"], triples, samples=given)
+    build_dataset(MINI, shifts, triples, samples=given)
     add_triples(triples, MINI, shifts=["length"], count=2, depth=10)
     folders = [str(folder) for folder in (official, restrain, without, triples)]
     environment = client_environment(tmp_path, None)
