@@ -11,6 +11,7 @@ from msshift_bench import __all__ as public_names
 from scripts.site.__main__ import make_site
 from tests.browser.pages import faults_of, fits
 from tests.support.commands import COMMANDS
+from tests.support.synthetic_entries import load_few
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -19,7 +20,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 def made_site(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     del chromium  # Without it nothing is made.
     folder = tmp_path_factory.mktemp("docs")
-    make_site(folder / "site", folder / "work")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("msshift_bench.leaderboard.site.load_entries", load_few)
+        make_site(folder / "site", folder / "work")
     return folder / "site"
 
 

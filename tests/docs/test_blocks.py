@@ -9,13 +9,17 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
 from tests.support.forking import SHORT, SMALL
+from tests.support.synthetic_entries import FEW_PACKAGED
 
 TRAINS = [pytest.mark.neural, pytest.mark.slow]
 SLOW = [pytest.mark.slow]
 
 PAGES = [
     # The demo has a test of its own; the other commands are those that brought us here.
-    pytest.param("README.md", SHORT, ("scripts/demo", "scripts/test", "pip"), {}, marks=TRAINS),
+    pytest.param(
+        "README.md", SHORT + FEW_PACKAGED, ("scripts/demo", "scripts/test", "pip"), {},
+        marks=TRAINS,
+    ),
     pytest.param("docs/analysis.md", SMALL, (), {}, marks=SLOW),
     pytest.param("docs/baselines.md", SHORT, (), {}, marks=TRAINS),
     pytest.param("docs/data.md", SMALL, (), {}, marks=SLOW),

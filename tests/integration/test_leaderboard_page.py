@@ -16,6 +16,7 @@ from msshift_bench.leaderboard.entries import BADGES, load_entries
 from tests.conftest import REPOSITORY, Build, Command
 from tests.support.documents import run_blocks
 from tests.support.fabricated import write_runs, write_system
+from tests.support.synthetic_entries import FEW_PACKAGED
 
 PAGE = (REPOSITORY / "docs" / "leaderboard.md").read_text(encoding="utf-8")
 SHIFTS = ("topics", "wh-words", "length")
@@ -32,7 +33,7 @@ def test_the_page_does_what_it_says(build_once: Build, tmp_path: Path) -> None:
     (tmp_path / "system.toml").write_text(described, encoding="utf-8")
     first = "$ msshift demo\n"
     assert first in PAGE
-    ran = run_blocks(PAGE.replace(first, ""), tmp_path)
+    ran = run_blocks(PAGE.replace(first, ""), tmp_path, before=FEW_PACKAGED)
     assert [command[1:3] for command in ran] == [
         ["submit", "msshift-demo/runs/bi-encoder"],
         ["leaderboard", "check"],

@@ -19,7 +19,7 @@ from msshift_bench.output import to_text
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import MEAN, Figure
 from tests.conftest import MakeOnce
-from tests.support.synthetic_entries import write_strange_site
+from tests.support.synthetic_entries import build_strange_site, write_strange_site
 
 pytestmark = pytest.mark.slow
 
@@ -171,9 +171,9 @@ def test_pages_run_and_ask_for_nothing_foreign(board_site: Path) -> None:
 
 
 def test_what_lies_beside_a_page_is_not_lost_and_equal_entries_give_equal_bytes(
-    board_site: Path, board_entries: tuple[Path, dict[str, Result]], tmp_path: Path
+    strange_site: Path, tmp_path: Path
 ) -> None:
-    copy = Path(shutil.copytree(board_site, tmp_path / "site"))
+    copy = Path(shutil.copytree(strange_site, tmp_path / "site"))
     stale = copy / "ms-marco" / "stale.html"
     stale.write_text("")
     (copy / "index.html").write_text("")
@@ -182,10 +182,10 @@ def test_what_lies_beside_a_page_is_not_lost_and_equal_entries_give_equal_bytes(
         build_site(copy)
     assert (copy / "CNAME").read_text() == "mine"
     (copy / "CNAME").unlink()
-    build_site(copy, board_entries[0])
+    build_strange_site(copy, strange_site.with_name("entries"))
     before, after = (
         {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}
-        for site in (board_site, copy)
+        for site in (strange_site, copy)
     )
     assert before.keys() == after.keys()
     assert [path for path in before if before[path] != after[path]] == []
