@@ -449,7 +449,10 @@ def _verify_split(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[
         TypeError,  # a column of other values than the build's: ids that another tool made numbers
     ) as error:
         source = str(folder / entry.files[0].path)
-        yield Finding("unreadable", f"not a Parquet file of this data set: {error}", source)
+        # Thrift's messages hold bytes of the file, and end in a line break.
+        words = "".join(letter if letter.isprintable() else " " for letter in str(error)).split()
+        message = f"not a Parquet file of this data set: {' '.join(words)}"
+        yield Finding("unreadable", message, source)
 
 
 def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ import pytest
 from msshift_bench.plumbing import with_checksum
 from tests.conftest import Build, Command
 from tests.support.file_bytes import flip
+from tests.support.small_report import COLLECTION, SHIFTS
 
 Spoil = Callable[[Path], object]
 Named = set[tuple[str, str]]
@@ -22,7 +23,7 @@ Named = set[tuple[str, str]]
 
 @pytest.fixture(scope="session")
 def original(build_once: Build) -> Path:
-    return build_once("mini:1500", "topics", "wh-words", "length")
+    return build_once(COLLECTION, *SHIFTS, "topics")
 
 
 @pytest.fixture
