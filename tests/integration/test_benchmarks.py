@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -76,17 +75,23 @@ def test_its_vocabulary_grows_as_that_of_the_pool() -> None:
     assert different == pytest.approx(10_188, rel=0.3)  # the pool's first 968, measured
 
 
-@pytest.mark.neural
-@pytest.mark.slow
-def test_a_tiny_model_goes_the_same_way(tmp_path: Path) -> None:
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """Return what stands for Python, and for that of the benchmarks' own processes, forked."""
     forked, program = tmp_path / "python", tmp_path / "program"
     client = shlex.join([*client_of(NEURAL), str(program)])
     forked.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
     forked.chmod(0o755)
-    start = "from benchmarks.__main__ import main\nmain(sys.argv[3:])\n"
-    program.write_text(f"import sys\nsys.executable = '{forked}'\n{start}")
+    start = "del sys.argv[1]\nrunpy.run_module(sys.argv.pop(1), None, '__main__', True)\n"
+    program.write_text(f"import runpy, sys\nsys.executable = '{forked}'\n{start}")
+    return forked
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_a_tiny_model_goes_the_same_way(python: Path) -> None:
     few = ("--steps", "2", "--batch", "4", "--passages", "60", "--queries", "3", "--ranked", "40")
-    command = [forked, "-m", "benchmarks", "gpu", "--device", "cpu", *few, "--only", "bi-encoder"]
+    command = [python, "-m", "benchmarks", "gpu", "--device", "cpu", *few, "--only", "bi-encoder"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     heads, _, row = (line.strip("| ").split(" | ") for line in done.stdout.splitlines()[-3:])
@@ -100,9 +105,9 @@ def test_a_tiny_model_goes_the_same_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.neural
-def test_without_a_gpu_it_says_so() -> None:
+def test_without_a_gpu_it_says_so(python: Path) -> None:
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, "-m", "benchmarks", "gpu"]
+    command = [python, "-m", "benchmarks", "gpu"]
     done = subprocess.run(
         command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
     )
