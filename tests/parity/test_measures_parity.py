@@ -156,12 +156,12 @@ def test_expected_is_the_mean_over_all_orders_and_the_bounds_are_reached(
         for name in ("RR", "AP", "nDCG", "P", "R", "Success", "ASL")
         for k in (1, 2, 4)
     ]
-    values: dict[str, list[float]] = {name: [] for name in names}
-    for order in orders(docs):
-        ranked = {doc: -float(place) for place, doc in enumerate(order)}
-        run = judge_run({"q": ranked}, judgements)
-        for name in names:
-            values[name].append(float(parse_measure(name).per_query(run)[0]))
+    ranked = {
+        f"q{number}": {doc: -float(place) for place, doc in enumerate(order)}
+        for number, order in enumerate(orders(docs))
+    }
+    in_order = judge_run(ranked, Judgements.from_qrels(dict.fromkeys(ranked, qrels)))
+    values = {name: parse_measure(name).per_query(in_order).tolist() for name in names}
     expected = judge_run({"q": docs}, judgements, tie_policy="expected")
     for name in names:
         measure = parse_measure(name)

@@ -147,7 +147,7 @@ def run_strategy(values: Any) -> Any:
     return st.dictionaries(query_ids, st.dictionaries(doc_ids, values, min_size=1), min_size=1)
 
 
-@pytest.mark.parametrize(("level", "judged_only"), [(1, False), (2, False), (3, False), (1, True)])
+@pytest.mark.parametrize(("level", "judged_only"), [(1, False), (2, False), (1, True)])
 @settings(max_examples=25)
 @given(qrels_strategy, run_strategy(any_scores))
 def test_every_measure_of_trec_eval(level: int, judged_only: bool, qrels: Any, run: Any) -> None:
@@ -257,10 +257,10 @@ def test_accuracy_of_ir_measures(qrels: Any, run: Any, level: int) -> None:
         assert row.value == pytest.approx(sum(values.values()) / len(values), abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("judged", [{"a": -2}, {"a": -1, "b": -2}, {}], ids=["-2", "-1", "none"])
-def test_queries_without_any_judgement_from_0_on_are_worth_nothing(judged: Any) -> None:
+def test_queries_without_any_judgement_from_0_on_are_worth_nothing() -> None:
     """In a process of its own: trec_eval reads outside its memory, and ends it, or never ends."""
-    qrels = {"before": {"a": 4, "c": 1}, **{f"q{n}": judged for n in range(300)}}
+    low: list[dict[str, int]] = [{"a": -2}, {"a": -1, "b": -2}, {}]
+    qrels = {"before": {"a": 4, "c": 1}, **{f"q{n}": low[n // 300] for n in range(900)}}
     run = {query: {"a": 2.0, "b": 1.0} for query in qrels}
     names = [name for level in (1, 2) for name in trec_names(level)]
     script = (
@@ -281,6 +281,6 @@ def test_queries_without_any_judgement_from_0_on_are_worth_nothing(judged: Any) 
     )
     assert done.returncode == 0, done.stderr
     found = dict(zip(names, json.loads(done.stdout), strict=True))
-    assert found.pop("NumQ") == [1] * 300
-    assert found.pop("NumRet") == [2] * 300
-    assert set(map(tuple, found.values())) == {(0.0,) * 300}
+    assert found.pop("NumQ") == [1] * 900
+    assert found.pop("NumRet") == [2] * 900
+    assert set(map(tuple, found.values())) == {(0.0,) * 900}

@@ -94,8 +94,8 @@ def fuzz_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 def test_mutated_runs_give_findings_or_right_scores(
     fuzz_runs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcomes = fuzz_runs.fuzz(400, seed=20_221, folder=tmp_path)
-    assert (outcomes.total(), len(outcomes) > 5, outcomes["scored"] > 100) == (400, True, True)
+    outcomes = fuzz_runs.fuzz(200, seed=20_221, folder=tmp_path)
+    assert (outcomes.total(), len(outcomes) > 5, outcomes["scored"] > 50) == (200, True, True)
     # A wrong score would be seen.
     monkeypatch.setattr(fuzz_runs, "QRELS", fuzz_runs.QRELS | {"q2": {"d7": 1}})
     with pytest.raises(AssertionError, match=r"input [0-9]+ of seed 1"):
