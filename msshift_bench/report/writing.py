@@ -211,7 +211,8 @@ def write_report(
 def _write_picture(picture: Picture, folder: Path) -> str:
     """Write a picture in every format, and its numbers; return it as SVG for the page."""
     drawing = picture.drawing
-    drawing.draw_without_rendering()  # lays it out, once for all formats
+    # Laid out once for all formats, without drawing it.
+    drawing.get_layout_engine().execute(drawing)  # type: ignore[union-attr]
     drawing.set_layout_engine(None)
     for picture_format in PICTURE_FORMATS:
         drawn = picture_bytes(drawing, picture_format, picture.title, density=_DOTS_PER_INCH)

@@ -55,7 +55,8 @@ def _no_pictures() -> Iterator[None]:
 @pytest.fixture
 def _not_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw without a layout, which takes most of the time: for what is said, and the numbers."""
-    monkeypatch.setattr("matplotlib.figure.Figure.draw_without_rendering", lambda figure: None)
+    engine = "matplotlib.layout_engine.ConstrainedLayoutEngine"
+    monkeypatch.setattr(f"{engine}.execute", lambda engine, figure: None)
 
 
 @pytest.fixture
