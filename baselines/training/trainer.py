@@ -22,6 +22,7 @@ import logging
 import math
 import os
 import shutil
+import signal
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -352,6 +353,7 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
     )
     # The error below says it in a sentence, and has the traceback in what it comes from.
     logging.getLogger(_elastic.api.__name__).setLevel(logging.CRITICAL)
+    handlers = _signal_handlers()
     try:
         with hearing(told):
             _launcher.elastic_launch(config, _in_process)(told, task, arguments)
@@ -362,6 +364,14 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
         # What another process waited for ends with that one's error, behind its traceback.
         reason = reason.rpartition(f"\n{DataError.__module__}.")[2].strip()
         raise DataError(f"a process of the training failed: {reason}") from error
+    finally:
+        # torch leaves its own, so that an interrupt would be no KeyboardInterrupt from here on.
+        for number, handler in handlers.items() - _signal_handlers().items():
+            signal.signal(number, handler)
+
+
+def _signal_handlers() -> dict[int, Any]:
+    return {number: signal.getsignal(number) for number in signal.valid_signals()}
 
 
 def _in_process(told: Any, task: Callable[..., None], arguments: Sequence[Any]) -> None:

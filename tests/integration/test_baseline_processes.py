@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,7 @@ def test_the_error_of_a_process_is_told_in_a_sentence(
 ) -> None:
     recipe = tiny_recipe("bi-encoder", **{**COMMON, "learning_rate": 1e30}, **OWN["bi-encoder"])
     (tmp_path / "lost.toml").write_text(recipe)
+    interrupted = signal.getsignal(signal.SIGINT)
     with pytest.raises(DataError, match="a process of the training failed: DataError: the scores"):
         make_runs(
             "bi-encoder",
@@ -103,5 +105,6 @@ def test_the_error_of_a_process_is_told_in_a_sentence(
             held_out=["short"],
             gpus=2,
         )
+    assert signal.getsignal(signal.SIGINT) is interrupted
     told = capfd.readouterr().err
     assert not any(word in told for word in ("Traceback", "Warning")), told
