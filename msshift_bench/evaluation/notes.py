@@ -126,8 +126,9 @@ def tie_notes(figures: Figures, settings: Settings) -> Iterator[str]:
         figures: the means of runs, or of models on the groups of one shift, with their bounds.
         settings: the measures; what does not change a printed digit is not told.
     """
+    bounds = dict(figures.where(figure=("tie_worst", "tie_best")).each("measure"))
     for measure in settings.measures:
-        for (system,), part in figures.where(measure=measure.name).each("system"):
+        for (system,), part in bounds.get((measure.name,), Figures()).each("system"):
             pairs = zip(part.where(figure="tie_worst"), part.where(figure="tie_best"), strict=True)
             moved = [
                 (abs(best.number - worst.number), worst, best)

@@ -158,8 +158,10 @@ class Figures(tuple[Figure, ...]):
             UnknownNameError: if there is no such column.
         """
         values = [value if isinstance(value, tuple) else (value,) for value in names.values()]
-        wanted = list(zip(_columns(names), values, strict=True))
-        return Figures(row for row in self if all(row[column] in of for column, of in wanted))
+        rows: Iterable[Figure] = self
+        for column, of in zip(_columns(names), values, strict=True):
+            rows = [row for row in rows if row[column] in of]
+        return Figures(rows)
 
     def first(self, **names: object) -> Figure | None:
         """Return the first figure with these names, see `where`; `None` if there is none."""
