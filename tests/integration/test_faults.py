@@ -7,6 +7,7 @@ file system; and that it would see what it looks for.
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from tests.killed.fault_table import FAULTS, Trial, inflict, kill_at_call, trial
 from tests.killed.laboratory import Done, Laboratory, is_outside
 from tests.killed.outcomes import judge
 from tests.killed.scenarios import SCENARIOS
+from tests.support.forking import PRELOADED
+from tests.support.warm_forkserver import warm_forkserver
 
 pytestmark = pytest.mark.slow
 
@@ -23,8 +26,9 @@ HERE = ("build over a build", "triples", "evaluate")
 
 
 @pytest.fixture(scope="module")
-def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Laboratory:
-    return Laboratory(tmp_path_factory.mktemp("killed"))
+def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+    with warm_forkserver(PRELOADED):
+        yield Laboratory(tmp_path_factory.mktemp("killed"))
 
 
 @pytest.mark.parametrize("scenario", HERE)

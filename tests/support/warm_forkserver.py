@@ -1,11 +1,11 @@
-"""A forkserver of multiprocessing that has imported what models need, and did not do so anew."""
+"""A forkserver of multiprocessing that has libraries imported, and did not import them anew."""
 
 from __future__ import annotations
 
 import os
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import forkserver
 from pathlib import Path
@@ -29,10 +29,12 @@ main({_LISTENER}, {_ALIVE}, [])
 
 
 @contextmanager
-def warm_forkserver() -> Iterator[None]:
-    """Let processes be forked from one that a server of `tests.support.forking` has forked."""
-    from torch.distributed.elastic.rendezvous import dynamic_rendezvous
+def warm_forkserver(libraries: Sequence[str] = NEURAL) -> Iterator[None]:
+    """Let processes be forked from one that a server of `tests.support.forking` has forked.
 
+    Args:
+        libraries: the modules that are imported when they start.
+    """
     alive, kept_open = os.pipe()
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -42,7 +44,7 @@ def warm_forkserver() -> Iterator[None]:
         listener.bind(f"{folder}/forkserver")
         listener.listen()
         streams = {2: 2, _LISTENER: listener.fileno(), _ALIVE: alive}
-        *_, server = client_of(NEURAL)
+        *_, server = client_of(libraries)
         given = (_PROGRAM, ["-c"], str(Path.cwd()), os.environ, streams)
         with forked_client.request_process(server, *given) as ended:
             ended.readline()
@@ -50,8 +52,10 @@ def warm_forkserver() -> Iterator[None]:
             patch.setattr(forkserver._forkserver, "ensure_running", lambda: None)
             patch.setattr(forkserver._forkserver, "_forkserver_address", f"{folder}/forkserver")
             patch.setattr(forkserver._forkserver, "_forkserver_alive_fd", kept_open)
-            # The rendezvous logs which function calls it, and reads the source of pytest for that.
-            patch.setattr(dynamic_rendezvous, "get_method_name", lambda _depth=2: "")
+            if libraries == NEURAL:
+                # It logs which function calls it, and reads the source of pytest for that.
+                rendezvous = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
+                patch.setattr(f"{rendezvous}.get_method_name", lambda _depth=2: "")
             yield
             os.close(kept_open)
             assert int(ended.readline()) == 0
