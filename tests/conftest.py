@@ -6,6 +6,7 @@ import fcntl
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 # Two test processes share two cores: threads that spin while they wait would take them from others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# Tests that a script starts in the background would ignore interrupts, in all their processes.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Typer makes its tree of commands anew for every call, which takes longer than most help texts.
 typer.testing._get_command = cache(typer.testing._get_command)

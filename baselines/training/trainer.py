@@ -340,6 +340,11 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
     context = get_context("forkserver")  # Libraries are imported once for all trainings of a plan.
     context.set_forkserver_preload(["datasets", "accelerate", "sentence_transformers", __name__])
     told = context.Queue()
+    stopping = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+    handlers = {number: signal.getsignal(number) for number in stopping}
+    # What nohup or a script has this process ignore is ignored by the training as well.
+    handlers = {number: by for number, by in handlers.items() if by != signal.SIG_IGN}
+    stopped_by: int | None = None
     config = _launcher.LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -350,13 +355,16 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
         max_restarts=0,
         shutdown_timeout=5,
         start_method="forkserver",
+        signals_to_handle=",".join(number.name for number in handlers),
     )
     # The error below says it in a sentence, and has the traceback in what it comes from.
-    logging.getLogger(_elastic.api.__name__).setLevel(logging.CRITICAL)
-    handlers = _signal_handlers()
+    for module in ("agent.server.api", "multiprocessing.api"):
+        logging.getLogger(f"torch.distributed.elastic.{module}").setLevel(logging.CRITICAL)
     try:
         with hearing(told):
             _launcher.elastic_launch(config, _in_process)(told, task, arguments)
+    except _elastic.api.SignalException as error:
+        stopped_by = error.sigval
     except _elastic.errors.ChildFailedError as error:
         reason = error.get_first_failure()[1].message
         if not isinstance(reason, str):
@@ -365,19 +373,20 @@ def in_processes(count: int, task: Callable[..., None], *arguments: Any) -> None
         reason = reason.rpartition(f"\n{DataError.__module__}.")[2].strip()
         raise DataError(f"a process of the training failed: {reason}") from error
     finally:
-        # torch leaves its own, so that an interrupt would be no KeyboardInterrupt from here on.
-        for number, handler in handlers.items() - _signal_handlers().items():
-            signal.signal(number, handler)
-
-
-def _signal_handlers() -> dict[int, Any]:
-    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+        # torch leaves handlers of its own, with which an interrupt is no KeyboardInterrupt.
+        for number, handler in handlers.items():
+            if signal.getsignal(number) != handler:
+                signal.signal(number, handler)
+    if stopped_by is not None:
+        signal.raise_signal(stopped_by)
 
 
 def _in_process(told: Any, task: Callable[..., None], arguments: Sequence[Any]) -> None:
     """Carry a function out in one of several processes."""
     # What one library has to say of another, such as its names that will go.
     warnings.simplefilter("ignore", FutureWarning)
+    # Ctrl-C reaches all processes: the one that waits for the others says so, and they just end.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     with telling(told) if os.environ["RANK"] == "0" else nullcontext():
         task(*arguments)
 

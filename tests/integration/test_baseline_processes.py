@@ -55,7 +55,13 @@ def test_two_processes_and_one(
 ) -> None:
     data = build_once(COLLECTION, "length")
 
-    def made(system: str, gpus: int) -> tuple[dict[tuple[str, str], float], dict[str, Any]]:
+    def interrupt(stage: str, done: int, _: int) -> None:
+        if ": train" in stage and done == COMMON["steps"]:
+            signal.raise_signal(signal.SIGINT)
+
+    def made(
+        system: str, gpus: int, **options: Any
+    ) -> tuple[dict[tuple[str, str], float], dict[str, Any]]:
         (run,) = make_runs(
             system,
             ["length"],
@@ -65,6 +71,7 @@ def test_two_processes_and_one(
             recipe=tmp_path / f"{system}.toml",
             held_out=["short"],
             gpus=gpus,
+            **options,
         )
         return scores(run), sidecar(run)
 
@@ -74,6 +81,9 @@ def test_two_processes_and_one(
         with caplog.at_level("INFO"):
             caplog.clear()
             with warm_forkserver():
+                if system == "bi-encoder":
+                    with pytest.raises(KeyboardInterrupt):
+                        made(system, 2, progress=interrupt)
                 found, together = made(system, 2)
         assert f"{system} without short of length: step 4 of 4: loss" in caplog.text
         common = sorted(expected.keys() & found.keys())
