@@ -320,7 +320,7 @@ def select_farthest(centroids: Floats, count: int = 5) -> tuple[int, ...]:
         missing = count - len(prefix)
         last = gains[start:]
         if missing > 1:
-            # Most calls are for the last two, where the largest sum twice is found sooner than two.
+            # Most calls are for the last two, whose gains are bounded sooner by twice the largest.
             bound = base + (np.sort(last)[-missing:].sum() if missing > 2 else 2 * last.max())
             if bound + missing * (missing - 1) // 2 * largest[start] <= best_sum:
                 return

@@ -129,6 +129,7 @@ def two_sided_p(distance: float, first: Part, second: Part) -> float:
     return min(1.0, float(2 * weights @ beyond))
 
 
+# A report asks two times in three for what it has asked before: for a table, then a picture.
 @functools.lru_cache(maxsize=4096)
 def half_width(confidence: float, first: Part, second: Part) -> float:
     """Return the distance from 0 within which the sum lies with the chance `confidence`.
