@@ -52,6 +52,7 @@ def test_the_page_of_a_report_with_every_figure(
 ) -> None:
     # The files of figures are checked in tests/report; here they would take twice the time.
     monkeypatch.setattr("msshift_bench.report.writing.PICTURE_FORMATS", ())
+    monkeypatch.setattr("msshift_bench.report.data._MOST_POINTS", 150)  # t-SNE takes its time
     data = build_once(COLLECTION, *SHIFTS, "topics")
     write_runs_for_every_figure(tmp_path / "runs", data)
     written = write_report(tmp_path / "runs", tmp_path / "report", data, ["topics"])
