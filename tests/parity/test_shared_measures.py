@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import ir_measures
@@ -24,6 +24,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from msshift_bench.evaluation import Result, Settings, parse_measure, score_runs
 from msshift_bench.stats import Figures
+from tests.support.forking import run_forked
 
 TOLERANCE = 1e-12
 CUTOFFS = (1, 3, 5, 10, 100)
@@ -257,28 +258,22 @@ def test_accuracy_of_ir_measures(qrels: Any, run: Any, level: int) -> None:
         assert row.value == pytest.approx(sum(values.values()) / len(values), abs=TOLERANCE)
 
 
-def test_queries_without_any_judgement_from_0_on_are_worth_nothing() -> None:
+def test_queries_without_any_judgement_from_0_on_are_worth_nothing(tmp_path: Path) -> None:
     """In a process of its own: trec_eval reads outside its memory, and ends it, or never ends."""
     low: list[dict[str, int]] = [{"a": -2}, {"a": -1, "b": -2}, {}]
     qrels = {"before": {"a": 4, "c": 1}, **{f"q{n}": low[n // 300] for n in range(900)}}
     run = {query: {"a": 2.0, "b": 1.0} for query in qrels}
     names = [name for level in (1, 2) for name in trec_names(level)]
     script = (
-        "import json, sys\n"
+        "import json\n"
         "from msshift_bench.evaluation import parse_measure\n"
         "from msshift_bench.runs import Judgements, judge_run\n"
-        "qrels, run, names = json.load(sys.stdin)\n"
+        "qrels, run, names = json.load(open('given.json'))\n"
         "judged = judge_run(run, Judgements.from_qrels(qrels))\n"
         "print(json.dumps([parse_measure(n).per_query(judged)[1:].tolist() for n in names]))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        input=json.dumps([qrels, run, names]),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    (tmp_path / "given.json").write_text(json.dumps([qrels, run, names]))
+    done = run_forked(script, ["-c"], tmp_path, os.environ)
     assert done.returncode == 0, done.stderr
     found = dict(zip(names, json.loads(done.stdout), strict=True))
     assert found.pop("NumQ") == [1] * 900
