@@ -239,7 +239,9 @@ class Held:
             listener.listen()
             listener.settimeout(_SECONDS)
             given = ["-c", f"{folder}/reports"]
-            self._process = Forked(program, given, Path.cwd(), os.environ, libraries)
+            # Threads of the tokenizers cost more than such few texts.
+            environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
+            self._process = Forked(program, given, Path.cwd(), environment, libraries)
             connection, _ = listener.accept()
         connection.setblocking(True)
         self._reports = Connection(connection.detach())
