@@ -10,39 +10,33 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from functools import cache
 from hashlib import sha256
-from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
-import typer.testing
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
-from tests.support.forking import WITHOUT_TORCH, run_msshift, servers
+from tests.support.command_line import SCRIPT, run_msshift, run_script
 from tests.support.golden import Golden
 from tests.support.tiny_models import save_tiny_models
 
 if TYPE_CHECKING:
     from msshift_bench.evaluation import Result
 
-# Two test processes share two cores: threads that spin while they wait would take them from others.
+# Test processes share cores: threads that spin while they wait would take them from others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Tests that a script starts in the background would ignore interrupts, in all their processes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Typer makes its tree of commands anew for every call, which takes longer than most help texts.
-typer.testing._get_command = cache(typer.testing._get_command)
-
-# What lands is judged by the same examples every time; --hypothesis-profile=explore makes new ones,
-# and the fast lane takes the first of those that are judged by.
+# Examples are the same in every run: --hypothesis-profile=explore makes new ones. The first lane
+# takes the first of them.
 hypothesis.settings.register_profile("landing", derandomize=True, deadline=None)
-hypothesis.settings.register_profile("fast", derandomize=True, deadline=None, max_examples=25)
+hypothesis.settings.register_profile("first", derandomize=True, deadline=None, max_examples=25)
 hypothesis.settings.register_profile("explore", derandomize=False, print_blob=True, deadline=None)
 hypothesis.settings.load_profile("landing")
 
@@ -50,45 +44,11 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Let all test processes share the servers that their programs are forked from."""
-    if not hasattr(config, "workerinput"):
-        shared = ExitStack()
-        shared.enter_context(servers())
-        config.add_cleanup(shared.close)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give the files with models to half of the processes, and other long ones to the rest.
-
-    A process imports torch and its kin in ten seconds, which the others are spared. Each ends with
-    quick tests, of which those that are done before take some over.
-    """
-    if not hasattr(config, "workerinput"):
+    """Put the tests with models first: one of the processes then imports torch for all of them."""
+    if config.pluginmanager.hasplugin("randomly"):
         return
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    neural, long, quick = [], [], []
-    for own in files.values():
-        marks = {mark.name for item in own for mark in item.iter_markers()}
-        slow = long if marks & {"slow", "browser", "cluster"} else quick
-        (neural if "neural" in marks else slow).append(own)
-    workers = config.workerinput["workercount"]
-    with_models = (workers + 1) // 2
-    shares = [*_deal(neural, with_models), *_deal(long, max(1, workers - with_models))]
-    left = chain.from_iterable(quick)
-    # Each process begins with an equal part of the list, and every part with a share.
-    ordered: list[pytest.Item] = []
-    for number, share in enumerate(shares, 1):
-        ordered += share
-        ordered += islice(left, max(0, len(items) * number // workers - len(ordered)))
-    items[:] = [*ordered, *left]
-
-
-def _deal(files: list[list[pytest.Item]], hands: int) -> list[list[pytest.Item]]:
-    """Deal files out in turns; return the tests of each hand."""
-    return [list(chain.from_iterable(files[hand::hands])) for hand in range(hands)]
+    items.sort(key=lambda item: item.get_closest_marker("neural") is None)
 
 
 def pytest_collection_finish() -> None:
@@ -135,35 +95,25 @@ def real_data() -> Path:
 @pytest.fixture(scope="session")
 def msshift_script() -> Path:
     """Return the installed console script."""
-    return Path(sys.executable).with_name("msshift")
+    return SCRIPT
 
 
 @pytest.fixture
-def script(msshift_script: Path, tmp_path: Path) -> Command:
+def script(tmp_path: Path) -> Command:
     """Return a function that runs the installed console script in the test's folder."""
 
-    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(msshift_script), *map(str, arguments)],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "120", **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+    def run(*arguments: str | Path, **environment: str | None) -> subprocess.CompletedProcess[str]:
+        return run_script(arguments, tmp_path, environment)
 
     return run
 
 
 @pytest.fixture
 def msshift(tmp_path: Path) -> Command:
-    """Return a function that runs the command line in a forked process, in the test's folder."""
+    """Return a function that calls the command line in this process, in the test's folder."""
 
-    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        everything = {**os.environ, "COLUMNS": "120", **environment}
-        before = WITHOUT_TORCH if arguments[:1] == ("doctor",) else ""
-        return run_msshift(list(map(str, arguments)), tmp_path, everything, before=before)
+    def run(*arguments: str | Path, **environment: str | None) -> subprocess.CompletedProcess[str]:
+        return run_msshift(arguments, tmp_path, environment)
 
     return run
 

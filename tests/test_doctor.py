@@ -239,7 +239,7 @@ def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
     assert "manifest.json" in damaged.text
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_every_look_has_its_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     found = list(examine(ask_hub=False, collection="mini:300"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -419,6 +420,9 @@ _R = TypeVar("_R", bound=TrainingSettings)
 
 _END = ".toml"
 
+RECIPES_VARIABLE = "MSSHIFT_RECIPES"
+"""The environment variable that names a folder of recipes, which are found before the packaged."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecipeFile:
@@ -426,7 +430,8 @@ class RecipeFile:
 
     Attributes:
         name: its name for `msshift run --recipe`, e.g. ``paper``.
-        source: its file, as the user named it, or ``<system>-<name>.toml`` in the package.
+        source: its file, as the user named it, or ``<system>-<name>.toml`` in the package or in
+            the folder of `RECIPES_VARIABLE`.
         text: its content, TOML.
     """
 
@@ -451,18 +456,38 @@ class RecipeFile:
 
 
 def recipe_files() -> Mapping[str, RecipeFile]:
-    """Return the recipes that come with the package, by ``<system>-<name>``, sorted."""
+    """Return the recipes that have a name, by ``<system>-<name>``, sorted.
+
+    The folder that `RECIPES_VARIABLE` names comes before the recipes of the package.
+
+    Raises:
+        NotFoundError: if the variable names no folder.
+        UsageError: if a file of that folder is not UTF-8.
+    """
     recipes = {}
     for entry in (files("msshift_bench.baselines") / "recipes").iterdir():
         if entry.name.endswith(_END):
             full = entry.name.removesuffix(_END)
-            text = entry.read_text(encoding="utf-8")
-            recipes[full] = RecipeFile(full, entry.name, text)
+            recipes[full] = RecipeFile(full, entry.name, entry.read_text(encoding="utf-8"))
+    if named := os.environ.get(RECIPES_VARIABLE):
+        folder = Path(named).expanduser()
+        if not folder.is_dir():
+            raise NotFoundError(f"no folder {folder} of recipes, which {RECIPES_VARIABLE} names")
+        recipes |= {path.stem: _read_file(path) for path in sorted(folder.glob(f"*{_END}"))}
     return dict(sorted(recipes.items()))
 
 
+def _read_file(path: Path) -> RecipeFile:
+    try:
+        return RecipeFile(path.stem, str(path), path.read_bytes().decode())
+    except FileNotFoundError:
+        raise NotFoundError(f"no recipe {path}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8: {error}") from None
+
+
 def read_recipe(kind: type[_R], recipe: str | Path) -> _R:
-    """Return a recipe that comes with the package, or one from a file.
+    """Return a recipe by its name, or one from a file.
 
     Args:
         kind: the system's class of recipes.
@@ -475,22 +500,16 @@ def read_recipe(kind: type[_R], recipe: str | Path) -> _R:
             or out of range; the message names every such key with its file and line.
     """
     if str(recipe).endswith(_END):
-        path = Path(recipe).expanduser()
-        try:
-            file = RecipeFile(path.stem, str(path), path.read_bytes().decode())
-        except FileNotFoundError:
-            raise NotFoundError(f"no recipe {path}") from None
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{path} is not UTF-8: {error}") from None
+        file = _read_file(Path(recipe).expanduser())
     else:
-        shipped = {
+        named = {
             full.removeprefix(f"{kind.name}-"): replace(file, name=str(recipe))
             for full, file in recipe_files().items()
             if full.startswith(f"{kind.name}-")
         }
-        if str(recipe) not in shipped:
-            raise UnknownNameError(f"recipe of {kind.name}", str(recipe), tuple(shipped))
-        file = shipped[str(recipe)]
+        if str(recipe) not in named:
+            raise UnknownNameError(f"recipe of {kind.name}", str(recipe), tuple(named))
+        file = named[str(recipe)]
     checked = parse_toml(file.text.encode(), kind, file.source, partial(refusal, file.source))
     checked._file = file
     return checked

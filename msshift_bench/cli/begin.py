@@ -342,6 +342,7 @@ def _settings() -> Iterator[ms.doctor.Diagnosis]:
         "data": (folder, usual if folder.exists() else f"{usual}; not there yet"),
         "collection": ("mini to build, else what the data set was built from", "default"),
         "cache": (cache_root(), "default"),
+        "recipes": ("those of the package", "default"),
         "shifts": ("all", "default"),
     }
     file = find_config()

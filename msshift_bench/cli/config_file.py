@@ -26,9 +26,17 @@ CONFIG_VARIABLE = "MSSHIFT_CONFIG"
 """The environment variable that names the file, wherever it is."""
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
-    {"data": "MSSHIFT_HOME", "collection": "MSSHIFT_COLLECTION", "cache": "MSSHIFT_CACHE"}
+    {
+        "data": "MSSHIFT_HOME",
+        "collection": "MSSHIFT_COLLECTION",
+        "cache": "MSSHIFT_CACHE",
+        "recipes": "MSSHIFT_RECIPES",
+    }
 )
-"""Key -> the environment variable that says the same, and wins over the file."""
+"""Key -> the environment variable of the same setting, which wins over the file."""
+
+_READ_RECIPES = ("demo", "experiment", "list", "pretrain", "run")
+"""The commands that find recipes by name."""
 
 
 ConfigFile = Mapping[str, tuple[Any, str]]
@@ -79,6 +87,7 @@ def settings_model() -> type[Checked]:
         data: place | None = None
         collection: place | None = None
         cache: place | None = None
+        recipes: place | None = None
         shifts: Annotated[tuple[ShiftName, ...], Listed, Field(min_length=1)] | None = None
 
     return Settings
@@ -126,8 +135,8 @@ def find_setting(key: str, file: ConfigFile | None) -> tuple[Any, str] | None:
 def fill_in(context: Any) -> None:
     """Fill in what was not typed before a command runs, and say so on stderr.
 
-    The data set and the shifts become the command's arguments. The collection and the cache become
-    environment variables until it ends, for they are read where they are needed, if at all.
+    The data set and the shifts become the command's arguments. The collection, the cache and the
+    folder of recipes become environment variables until it ends: they are read where they are used.
 
     Args:
         context: typer's context of the command.
@@ -148,9 +157,10 @@ def fill_in(context: Any) -> None:
     # analysed, whatever the shift.
     if any(context.params.get(name) for name in ("test", "qrels", "published")):
         parameters.pop("shifts", None)
+    recipes = ["recipes"] if context.command.name in _READ_RECIPES else []
     keys = [
         key
-        for key in (*parameters, "cache")
+        for key in (*parameters, "cache", *recipes)
         if key in file and not os.environ.get(VARIABLES.get(key, ""))
     ]
     if keys:
@@ -158,7 +168,7 @@ def fill_in(context: Any) -> None:
         note(f"from {path}: {', '.join(keys)}")
     for key in keys:
         value, _ = file[key]
-        if key in ("collection", "cache"):
+        if key in ("collection", "cache", "recipes"):
             os.environ[VARIABLES[key]] = value
             context.call_on_close(partial(os.environ.pop, VARIABLES[key]))
             continue

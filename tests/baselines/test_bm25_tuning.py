@@ -41,7 +41,7 @@ def mean_rr(rows: list[Row], **parameters: float) -> float:
     return sum(1 / (1 + hit.index(True)) for hit in hits if any(hit)) / len(rows)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_every_group_gets_its_best_point(given: Values, data: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(lexical, "K1_GRID", (0.2, 2.0))
     monkeypatch.setattr(lexical, "_GRID", GRID[::8])
@@ -58,7 +58,7 @@ def test_every_group_gets_its_best_point(given: Values, data: Path, monkeypatch:
         assert "k1" not in parameters
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_runs_of_one_point_may_be_one_file(given: Values, data: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(lexical, "_GRID", GRID[:1])
     runs = make_runs("bm25-tuned", **given)

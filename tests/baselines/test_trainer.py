@@ -76,7 +76,7 @@ def test_a_checkpoint_that_was_cut_short_is_removed(state: str | None, tmp_path:
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_best_weights_are_kept_and_training_ends_in_time(
     fit: Make, recipe: Any, tmp_path: Path, monkeypatch: Patch, caplog: Any
 ) -> None:
@@ -104,7 +104,7 @@ def test_the_best_weights_are_kept_and_training_ends_in_time(
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_parts_of_a_batch_add_up_to_the_batch(fit: Make, recipe: Any) -> None:
     # A loss without in-batch negatives: its mean over the parts is its mean over the batch.
     # Not of the weights: those that the loss does not depend on follow its rounding errors.
@@ -123,7 +123,7 @@ def test_parts_of_a_batch_add_up_to_the_batch(fit: Make, recipe: Any) -> None:
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_optimizer_is_the_recipe_s(fit: Make, recipe: Any) -> None:
     changes = [
         {}, {"adam_beta1": 0.5}, {"adam_beta2": 0.9}, {"adam_epsilon": 1.0},

@@ -13,7 +13,7 @@ from tests.browser.pages import faults_of, fits
 from tests.support.commands import COMMANDS
 from tests.support.synthetic_entries import load_few
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.extended]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.support.synthetic_entries import write_strange_site
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_page_of_every_kind_fits(open_page: Any, board_site: Path) -> None:
     largest: dict[str, Path] = {}
     for path in sorted(board_site.rglob("*.html"), key=lambda path: path.stat().st_size):

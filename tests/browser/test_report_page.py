@@ -13,7 +13,7 @@ from tests.browser.pages import faults_of
 from tests.conftest import Build
 from tests.support.small_report import COLLECTION, EVERY_FIGURE, SHIFTS, write_runs_for_every_figure
 
-pytestmark = [pytest.mark.browser, pytest.mark.neural, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.neural, pytest.mark.extended]
 
 OVERLAPS = """() => [...document.querySelectorAll('.picture svg')].flatMap((svg) => {
   const texts = [...svg.querySelectorAll("text")]

@@ -18,6 +18,7 @@ from tests.conftest import REPOSITORY, Build, Command, WriteFolder
 from tests.support.commands import COMMANDS
 from tests.support.documents import run_blocks
 from tests.support.fabricated import write_run, write_runs
+from tests.support.tiny_recipes import tiny_recipe
 
 
 @pytest.fixture
@@ -182,7 +183,7 @@ def test_everything_that_is_wrong_is_told_with_its_line(msshift: Command, work: 
         done.stderr
     )
     assert "msshift.toml:5: data: expected a text, found a table" in done.stderr
-    assert "valid are data, collection, cache, shifts" in done.stderr
+    assert "valid are data, collection, cache, recipes, shifts" in done.stderr
     for arguments in (["verify", "--help"], ["--version"]):
         done = msshift(*arguments)
         assert (done.returncode, done.stderr) == (0, ""), "a broken file spoils no help"
@@ -222,6 +223,7 @@ def test_the_doctor_shows_each_setting_and_what_says_it(msshift: Command, work: 
         f"data = {work}/kept/data (msshift.toml:2)",
         "collection = mini to build, else what the data set was built from (default)",
         "cache = /tmp/other (MSSHIFT_CACHE)",
+        "recipes = those of the package (default)",
         "shifts = length, topics (msshift.toml:4)",
     ]
     verified = [line["text"] for line in json.loads(shown)["diagnoses"] if line["code"] == "data"]
@@ -244,7 +246,7 @@ def test_every_command_that_takes_such_an_option_honours_it(words: tuple[str, ..
         assert config_file.key_of(parameter) == key, parameter.name
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_page_runs(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
     ran = run_blocks(page, tmp_path)
@@ -252,4 +254,20 @@ def test_the_page_runs(tmp_path: Path) -> None:
     written = page.partition("```toml\n")[2].partition("```")[0]
     (tmp_path / "msshift.toml").write_text(written)
     read = config_file.read_config(tmp_path / "msshift.toml")
-    assert list(read) == ["data", "collection", "cache", "shifts"]
+    assert list(read) == ["data", "collection", "cache", "recipes", "shifts"]
+
+
+def test_a_folder_of_recipes_comes_before_the_packaged_ones(msshift: Command, work: Path) -> None:
+    (work / "mine").mkdir()
+    (work / "mine" / "bi-encoder-mini.toml").write_text(tiny_recipe("bi-encoder", steps=4))
+    (work / "mine" / "splade-own.toml").write_text(tiny_recipe("splade"))
+    say(work, 'recipes = "mine"\n')
+    listed = msshift("list", "bi-encoder-mini")
+    assert listed.stdout == tiny_recipe("bi-encoder", steps=4)
+    assert "from msshift.toml: recipes\n" in listed.stderr
+    assert "splade-own" in msshift("list", "splade").stdout
+    assert msshift("list", "bi-encoder-paper").stdout.startswith("#")
+    assert "recipes" not in msshift("verify", "kept/data").stderr
+    refused = msshift("list", "splade", MSSHIFT_RECIPES="nowhere")
+    assert refused.returncode == 3
+    assert "no folder nowhere of recipes, which MSSHIFT_RECIPES names" in refused.stderr

@@ -59,7 +59,7 @@ def test_help_says_how_data_are_found_and_which_recipe_is_used() -> None:
     assert "Default: mini, which is made for the collection mini." in shown
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_help_is_light() -> None:
     script = (
         "import sys; from msshift_bench.cli import app\n"
@@ -73,7 +73,7 @@ def test_help_is_light() -> None:
     assert not {"numpy", "pyarrow", "scipy", "torch", "datasets"} & set(done.stderr.split())
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "msshift_bench", "build", "lenght"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -106,7 +106,7 @@ def test_the_shell_completes(msshift: Command, line: str, found: list[str]) -> N
     assert done.stderr == ""
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_bash_completes_with_the_script_that_is_shown(msshift_script: Path) -> None:
     program = (
         'eval "$(msshift --show-completion bash)"; COMP_WORDS=(msshift lead); COMP_CWORD=1\n'

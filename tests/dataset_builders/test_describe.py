@@ -68,7 +68,7 @@ def card(built: Path) -> DatasetCard:
     return DatasetCard.load(built / "README.md")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> None:
     manifest = read_manifest(built)
     done = run_forked(
@@ -91,7 +91,7 @@ def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> N
     assert len(found) == sum(1 + 3 * len(SHIFTS[name].groups) for name in SHIFTS_BUILT)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_its_front_matter_names_every_file_and_count(built: Path, card: DatasetCard) -> None:
     manifest = read_manifest(built)
     assert isinstance(card.data, DatasetCardData)
@@ -189,7 +189,7 @@ def records(folder: Path, name: str) -> Iterator[dict[str, Any]]:
         yield {key.removeprefix(f"{name}/"): text(value) for key, value in record.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_mlcroissant_finds_nothing_to_say(
     with_triples: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,7 +214,7 @@ def test_mlcroissant_finds_nothing_to_say(
     ["length-short/train", "wh-words-how/test", "wh-words-wha/validation", "length/queries",
      "length-short-triples/train", "ids/length-long/test"],
 )  # fmt: skip
-@pytest.mark.slow
+@pytest.mark.extended
 def test_mlcroissant_reads_our_rows(with_triples: Path, build_once: Build, place: str) -> None:
     folder, config, split = with_triples, *place.split("/")[-2:]
     if place.startswith("ids/"):
@@ -227,7 +227,7 @@ def test_mlcroissant_reads_our_rows(with_triples: Path, build_once: Build, place
     assert list(records(folder, f"{config}/{split}")) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_every_split_and_file_is_described(with_triples: Path) -> None:
     manifest = read_manifest(with_triples)
     with pytest.raises(IntegrityError, match=r"data version 99\.0\.0 is not known"):

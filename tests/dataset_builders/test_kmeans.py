@@ -215,7 +215,7 @@ def test_labels_are_the_nearest_centroids(rows: Vectors, data: st.DataObject) ->
     )
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @given(vectors(), st.integers(2, 6), st.integers(0, 3), st.integers(1, 5))
 def test_clusters_are_what_they_say(rows: Vectors, k: int, seed: int, iterations: int) -> None:
     distinct = len(np.unique(rows + np.float32(0), axis=0))
@@ -250,7 +250,7 @@ print(*(hashlib.sha256(part.tobytes()).hexdigest() for part in parts))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_threads_and_processors_do_not_matter() -> None:
     """OPENBLAS_CORETYPE makes the products of another processor, with another order of sums, and
     NPY_DISABLE_CPU_FEATURES makes numpy's own loops those of an old one.

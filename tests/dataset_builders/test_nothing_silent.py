@@ -63,7 +63,7 @@ def test_relevant_passages_that_are_absent_are_counted(
     assert "relevant passages" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_triples_say_which_pairs_they_leave_out(
     msshift: Command, build_copy: Build, tmp_path: Path
 ) -> None:
@@ -92,7 +92,7 @@ def test_triples_say_which_pairs_they_leave_out(
     assert made("--negatives", "9", "--depth", "20", "--every-pair")[1] == some
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
     """Those of `test_describe` are the plain ones, small ones and ones of ids."""
     official, restrain, without, triples = (

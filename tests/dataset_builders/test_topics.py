@@ -35,7 +35,7 @@ def built(build_once: Build) -> Path:
     return build_once("mini", "topics")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_five_topics_of_mini_are_its_five_domains() -> None:
     grouping = topics.group_by_topic(ids_and_texts(queries_table(MINI)), collection=MINI)
     domain_of = domains()
@@ -51,7 +51,7 @@ def test_the_five_topics_of_mini_are_its_five_domains() -> None:
     assert grouping.labels.keys() == set(MINI.queries)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_what_a_topic_is_can_be_read(built: Path) -> None:
     found = data.read_manifest(built).shifts["topics"]["found"]
     assert set(found["terms"]) == set(found["examples"]) == {"C0", "C1", "C2", "C3", "C4"}
@@ -69,7 +69,7 @@ def test_topics_are_as_large_as_asked_for() -> None:
     assert all(60 <= Counter(groups)[f"C{number}"] < 120 for number in range(5))
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,7 +88,7 @@ def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
     return replace(embeddings, vectors=vectors.astype(np.float32), sha256=f"noise {noise}")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(("noise", "passed"), [(1e-7, True), (0.05, False)])
 def test_verification_tolerates_noise_and_no_more(
     built: Path, monkeypatch: pytest.MonkeyPatch, noise: float, passed: bool
@@ -101,7 +101,7 @@ def test_verification_tolerates_noise_and_no_more(
     assert facts["agreement"] == 1 - len(facts["disagreements"]) / 3000
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("same_bytes", [False, True])
 def test_retraining_promises_identity_for_the_same_bytes_alone(
     built: Path, monkeypatch: pytest.MonkeyPatch, same_bytes: bool
@@ -176,7 +176,7 @@ def test_the_command_builds_buckets(msshift: Command, tmp_path: Path, golden: Go
     golden.check_commands("resttest.txt", msshift, commands)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_what_cannot_be_grouped_read_or_made_again(
     built: Path, bucketed: Path, build_copy: Build, tmp_path: Path, golden: Golden
 ) -> None:

@@ -106,7 +106,7 @@ def test_the_largest_seed(tmp_path: Path, tsv_folder: WriteFolder) -> None:
 # ---- training sets: equal, or all -----------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("name", NAMES)
 def test_every_group_trains_with_as_many_queries(equal: Path, everything: Path, name: str) -> None:
     counts, unequal = (data.read_manifest(f).shifts[name]["rows"] for f in (equal, everything))
@@ -133,7 +133,7 @@ def test_the_page_of_the_data_names_the_papers_numbers() -> None:
     assert f"grow to {TARGET:,}" in row
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("balanced", [True, False])
 def test_what_is_unbalanced_is_said(
     request: pytest.FixtureRequest, msshift: Command, balanced: bool
@@ -175,7 +175,7 @@ def test_a_few_queries_do_not_unbalance(sizes: tuple[int, int], balanced: bool) 
     assert is_balanced(dict(zip("ab", sizes, strict=True))) is balanced
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_command_line(msshift: Command, tmp_path: Path, golden: Golden) -> None:
     (tmp_path / "ids.txt").write_text("nobody\n")
     built = ("--train-size 20", "--train-size all --out all")
@@ -186,7 +186,7 @@ def test_the_command_line(msshift: Command, tmp_path: Path, golden: Golden) -> N
     assert not (tmp_path / "much").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("size", [None, 12, "all"])
 def test_a_number_can_be_chosen_and_a_replay_gives_the_same(
     tmp_path: Path, equal: Path, size: int | None
@@ -204,7 +204,7 @@ def test_a_number_can_be_chosen_and_a_replay_gives_the_same(
 # ---- small parts ----------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_small_part_is_one_of_the_full_data_set_and_says_so(
     tmp_path: Path, equal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,7 +316,7 @@ def test_the_manifest_names_them(given: Path, tmp_path: Path) -> None:
         assert data.read_manifest(tmp_path / name) == manifest
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_replay_tests_with_them_too(given: Path, listed: Path, tmp_path: Path) -> None:
     assert replay_topics(given, MINI, tmp_path / "again")[1] == []
     assert data.read_manifest(tmp_path / "again") == data.read_manifest(given)

@@ -147,7 +147,7 @@ def test_what_cannot_be_made_or_imported(checkout: Path, tmp_path: Path, golden:
 
 
 @pytest.mark.realdata
-@pytest.mark.slow
+@pytest.mark.extended
 def test_ours_differ_from_the_published_ones_in_no_statistic(real_data: Path) -> None:
     for name, count in (("dl2019", 43), ("dl2020", 54), ("dev.small", 6980)):
         texts, published = typos.import_variants(real_data / "query-typos", name)

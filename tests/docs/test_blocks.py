@@ -8,45 +8,46 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.support.documents import run_blocks
-from tests.support.forking import SHORT, SMALL
-from tests.support.synthetic_entries import FEW_PACKAGED
+from tests.support.tiny_recipes import write_recipes
 
-TRAINS = [pytest.mark.neural, pytest.mark.slow]
-SLOW = [pytest.mark.slow]
+TRAINS = [pytest.mark.neural, pytest.mark.extended]
+SLOW = [pytest.mark.extended]
 
 PAGES = [
     # The demo has a test of its own; the other commands are those that brought us here.
     pytest.param(
-        "README.md", SHORT + FEW_PACKAGED, ("scripts/demo", "scripts/test", "pip"), {},
+        "README.md", ("scripts/demo", "scripts/test", "pip"), {},
         marks=TRAINS,
     ),
-    pytest.param("docs/analysis.md", SMALL, (), {}, marks=SLOW),
-    pytest.param("docs/baselines.md", SHORT, (), {}, marks=TRAINS),
-    pytest.param("docs/data.md", SMALL, (), {}, marks=SLOW),
-    pytest.param("docs/evaluate-a-model.md", "", (), {}, marks=TRAINS),
+    pytest.param("docs/analysis.md", (), {}, marks=SLOW),
+    pytest.param("docs/baselines.md", (), {}, marks=TRAINS),
+    pytest.param("docs/data.md", (), {}, marks=SLOW),
+    pytest.param("docs/evaluate-a-model.md", (), {}, marks=TRAINS),
     pytest.param(
-        "docs/evaluate-runs.md", "", (),
+        "docs/evaluate-runs.md", (),
         {"losses.svg": "<svg", "figures.csv": "\nrel_loss,,length,words,,RR@10,short,"}, marks=SLOW,
     ),
-    pytest.param("docs/ir_datasets.md", "", (), {"metadata.json": '"msshift/length"'}),
-    pytest.param("docs/leakage.md", "", (), {"found-topics/found.json": ""}),
-    pytest.param("docs/new-shift.md", "", (), {}),
-    pytest.param("docs/own-collection.md", "", (), {"msshift/README.md": "cc-by-4.0"}),
-    pytest.param("docs/python.md", "", (), {}),
-    pytest.param("docs/search.md", "", (), {}),
-    pytest.param("docs/troubleshooting.md", SMALL, (), {}, marks=TRAINS),
-    pytest.param("docs/variants.md", "", (), {"runs/bm25/length.run.json": '"bm25"'}),
+    pytest.param("docs/ir_datasets.md", (), {"metadata.json": '"msshift/length"'}),
+    pytest.param("docs/leakage.md", (), {"found-topics/found.json": ""}),
+    pytest.param("docs/new-shift.md", (), {}),
+    pytest.param("docs/own-collection.md", (), {"msshift/README.md": "cc-by-4.0"}),
+    pytest.param("docs/python.md", (), {}),
+    pytest.param("docs/search.md", (), {}),
+    pytest.param("docs/troubleshooting.md", (), {}, marks=TRAINS),
+    pytest.param("docs/variants.md", (), {"runs/bm25/length.run.json": '"bm25"'}),
 ]  # fmt: skip
-"""A page, what runs before each of its blocks, programs that are not run, and file -> a text that
+"""A page, programs that are not run, and file -> a text that
 its commands leave there."""
 
 
-@pytest.mark.parametrize(("page", "before", "skipping", "left"), PAGES)
+@pytest.mark.parametrize(("page", "skipping", "left"), PAGES)
 def test_the_blocks_of_a_page_run(
-    page: str, before: str, skipping: tuple[str, ...], left: dict[str, str], tmp_path: Path
+    page: str, skipping: tuple[str, ...], left: dict[str, str], tmp_path: Path
 ) -> None:
     text = (REPOSITORY / page).read_text(encoding="utf-8")
-    assert run_blocks(text, tmp_path, skipping=skipping, before=before)
+    recipes = write_recipes(tmp_path / "recipes")
+    environment = {"MSSHIFT_RECIPES": str(recipes)}
+    assert run_blocks(text, tmp_path, skipping=skipping, environment=environment)
     for name, words in left.items():
         assert words in (tmp_path / name).read_text("utf-8"), name
     assert not list(tmp_path.rglob(".work"))

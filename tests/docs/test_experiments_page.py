@@ -215,7 +215,7 @@ def test_groups_are_compared_with_their_seeds_and_queries() -> None:
     assert p > 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_run_sets_that_do_not_fit(
     build_once: Build, msshift: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,7 +35,7 @@ def test_a_notebook_is_kept_without_what_it_printed(name: str) -> None:
     assert "pip install 'msshift-bench[" in text
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_notebooks_run(tmp_path: Path) -> None:
     environment = {**os.environ, "MSSHIFT_CACHE": str(tmp_path / "cache")}
     printed = ""

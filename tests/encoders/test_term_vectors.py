@@ -36,7 +36,7 @@ def test_rows_are_the_golden_ones_have_length_one_and_belong_to_their_texts() ->
     assert shuffled.tobytes() == vectors[order].tobytes()
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_neither_a_hash_seed_nor_threads_play_a_part() -> None:
     # The test above has the seed and the threads of this process.
     script = (

@@ -114,7 +114,7 @@ def test_what_stands_is_not_made_again(tmp_path: Path, expected: dict[str, bytes
     assert set(kept(Engine(), tmp_path, word="another")).isdisjoint(expected)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_what_stands_at_a_url_is_not_made_again(s3: str, expected: dict[str, bytes]) -> None:
     import s3fs
 
@@ -166,7 +166,7 @@ def test_nobody_answers(tmp_path: Path) -> None:
     assert kept(Engine("127.0.0.1:9"), tmp_path, 0) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_neither_blocks_nor_store_change_a_run(
     msshift: Command, build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

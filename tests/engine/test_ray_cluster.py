@@ -27,7 +27,7 @@ from tests.support.tiny_encoder import make_tiny_encoder
 from tests.support.tiny_recipes import tiny_recipe
 
 # Its workers are forked from the process that has imported what models need.
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.neural]
+pytestmark = [pytest.mark.cluster, pytest.mark.extended, pytest.mark.neural]
 pytestmark += [pytest.mark.filterwarnings("default")]
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")

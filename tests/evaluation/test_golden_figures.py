@@ -58,7 +58,7 @@ TABLES = [(name, "text") for name in CALLS]
 TABLES += product(("losses-pooled", "pairs-lower"), ("markdown", "latex"))
 """The calls and formats whose output is compared."""
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended
 
 
 Call = Callable[[str, str], tuple[str, dict[str, Any]]]

@@ -349,7 +349,7 @@ def test_every_command_and_every_public_function_has_its_row() -> None:
     assert sorted([*without, *COMMANDS, *FUNCTIONS]) == sorted([*commands, *functions])
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "kind"), [(name, kind) for name, (part, _) in COMMANDS.items() for kind in part]
 )
@@ -377,7 +377,7 @@ def test_commands(
         assert re.search(SAID[kind], table), f"only on stderr: {done.stderr}"
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "kind"), [(name, kind) for name, (kinds, _) in FUNCTIONS.items() for kind in kinds]
 )

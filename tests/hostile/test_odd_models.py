@@ -69,7 +69,7 @@ def test_the_prompt_of_all_texts_is_used() -> None:
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_they_are_remarked(data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from sentence_transformers import SentenceTransformer
 

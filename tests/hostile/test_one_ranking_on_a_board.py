@@ -17,7 +17,7 @@ from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Build
 from tests.support.fabricated import write_runs, write_system
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended
 
 
 @pytest.fixture(scope="module")

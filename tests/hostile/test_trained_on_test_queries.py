@@ -61,7 +61,7 @@ def notes(result: Result) -> str:
     return "\n".join(note.text for note in result.notes)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_sidecars_count_them_for_who_has_no_data_set(
     tmp_path: Path, data: Path, trained: list[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:

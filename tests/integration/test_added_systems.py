@@ -85,7 +85,7 @@ def test_what_the_page_says_adds_a_system(data: Path, tmp_path: Path) -> None:
     assert "unknown field of first 'docid': did you mean 'doc_id'? valid are doc_id" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.neural
 def test_the_page_s_retriever_is_short_and_typed_and_trains(data: Path, tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "baselines.md").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from tests.support.run_files import read_run, sidecar
 from tests.support.tiny_recipes import tiny_recipe
 from tests.support.warm_forkserver import warm_forkserver
 
-pytestmark = [pytest.mark.neural, pytest.mark.slow]
+pytestmark = [pytest.mark.neural, pytest.mark.extended]
 
 COLLECTION = "mini:300"
 

@@ -54,7 +54,7 @@ def given(data: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_replicates_go_into_a_folder_each_and_a_dry_run_says_what_is_left(
     data: Path, tmp_path: Path, msshift: Command
 ) -> None:
@@ -107,7 +107,7 @@ def test_replicates_go_into_a_folder_each_and_a_dry_run_says_what_is_left(
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_model_of_a_run_that_was_removed_is_not_the_next_ones(
     given: dict[str, Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +236,7 @@ def test_two_recipes_of_a_system_stand_side_by_side(
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_published_model_is_searched_with(
     kind: str, tiny_models: Path, data: Path, tmp_path: Path
@@ -309,7 +309,7 @@ def test_models_that_cannot_be_searched_with(
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_weights_that_take_no_part_may_be_missing(
     tiny_models: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -324,7 +324,7 @@ def test_weights_that_take_no_part_may_be_missing(
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_epochs_and_random_negatives(
     data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

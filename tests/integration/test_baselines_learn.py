@@ -17,7 +17,7 @@ COLLECTION = "mini:600"
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_bi_encoder_learns_and_misses_the_topic_it_was_not_trained_on(
     build_once: Build, tmp_path: Path
 ) -> None:

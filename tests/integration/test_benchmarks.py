@@ -88,7 +88,7 @@ def python(tmp_path: Path) -> Path:
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_tiny_model_goes_the_same_way(python: Path) -> None:
     few = ("--steps", "2", "--batch", "4", "--passages", "60", "--queries", "3", "--ranked", "40")
     command = [python, "-m", "benchmarks", "gpu", "--device", "cpu", *few, "--only", "bi-encoder"]

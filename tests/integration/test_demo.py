@@ -16,7 +16,7 @@ from msshift_bench.errors import MissingExtraError
 from msshift_bench.report import writing
 from tests.support.figures import read_figures
 
-pytestmark = [pytest.mark.slow, pytest.mark.neural]
+pytestmark = [pytest.mark.extended, pytest.mark.neural]
 
 COLLECTION = "mini:300"
 SHIFTS = ("wh-words", "length")

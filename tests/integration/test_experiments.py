@@ -202,7 +202,7 @@ def test_if_one_training_fails_the_others_end_with_it(monkeypatch: pytest.Monkey
     assert [process.returncode for process in started] == [-signal.SIGTERM, 3]
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.neural
 def test_quick_has_a_folder_of_its_own_and_does_all_steps(tmp_path: Path) -> None:
     command = write_msshift(tmp_path / "bin", before=SHORT, libraries=NEURAL)

@@ -82,7 +82,7 @@ def test_bm25_searches_and_the_evaluator_scores(
 
 
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_every_model_searches_and_a_kill_changes_nothing(
     data: Path, graded: Path, tmp_path: Path, msshift: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

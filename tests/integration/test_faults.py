@@ -19,7 +19,7 @@ from tests.killed.scenarios import SCENARIOS
 from tests.support.forking import PRELOADED
 from tests.support.warm_forkserver import warm_forkserver
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended
 
 HERE = ("build over a build", "triples", "evaluate")
 """One that replaces a folder, one that adds to it, and one that writes several files."""

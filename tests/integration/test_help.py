@@ -199,7 +199,7 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 WITH_MODELS = ("msshift demo", "msshift run", "msshift pretrain", "msshift leakage experiment")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "example",
     [

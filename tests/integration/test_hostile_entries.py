@@ -399,7 +399,7 @@ BOMBS = [
 """How many rows, the text in each, what is found, and more bytes than the file has."""
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_bomb_takes_less_than_a_gigabyte(good: Path, tmp_path: Path) -> None:
     places = []
     for number, (rows, text_of, _, most_bytes) in enumerate(BOMBS):

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.support.command_line import run_msshift
 from tests.support.file_bytes import file_bytes
-from tests.support.forking import run_msshift
 from tests.support.hub_server import TOKEN, LoopbackHub, Repository
 from tests.support.hub_server.client import client_environment, load_rows, python, rows_of
 from tests.support.hub_server.repository import Blob, Commit
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended
 
 REPO = "org/msshift"
 

@@ -12,11 +12,11 @@ import pytest
 
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.triples import add_triples
-from tests.support.forking import run_msshift
+from tests.support.command_line import run_msshift
 from tests.support.hub_server import LoopbackHub, Repository
 from tests.support.hub_server.client import client_environment, load_rows, python, rows_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended
 
 REPO = "org/msshift"
 

@@ -28,7 +28,7 @@ atexit.register(lambda: pathlib.Path(__file__).with_name("loaded").write_text(st
 """Sends SIGINT when so many modules have been asked for."""
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_an_interrupt_while_modules_are_loaded_is_no_traceback(
     script: Command, tmp_path: Path
 ) -> None:

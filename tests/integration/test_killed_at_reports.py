@@ -29,7 +29,7 @@ from tests.support.making import make_runs
 from tests.support.tiny_encoder import make_tiny_encoder
 from tests.support.tiny_recipes import tiny_recipe
 
-pytestmark = [pytest.mark.slow, pytest.mark.neural]
+pytestmark = [pytest.mark.extended, pytest.mark.neural]
 
 Report = tuple[str, int, int]
 

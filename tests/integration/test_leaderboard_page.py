@@ -22,7 +22,7 @@ PAGE = (REPOSITORY / "docs" / "leaderboard.md").read_text(encoding="utf-8")
 SHIFTS = ("topics", "wh-words", "length")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_page_does_what_it_says(build_once: Build, tmp_path: Path) -> None:
     """The demo's models are trained by a test of their own; here runs were drawn."""
     demo = tmp_path / "msshift-demo"

@@ -68,7 +68,7 @@ def write_collection(folder: Path, passages: int) -> int:
     return (folder / "collection.tsv").stat().st_size
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_no_command_holds_the_collection(tmp_path: Path, growth: Callable[..., int]) -> None:
     grown: dict[str, list[int]] = {"build": [], "triples": [], "run bm25": []}
     sizes = []
@@ -89,7 +89,7 @@ def test_no_command_holds_the_collection(tmp_path: Path, growth: Callable[..., i
     assert sizes[1] - sizes[0] > 3 * SLACK
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_no_command_holds_a_run(tmp_path: Path, growth: Callable[..., int]) -> None:
     # From the smaller on, as many lines are under way at once as ever are.
     depth, sizes = 1_000, (1_000, 2_000)

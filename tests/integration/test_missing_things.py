@@ -113,7 +113,7 @@ def test_the_demo_names_all_extras_that_are_missing(
     ],
 )
 @pytest.mark.neural
-@pytest.mark.slow
+@pytest.mark.extended
 def test_without_the_hub(command: str, missing: str, data: Path, tmp_path: Path) -> None:
     arguments = command.replace("DATA", str(data)).split()
     done = run_msshift(arguments, tmp_path, environment(tmp_path))

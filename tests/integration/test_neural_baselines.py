@@ -18,7 +18,7 @@ from tests.support.making import make_runs
 from tests.support.run_files import queries_of, read_run, sidecar
 from tests.support.tiny_recipes import NEURAL, tiny_recipe
 
-pytestmark = [pytest.mark.neural, pytest.mark.slow]
+pytestmark = [pytest.mark.neural, pytest.mark.extended]
 
 SIZE = 300
 DEPTH = 10

@@ -23,7 +23,7 @@ from tests.support.official_checkout import write_mini_checkout
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_recipe
 
-pytestmark = [pytest.mark.neural, pytest.mark.slow]
+pytestmark = [pytest.mark.neural, pytest.mark.extended]
 
 COLLECTION = "mini:300"
 

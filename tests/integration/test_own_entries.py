@@ -34,7 +34,7 @@ def own_entries(
     )
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_entries_are_made_in_place_of_those_that_are_there(tmp_path: Path) -> None:
     work, entries = tmp_path / "work", tmp_path / "entries"
     released = REPOSITORY / "leaderboard/entries/mini/bm25/v1"

@@ -17,7 +17,7 @@ from tests.conftest import Build
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import NEURAL
 
-pytestmark = [pytest.mark.neural, pytest.mark.slow]
+pytestmark = [pytest.mark.neural, pytest.mark.extended]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from msshift_bench.similarity import count_overlap
 from tests.support.board_digests import data_digest
 from tests.support.tsv_files import qrel_lines
 
-pytestmark = [pytest.mark.realdata, pytest.mark.slow]
+pytestmark = [pytest.mark.realdata, pytest.mark.extended]
 
 YEARS = {"dl19": "2019", "dl20": "2020"}
 

@@ -18,12 +18,12 @@ from msshift_bench.data import read_manifest
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.plumbing import line_and_stage
 from msshift_bench.runs import model_path
-from tests.support.forking import Done, run_msshift
+from tests.support.command_line import Done, run_msshift
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import read_run, sidecar
 from tests.support.tiny_recipes import tiny_recipe
 
-pytestmark = [pytest.mark.neural, pytest.mark.slow]
+pytestmark = [pytest.mark.neural, pytest.mark.extended]
 
 
 CONFIG = "length-short-triples"

@@ -94,7 +94,7 @@ def test_an_index_is_always_the_same(name: str, passages: EncodedPassages, tmp_p
     assert made[0] == made[1]
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_run_says_how_much_it_recalls(
     tiny_models: Path, build_once: Build, tmp_path: Path
 ) -> None:

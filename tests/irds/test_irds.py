@@ -75,7 +75,7 @@ def register_toy(name: str, toy: Path, queries: str = TOY_QUERIES) -> Any:
     return source
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_nothing_is_registered_by_an_import() -> None:
     script = (
         "import msshift_bench, msshift_bench.irds, sys\n"

@@ -21,7 +21,7 @@ from msshift_bench.stats import MEAN, Figure
 from tests.conftest import MakeOnce
 from tests.support.synthetic_entries import build_strange_site, write_strange_site
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended
 
 # Numbers.
 

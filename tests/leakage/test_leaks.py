@@ -95,7 +95,7 @@ def test_neighbours_are_those_of_brute_force_for_any_block(
             assert cosines[train_id] == pytest.approx(value, abs=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_blocks_threads_and_the_order_of_lines_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,7 +212,7 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path, golden: Golden) -> N
     golden.check_refusals("wrong-files.txt", refusals)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_what_the_command_prints_writes_and_refuses(
     msshift: Command, tmp_path: Path, golden: Golden
 ) -> None:
@@ -418,7 +418,7 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     msshift: Command, work: Path
 ) -> None:

@@ -80,7 +80,7 @@ def test_scores_are_the_published_formula() -> None:
 
 
 @pytest.mark.realdata
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_known_figures_on_real_passages(real_data: Path) -> None:
     collection = open_collection(real_data / "msmarco-pool")
     relevant = collection.relevant

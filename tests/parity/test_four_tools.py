@@ -286,7 +286,7 @@ def beside(header: Sequence[str], first: Answers, second: Answers) -> str:
     return table(header, [[name, *(a.show("RR@10") for a in pair)] for name, pair in both.items()])
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_every_table_is_what_the_tools_give(seen: Seen) -> None:
     demo, duplicate = seen["demo"], seen["duplicate"]
     ties = [[f"{tool}, {m}", how, f"{at}", f"{1 / at:.4f}"] for tool, m, how, at in orders()]

@@ -59,7 +59,7 @@ def ranx() -> Iterator[Any]:
 @settings(max_examples=25)
 @given(qrels_strategy, run_strategy, st.randoms())
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.slow
+@pytest.mark.extended
 def test_without_ties_as_in_ranx(ranx: Any, qrels: Any, run: Any, rng: random.Random) -> None:
     spread = {}
     for query, docs in run.items():

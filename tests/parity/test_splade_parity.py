@@ -159,7 +159,7 @@ def regularise() -> None:
     distributed.destroy_process_group()
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_number_of_processes_does_not_change_the_regulariser() -> None:
     with warm_forkserver():
         in_processes(2, regularise)

@@ -167,7 +167,7 @@ def test_an_error_of_the_disk_is_not_called_damage() -> None:
             decompressed(Broken(data)).read()
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("name", COMPRESSORS)
 def test_what_holds_far_more_than_was_stored_is_a_bomb(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -101,7 +101,7 @@ for child in children:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_readers_never_see_what_several_writers_have_half_written(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     write_json(path, {"writer": 0, "filling": list(range(300))})

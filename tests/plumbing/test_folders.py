@@ -147,7 +147,7 @@ def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
     assert names(tmp_path) == ["file", "new"]
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_holders_of_a_folder_that_is_removed_and_made_again_do_not_meet(tmp_path: Path) -> None:
     """Whoever opened the folder that its holder then removed must not believe to hold the new."""
     script = (

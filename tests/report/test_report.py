@@ -38,7 +38,7 @@ from tests.support.synthetic_entries import DATA, scored_report
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended
 
 SETTINGS = Settings("RR@10 nDCG@10")
 FORMATS = "msshift_bench.report.writing.PICTURE_FORMATS"

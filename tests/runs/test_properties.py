@@ -49,7 +49,7 @@ fragments = st.lists(
 ).map("".join)
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @SHARED
 @given(fragments, st.sampled_from(sorted(TIE_POLICIES)))
 @example("q1 Q0 d1 0x1 5 t\n", "trec")
@@ -90,7 +90,7 @@ def fuzz_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return importlib.import_module("fuzz_runs")
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_mutated_runs_give_findings_or_right_scores(
     fuzz_runs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,7 +88,7 @@ def test_what_cannot_be_indexed() -> None:
             Bm25(Passage(str(number), text) for number, text in enumerate(texts))
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_jax_stays_out_of_it(tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text("raise SystemError('it would take the GPU')")
     script = (

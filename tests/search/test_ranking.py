@@ -92,7 +92,7 @@ def test_the_search_of_inverted_indexes_is_brute_force(
     assert pairs_of(rankings_of(best.keys, ids)) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_compiled_search_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "_WINDOW", 200)
     index = Bm25(passages(1_100))

@@ -98,7 +98,7 @@ def test_unseen_words_are_counted_by_hand() -> None:
 
 
 @pytest.mark.realdata
-@pytest.mark.slow
+@pytest.mark.extended
 def test_the_official_test_sets_have_the_values_on_record(real_data: Path, tmp_path: Path) -> None:
     import_official([real_data / "ms-marco-shift"], tmp_path / "msshift")
     dataset = open_dataset(tmp_path / "msshift")
@@ -189,7 +189,7 @@ def test_of_equally_near_queries_the_first_text_counts() -> None:
     assert TRAIN.ids[places[TEST.texts.index("text 003")]] == "t3"
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("indicator", ["mean-cosine", "model-based", "nearest-query"])
 def test_no_order_block_or_thread_changes_a_bit(
     indicator: str, monkeypatch: pytest.MonkeyPatch
@@ -327,7 +327,7 @@ def test_a_release_without_training_queries_is_compared_with_itself(tmp_path: Pa
 # ---- the command ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_what_the_command_prints_and_refuses(
     msshift: Command, build_copy: Build, tmp_path: Path, golden: Golden
 ) -> None:

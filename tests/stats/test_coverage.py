@@ -15,7 +15,7 @@ from benchmarks.star_simulation import (
     null_tables,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.extended
 
 
 @pytest.mark.parametrize("effect", [0.0, 0.2])

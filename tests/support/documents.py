@@ -7,20 +7,20 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from pathlib import Path
 
-from tests.support.forking import NEURAL, PRELOADED, run_forked, run_msshift
+from tests.support.command_line import run_msshift, run_source
 
 __all__ = ["run_blocks"]
 
 
-_NEURAL = re.compile(r"sentence_transformers|\bbaselines\b|\bevaluate\(|\bexamine\(")
-"""What a Python block holds that has use for a model, or asks torch for a GPU."""
-
-
 def run_blocks(
-    page: str, folder: Path, *, skipping: Container[str] = (), before: str = ""
+    page: str,
+    folder: Path,
+    *,
+    skipping: Container[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> list[list[str]]:
     """Run every console and Python block of a page, in its order, and expect each to succeed.
 
@@ -30,18 +30,18 @@ def run_blocks(
         page: the page's text.
         folder: where to run them; caches are kept there too.
         skipping: commands that are not run.
-        before: source that runs before every command and block, such as `SHORT`.
+        environment: variables to set, such as a folder of small recipes.
 
     Returns:
         The commands that were run.
     """
     scripts = Path(sys.executable).parent
-    environment = {
-        **os.environ,
+    values = {
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "MSSHIFT_CACHE": str(folder / "cache"),
         "HF_HOME": str(folder / "hf"),
         "HF_HUB_OFFLINE": "1",
+        **(environment or {}),
     }
     ran = []
     blocks = re.findall(r"```(console|python)\n(.*?)```(?:\n\n```text\n(.*?)```)?", page, re.DOTALL)
@@ -55,14 +55,16 @@ def run_blocks(
                 continue
             command, target = _redirected(command)
             if kind == "python":
-                libraries = NEURAL if _NEURAL.search(block) else PRELOADED
-                program = f"{before}\n{block}"
-                done = run_forked(program, ["-c"], folder, environment, libraries)
+                done = run_source(block, folder, values)
             elif command[0] == "msshift":
-                done = run_msshift(command[1:], folder, environment, before=before)
+                done = run_msshift(command[1:], folder, values)
             else:
                 done = subprocess.run(
-                    command, cwd=folder, env=environment, capture_output=True, text=True
+                    command,
+                    cwd=folder,
+                    env={**os.environ, **values},
+                    capture_output=True,
+                    text=True,
                 )
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
             assert "Traceback" not in done.stderr

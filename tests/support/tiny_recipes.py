@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-__all__ = ["NEURAL", "tiny_pretraining", "tiny_recipe"]
+from msshift_bench.baselines import recipe_files
+
+__all__ = ["NEURAL", "tiny_pretraining", "tiny_recipe", "write_recipes"]
 
 _RANDOM: Mapping[str, Any] = {
     "layers": 1,
@@ -108,6 +112,22 @@ def tiny_pretraining(**changes: Any) -> str:
     values = {key: value for key, value in _COMMON.items() if key not in _FOR_SYSTEMS}
     deeper = {"random": {"layers": 2, "dropout": 0.1}}
     return _changed({**values, **_PRETRAINING}, {**deeper, **changes})
+
+
+def write_recipes(folder: Path) -> Path:
+    """Write the packaged recipes ``mini`` with tiny models and two steps; return the folder.
+
+    It is for `MSSHIFT_RECIPES`: commands then train as a user types them, in a moment.
+    """
+    folder.mkdir(parents=True)
+    for name, recipe in recipe_files().items():
+        if name.endswith("-mini"):
+            values = tomllib.loads(recipe.text)
+            small: dict[str, Any] = {"steps": 2, "checkpoint_every": 2}
+            if "random" in values:
+                small["random"] = {"layers": 1, "hidden": 16, "inner": 32, "vocabulary": 300}
+            (folder / f"{name}.toml").write_text(_changed(values, small))
+    return folder
 
 
 def _changed(values: dict[str, Any], changes: Mapping[str, Any]) -> str:
