@@ -146,7 +146,7 @@ def main() -> None:
         for argument in sys.argv:
             argument.encode()  # Or reports cannot quote it; `tell` says so.
         try:
-            make_app("".join(sys.argv[1:2]))()
+            make_app("".join(sys.argv[1:2]))(prog_name="msshift")
         except SystemExit as done:
             # When nobody reads the pipe, Typer and rich exit with the code of wrong data.
             if isinstance(done.__context__, BrokenPipeError):
