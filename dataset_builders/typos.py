@@ -21,12 +21,8 @@ import importlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
-
-import numpy as np
 
 from msshift_bench.data import Variant, read_queries
 from msshift_bench.errors import (
@@ -38,9 +34,8 @@ from msshift_bench.errors import (
     UsageError,
     first_few,
 )
-from msshift_bench.output import Account, Table, plain, show_p
+from msshift_bench.output import Account, Table
 from msshift_bench.shifts import get_test_only_shift
-from msshift_bench.stats import SIGNIFICANT, Claim, Figure, Inference, infer
 
 SHORTEST = 3
 """The length of the shortest words that are edited, in characters."""
@@ -163,33 +158,16 @@ UNCHANGED, OTHER = "unchanged", "other"
 EDIT_KINDS = (UNCHANGED, *EDITS, OTHER)
 """The kinds of edits; ``other``: several edits, or one outside the words that may be edited."""
 
-_FEWEST = 10
-"""Cells of a test that expect fewer edits, of both files together, are joined."""
 
-_LAST_PLACE, _LAST_WORD = 12, 8
+def find_edit(text: str, variant: str) -> str:
+    """Return the kind of edit between a query and its variant, regardless of case and outer spaces.
 
-
-class Edit(NamedTuple):
-    """The edit between a query and its variant.
-
-    Attributes:
-        kind: one of `EDIT_KINDS`.
-        place: where in the word, from 0; of two that give the same text, the later.
-        word: which of the words that may be edited, from 0.
-        letter: the letter that was typed, lower-cased; "" if none was.
+    Returns:
+        One of `EDIT_KINDS`.
     """
-
-    kind: str
-    place: int = -1
-    word: int = -1
-    letter: str = ""
-
-
-def find_edit(text: str, variant: str) -> Edit:
-    """Return the edit between a query and its variant, regardless of case and outer spaces."""
     before, after = (" ".join(one.lower().split()) for one in (text, variant))
     if before == after:
-        return Edit(UNCHANGED)
+        return UNCHANGED
     start = _shared(before, after)
     same = _shared(before[start:][::-1], after[start:][::-1])
     gone, typed = before[start : len(before) - same], after[start : len(after) - same]
@@ -203,13 +181,12 @@ def find_edit(text: str, variant: str) -> Edit:
     elif sizes == (2, 2) and gone == typed[::-1]:
         kind = "swap"
     else:
-        return Edit(OTHER)
-    for number, word in enumerate(words_to_misspell(before)):
+        return OTHER
+    for word in words_to_misspell(before):
         # A letter that is typed twice at a word's end lies behind it.
         if word.start(1) <= start < word.end(1) + (kind == "insert"):
-            letter = typed if kind in ("insert", "neighbour", "substitute") else ""
-            return Edit(kind, start - word.start(1), number, letter)
-    return Edit(OTHER)
+            return kind
+    return OTHER
 
 
 def _shared(first: str, second: str) -> int:
@@ -219,102 +196,19 @@ def _shared(first: str, second: str) -> int:
     return next(differing, min(len(first), len(second)))
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedEdits:
-    """A test whether two files of variants differ in a statistic of their edits.
-
-    Attributes:
-        statistic: what was counted: ``kind``, ``place``, ``word`` or ``letter``.
-        first: value -> edits of the first file.
-        second: the same of the second.
-        chi_squared: Pearson's statistic of homogeneity.
-        df: its degrees of freedom.
-        p: the chance of one at least as large if both follow one rule.
-        corrected_p: the same, corrected by Holm's rule for all statistics.
-    """
-
-    statistic: str
-    first: Mapping[str, int]
-    second: Mapping[str, int]
-    chi_squared: float
-    df: int
-    p: float
-    corrected_p: float = 1.0
-
-
-def compare_edits(
-    texts: Mapping[str, str], first: Iterable[Variant], second: Iterable[Variant]
-) -> list[ComparedEdits]:
-    """Test whether two files of variants differ in kinds, places, words and letters of edits.
-
-    Pearson's chi-squared test of homogeneity. Both files are of the same queries, so that counts
-    vary a little less than the test assumes: it errs, if at all, towards finding no difference.
-
-    Args:
-        texts: query_id -> text of the queries as they are.
-        first: variants of these queries.
-        second: others.
-    """
-    sides = [
-        [_values(find_edit(texts[variant.query_id], variant.text)) for variant in side]
-        for side in (first, second)
-    ]
-    tests = [
-        _test(name, *(Counter(values[name] for values in side if name in values) for side in sides))
-        for name in ("kind", "place", "word", "letter")
-    ]
-    claims = [Claim(Figure(t.statistic), family=("edits", "statistics"), p=t.p) for t in tests]
-    corrected = {row.figure: row.p for row in infer(claims, Inference()) if row.p is not None}
-    return [replace(test, corrected_p=corrected[test.statistic]) for test in tests]
-
-
-def _values(edit: Edit) -> dict[str, str]:
-    """Return statistic -> value, of the statistics that an edit has."""
-    values = {"kind": edit.kind}
-    if edit.place >= 0:
-        values["place"] = str(min(edit.place, _LAST_PLACE))
-        values["word"] = str(min(edit.word, _LAST_WORD))
-    if edit.letter:
-        values["letter"] = edit.letter
-    return values
-
-
-def _test(statistic: str, first: Counter[str], second: Counter[str]) -> ComparedEdits:
-    from scipy.special import chdtrc
-
-    values = sorted({*first, *second})
-    counts = np.array([[side[value] for value in values] for side in (first, second)])
-    counts = counts.reshape(2, len(values))
-    rare = counts.sum(axis=0) < _FEWEST
-    cells = counts[:, ~rare]
-    if rare.any():
-        cells = np.column_stack([cells, counts[:, rare].sum(axis=1)])
-    totals = cells.sum(axis=1, keepdims=True)
-    expected = totals * cells.sum(axis=0) / max(1, cells.sum())
-    differing = expected > 0
-    chi_squared = float(((cells - expected)[differing] ** 2 / expected[differing]).sum())
-    df = cells.shape[1] - 1
-    p = float(chdtrc(df, chi_squared)) if df > 0 and totals.all() else 1.0
-    return ComparedEdits(statistic, dict(first), dict(second), chi_squared, max(df, 0), p)
-
-
-def describe_edits(
-    texts: Mapping[str, str], variants: Sequence[Variant], others: Sequence[Variant] | None = None
-) -> Account:
-    """Count what was changed in variants, and test whether others follow one rule with them.
+def describe_edits(texts: Mapping[str, str], variants: Sequence[Variant]) -> Account:
+    """Count the edits in variants by method and kind.
 
     Args:
         texts: query_id -> text of the queries as they are.
         variants: variants of these queries.
-        others: those of another file.
 
     Returns:
-        ``queries``, how many there are; ``edits``, method -> kind of edit -> variants; and
-        ``tests``: of each statistic whether the two files differ, empty without another file.
+        ``queries``, how many there are; and ``edits``, method -> kind of edit -> variants.
     """
     counts: dict[str, Counter[str]] = {}
     for variant in variants:
-        kind = find_edit(texts[variant.query_id], variant.text).kind
+        kind = find_edit(texts[variant.query_id], variant.text)
         counts.setdefault(variant.method, Counter())[kind] += 1
     kinds = [kind for kind in EDIT_KINDS if kind != UNCHANGED]
     rows = []
@@ -322,28 +216,8 @@ def describe_edits(
         total, changed = found.total(), found.total() - found[UNCHANGED]
         rows.append((method, f"{total:,}", f"{changed:,}", *(found.get(k, "-") for k in kinds)))
     edits = {method: {k: found[k] for k in EDIT_KINDS} for method, found in counts.items()}
-    facts: dict[str, Any] = {"queries": len(texts), "edits": edits, "tests": []}
     table = Table.plain("Edits", ("method", "variants", "changed", *kinds), rows)
-    if others is None:
-        return Account(facts, [table])
-    tests = compare_edits(texts, variants, others)
-    lines = [
-        (t.statistic, f"{t.chi_squared:.1f}", t.df, show_p(t.p), show_p(t.corrected_p))
-        for t in tests
-    ]
-    header = ("statistic", "chi-squared", "df", "p", "corrected p")
-    tables = [table, Table.plain("Do the two files follow one rule?", header, lines)]
-    differing = [test.statistic for test in tests if test.corrected_p <= SIGNIFICANT]
-    verdict = f"they differ beyond chance in: {', '.join(differing)}"
-    if not differing:
-        verdict = (
-            f"they differ in no statistic beyond chance (Holm's corrected p above {SIGNIFICANT})"
-        )
-    statistics = (
-        "kind: of edit; place: in its word; word: which of those that may be edited; letter: "
-        "the one that was typed"
-    )
-    return Account(facts | {"tests": plain(tests)}, tables, [statistics, verdict])
+    return Account({"queries": len(texts), "edits": edits}, [table])
 
 
 Maker = Callable[[str, KeyedDraws], str]

@@ -199,14 +199,13 @@ def export(
 
 
 def variants(
-    context: typer.Context,
     name: Annotated[
-        str | None,
+        str,
         typer.Argument(
             help=f"How queries are changed: {', '.join(TEST_ONLY)}.",
             autocompletion=options.completing(TEST_ONLY),
         ),
-    ] = None,
+    ],
     out: Annotated[
         Path,
         typer.Option(help="The file to write: query_id, text, method.", rich_help_panel="Output"),
@@ -222,47 +221,17 @@ def variants(
     ] = None,
     copies: Annotated[int, typer.Option(min=1, help="Variants of each query.")] = 1,
     seed: Annotated[int, typer.Option(help="The seed of the random choice.")] = 0,
-    check: Annotated[
-        Path | None,
-        typer.Option(
-            help="Check this file of variants, and count what was changed in it.",
-            rich_help_panel="Checks",
-        ),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --check: test whether this file of variants has edits of other kinds or "
-            "places, by chi-squared tests.",
-            rich_help_panel="Checks",
-        ),
-    ] = None,
     table_format: Annotated[options.TextOrJson, "Output"] = "text",
 ) -> None:
-    """Make variants of test queries, e.g. with one typing error each, or check a file of them.
+    """Make variants of test queries, e.g. with one typing error each.
 
     The same queries, seed and copies give the same file on every machine. `msshift import` brings
     in published variants.
 
     Example: `msshift variants typos --shift length --out typos.tsv`
-
-    Example: `msshift variants --check my-variants.tsv`
     """
     from msshift_bench.dataset_builders.typos import describe_edits
 
-    if check is not None:
-        taken = {"data", "shift", "queries", "check", "against", "table_format"}
-        refuse_others(context, taken, "--check")
-        texts = _texts(where, queries)
-        of_file, *others = (ms.data.read_variants(file, texts) for file in (check, against) if file)
-        show(describe_edits(texts, of_file, *others), table_format)
-        return
-    if name is None or against is not None:
-        lacking = "NAME" if name is None else "--check"
-        raise UsageError(
-            f"{lacking} is missing: give how queries are changed ({', '.join(TEST_ONLY)}), or the "
-            "file to look at (--check FILE)"
-        )
     get_test_only_shift(name)
     check_outputs(out, data=None if queries is not None else where.data, inputs=[queries])
     texts = _texts(where, queries)

@@ -45,7 +45,6 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("triples ./msshift --collection mini --shift length", "bm25"),
     ("export length-short-triples triples.tsv.gz", "bm25 before"),
     ("variants typos --shift length --out typos.tsv", ""),
-    ("variants --check typos.tsv", ""),
     ("import ms-marco-shift --check --format markdown", ""),
     ("import CharacterBERT-DR --out published.tsv", ""),
     ("score made.run --test length-short --check", ""),

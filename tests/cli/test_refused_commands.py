@@ -21,8 +21,6 @@ from tests.conftest import Build
         ("submit --out entry", "give the folder of a system's run sets and --system FILE"),
         ("import one two --check", "--check counts in one checkout; give it alone"),
         ("verify DATA --topics sideways", "'sideways'"),
-        ("variants", "NAME is missing: give how queries are changed (typos)"),
-        ("variants typos --against other.tsv", "--check is missing: give how"),
     ],
 )
 def test_what_does_not_go_together(line: str, words: str, build_once: Build) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from msshift_bench.data import Variant
 from msshift_bench.dataset_builders import typos
 from tests.support.golden import Golden
 
@@ -23,19 +22,24 @@ words = st.sampled_from(SOME_WORDS) | st.text(st.sampled_from("abetz'-_*@.?"), m
 def test_one_edit_in_one_word_that_is_long_enough_and_no_stop_word(text: str, key: str) -> None:
     variant = typos.misspell(text, typos.KeyedDraws(key))
     assert variant == typos.misspell(text, typos.KeyedDraws(key))
-    edit = typos.find_edit(text, variant)
-    if not typos.words_to_misspell(text):
+    words = [word for word in typos.words_to_misspell(text)]
+    if not words:
         assert variant == text
         return
-    assert edit.kind in typos.EDITS
-    word = typos.words_to_misspell(" ".join(text.split()))[edit.word]
-    assert len(word[1]) >= 3
-    assert word[1].lower() not in ("the", "what", "don't")
-    # What stands before and behind the word stays as it is.
-    assert variant.startswith(text[: text.index(word[1])])
-    assert variant.endswith(word.string[word.end(1) :])
-    assert edit.place < len(word[1]) + (edit.kind == "insert")
-    assert (edit.letter in typos.LETTERS) or edit.kind in ("insert", "substitute", "neighbour")
+    kind = typos.find_edit(text, variant)
+    assert kind in typos.EDITS
+    # The text before and behind one of the words is unchanged, and the word has one edit.
+    before_and_behind = [(text[: word.start(1)], text[word.end(1) :]) for word in words]
+    edited = [
+        variant[len(before) : len(variant) - len(behind)]
+        for before, behind in before_and_behind
+        if variant.startswith(before) and variant.endswith(behind)
+    ]
+    assert edited
+    longer = {"insert": 1, "delete": -1}.get(kind, 0)
+    assert len(variant) == len(text) + longer
+    assert all(len(word[1]) >= 3 for word in words)
+    assert not {word[1].lower() for word in words} & {"the", "what", "don't"}
 
 
 def test_which_words_are_edited() -> None:
@@ -45,22 +49,22 @@ def test_which_words_are_edited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "variant", "edit"),
+    ("text", "variant", "kind"),
     [
-        ("cheap flight", "Cheap  flight ", typos.Edit("unchanged")),
-        ("cheap flight", "hceap flight", typos.Edit("swap", 0, 0)),
-        ("cheap flight", "cheap flght", typos.Edit("delete", 2, 1)),
-        ("the hello", "the helo", typos.Edit("delete", 3, 0)),
-        ("cheap flight", "cheap fllight", typos.Edit("insert", 2, 1, "l")),
-        ("cheap flight", "cheapp flight", typos.Edit("insert", 5, 0, "p")),
-        ("cheap flight", "cheap flught", typos.Edit("neighbour", 2, 1, "u")),
-        ("cheap flight", "cheap flxght", typos.Edit("substitute", 2, 1, "x")),
-        ("the flight", "thx flight", typos.Edit("other")),
-        ("cheap flight", "cheep flught", typos.Edit("other")),
+        ("cheap flight", "Cheap  flight ", "unchanged"),
+        ("cheap flight", "hceap flight", "swap"),
+        ("cheap flight", "cheap flght", "delete"),
+        ("the hello", "the helo", "delete"),
+        ("cheap flight", "cheap fllight", "insert"),
+        ("cheap flight", "cheapp flight", "insert"),
+        ("cheap flight", "cheap flught", "neighbour"),
+        ("cheap flight", "cheap flxght", "substitute"),
+        ("the flight", "thx flight", "other"),
+        ("cheap flight", "cheep flught", "other"),
     ],
 )
-def test_edits_are_told_from_the_texts(text: str, variant: str, edit: typos.Edit) -> None:
-    assert typos.find_edit(text, variant) == edit
+def test_edits_are_told_from_the_texts(text: str, variant: str, kind: str) -> None:
+    assert typos.find_edit(text, variant) == kind
 
 
 def test_neighbouring_keys_are_letters_and_no_letter_is_its_own() -> None:
@@ -79,28 +83,6 @@ def test_a_variant_depends_on_seed_copy_and_query_alone() -> None:
     few = {query_id: queries[query_id] for query_id in ("7", "31")}
     assert set(typos.make_variants("typos", few.items(), copies=2)) < set(made)
     assert made[:40] != typos.make_variants("typos", queries.items(), seed=1)
-
-
-def test_a_comparison_finds_edits_of_another_rule_and_none_of_the_same() -> None:
-    texts = {str(n): f"cheap flights number {n} to rome" for n in range(300)}
-    first = typos.make_variants("typos", texts.items())
-    same = typos.make_variants("typos", texts.items(), seed=1)
-    assert all(test.p > 0.01 for test in typos.compare_edits(texts, first, same))
-    clipped = [Variant(i, text.replace("cheap", "chea"), "clip") for i, text in texts.items()]
-    found = {test.statistic: test for test in typos.compare_edits(texts, first, clipped)}
-    assert all(found[statistic].p < 1e-9 for statistic in ("kind", "place", "word"))
-    assert (found["kind"].second, found["place"].second) == ({"delete": 300}, {"4": 300})
-    assert found["letter"].p == 1  # No letter was typed.
-    # By hand: two files of 30 edits, 20 and 10 swaps.
-    edits = {"swap": "hceap", "delete": "cheap"[1:]}
-
-    def side(swaps: int) -> list[Variant]:
-        kinds = ["swap"] * swaps + ["delete"] * (30 - swaps)
-        return [Variant("q", edits[kind], str(n)) for n, kind in enumerate(kinds)]
-
-    test = typos.compare_edits({"q": "cheap"}, side(20), side(10))[0]
-    assert (test.chi_squared, test.df) == (pytest.approx(4 * 25 / 15), 1)
-    assert test.p == pytest.approx(0.00982, abs=1e-5)
 
 
 @pytest.fixture
@@ -148,7 +130,7 @@ def test_what_cannot_be_made_or_imported(checkout: Path, tmp_path: Path, golden:
 
 @pytest.mark.realdata
 @pytest.mark.extended
-def test_ours_differ_from_the_published_ones_in_no_statistic(real_data: Path) -> None:
+def test_published_variants_have_one_edit_each(real_data: Path) -> None:
     for name, count in (("dl2019", 43), ("dl2020", 54), ("dev.small", 6980)):
         texts, published = typos.import_variants(real_data / "query-typos", name)
         assert (len(texts), len(published)) == (count, 10 * count)
@@ -158,6 +140,3 @@ def test_ours_differ_from_the_published_ones_in_no_statistic(real_data: Path) ->
     assert unchanged == {"typo1": 5, "typo10": 5}
     assert sum(found["other"] for found in counts.values()) == 1
     assert all(counts["typo1"].values())
-    ours = typos.make_variants("typos", texts.items(), copies=2)
-    tests = typos.compare_edits(texts, ours, published[: 2 * 6980])
-    assert [test.p > 0.05 / len(tests) for test in tests] == [True] * 4

@@ -163,7 +163,7 @@ COMMANDS: Mapping[str, tuple[dict[str, str], str]] = {
         NO_RUNS,
     ),
     "variants": (
-        doors(STREAMS, "variants --check {0}/{kind}.tsv --queries {0}/queries.tsv")
+        doors(STREAMS, "variants typos --queries {0}/{kind}.tsv --out {out}.tsv")
         | {"empty": f"variants typos {EMPTY} --out {{out}}.tsv"},
         NO_RUNS,
     ),
