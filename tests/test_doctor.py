@@ -12,7 +12,6 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import distribution
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,57 +20,8 @@ import msshift_bench
 from msshift_bench import doctor
 from msshift_bench.cli import app
 from msshift_bench.doctor import Diagnosis, State, examine, prune_cache
-from msshift_bench.plumbing import hold_folder, threads
+from msshift_bench.plumbing import hold_folder
 from tests.conftest import Build, Command
-
-
-@pytest.mark.parametrize(
-    ("quota", "variables", "expected"),
-    [
-        ("max", {}, ("threads", "ok", "4 of 4 processors", "")),
-        ("max", {"OMP_NUM_THREADS": "4"}, ("threads", "ok", "; OMP_NUM_THREADS=4", "")),
-        (
-            "max",
-            {"OMP_NUM_THREADS": "8"},
-            ("threads", "warning", "may use 4 of 4 processors", "unset OMP_NUM_THREADS"),
-        ),
-        # A container with a processor and a half: libraries see four.
-        ("150000", {}, ("threads", "warning", "1.5 of 4 processors", "export OMP_NUM_THREADS=1")),
-        ("150000", {"OMP_NUM_THREADS": "1"}, ("threads", "ok", "1.5 of 4", "")),
-        (
-            "max",
-            {"OMP_WAIT_POLICY": "active"},
-            ("wait-policy", "warning", "idle threads spin", "unset OMP_WAIT_POLICY"),
-        ),
-    ],
-)
-def test_threads_that_wait_for_each_other(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    quota: str,
-    variables: dict[str, str],
-    expected: tuple[str, str, str, str],
-) -> None:
-    """On a machine of four processors."""
-    (tmp_path / "cpu.max").write_text(f"{quota} 100000")
-    monkeypatch.setattr(threads, "_QUOTA", tmp_path / "cpu.max")
-    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    monkeypatch.setattr(doctor.os, "cpu_count", lambda: 4)
-    for name in (*doctor._THREADS, "OMP_WAIT_POLICY"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    *_, seen = doctor._threads()
-    code, state, text, cure = expected
-    assert (seen.code, seen.state, seen.cure) == (code, state, cure)
-    assert text in seen.text
-
-
-def test_where_no_process_is_bound_all_processors_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(threads.os, "sched_getaffinity")  # as on macOS
-    monkeypatch.setattr(threads, "_QUOTA", Path("none"))
-    monkeypatch.setattr(threads.os, "cpu_count", lambda: 3)
-    assert threads.allowed_processors() == 3
 
 
 def test_what_extras_lack(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,69 +83,6 @@ def test_what_torch_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "models train on processors" in processors_only.cure
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert list(doctor._gpu()) == []
-    assert list(doctor._hub(ask=True)) == []
-
-
-def test_a_full_disk_and_a_folder_of_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=3 * 1024**3))
-    assert {one.state for one in doctor._disk()} == {"ok"}
-    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
-    assert "cannot be written" in next(doctor._disk()).text
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=1024))
-    (first, *_) = doctor._disk()
-    assert first.state == "warning"
-    assert "msshift doctor --prune 0" in first.cure
-
-
-def test_a_hub_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants, errors, utils
-
-    def head(*_: Any, **__: Any) -> None:
-        if state == "warning":
-            raise errors.HTTPError("too late")
-
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    monkeypatch.setattr(utils, "get_session", lambda: SimpleNamespace(head=head))
-    for is_offline, ask, state, text in (
-        (False, True, "warning", "no answer from the Hub (HTTPError)"),
-        (False, True, "ok", "answers"),
-        (False, False, "note", "not asked, as requested"),
-        (True, True, "note", "HF_HUB_OFFLINE is set"),
-    ):
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", is_offline)
-        (hub,) = doctor._hub(ask=ask)
-        assert (hub.state, text in hub.text, "a token is set" in hub.text) == (state, True, True)
-        assert "secret" not in str(hub)
-
-
-def test_copies_of_ms_marco_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "queries.tsv").write_text("q1\ta query\nq2\tanother query\n")
-    (tmp_path / "qrels.tsv").write_text("q1\t0\td1\t1\n")
-    repaired = "d1\tdon\N{RIGHT SINGLE QUOTATION MARK}t\nd2\ttext\n"
-    (tmp_path / "collection.tsv").write_text(repaired)
-    monkeypatch.setattr(doctor, "_PASSAGES", 2)
-    monkeypatch.setitem(doctor._QUERIES, 2, "two of them")
-    passages, text, queries = doctor._collection(str(tmp_path))
-    assert "2 passages (as many as MS MARCO's)" in passages.text
-    assert text.text.startswith("repaired text: 0 of the first 2 passages")
-    assert "2 queries (two of them), 1 of them judged" in queries.text
-    raw = repaired.encode().decode("latin-1")
-    (tmp_path / "collection.tsv").write_text(raw, encoding="utf-8")
-    monkeypatch.setattr(doctor, "_LOOKED_AT", 1)
-    text = list(doctor._collection(str(tmp_path)))[1]
-    assert text.text.startswith("raw text: 1 of the first 1 passages")
-    monkeypatch.setattr(doctor, "_LOOKED_AT", 100_000)
-    text = list(doctor._collection(str(tmp_path)))[1]
-    assert text.text.startswith("raw text: 1 of the first 2 passages")
-    (tmp_path / "collection.tsv").write_text("d1 no tab\n")
-    (damaged,) = doctor._collection(str(tmp_path))
-    assert damaged.state == "damaged"
-    assert "collection.tsv:1" in damaged.text
-    (missing,) = doctor._collection(str(tmp_path / "none"))
-    assert missing.state == "missing"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +118,7 @@ def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
     assert "length-short/test.parquet" in damaged.text
     assert damaged.cure.startswith(f"'msshift verify {here}' names all")
     assert [one.state for one in doctor._data(["nowhere"])] == ["missing"]
-    named = examine(["msshift", "./msshift"], ask_hub=False)
+    named = examine(["msshift", "./msshift"])
     assert [one.state for one in named if one.code == "data"] == ["ok", "damaged"]
     (here / "manifest.json").write_text("{")
     (damaged,) = doctor._data([here])
@@ -242,12 +129,11 @@ def test_each_data_set_is_looked_at_where_a_variable_names_one_of_them(
 @pytest.mark.extended
 def test_every_look_has_its_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    found = list(examine(ask_hub=False, collection="mini:300"))
+    found = list(examine())
     states = {one.code: one.state for one in found}
-    assert states.keys() >= {"package", "requirements", "extra", "threads", "disk", "gpu"}
-    assert states.keys() >= {"cache", "hub", "passages", "queries"}
+    assert states.keys() == {"package", "requirements", "extra", "gpu", "cache", "data"}
     assert states["data"] == "note"
-    named = [one.text for one in examine("gone", ask_hub=False) if one.code == "data"]
+    named = [one.text for one in examine("gone") if one.code == "data"]
     assert len(named) == 1
     assert named[0].startswith("no built data set at gone ")
     # Whatever is not as it should be says what to do.
@@ -309,7 +195,7 @@ def test_what_killed_processes_left_is_counted(fill: Fill, tmp_path: Path) -> No
 def test_the_cache_from_the_command_line(fill: Fill, msshift: Command, tmp_path: Path) -> None:
     fill(f"embeddings/{OLD}", 2)
     fill(f"embeddings/{USED}", 1)
-    pruned = msshift("doctor", "--offline", "--prune", "1.5", MSSHIFT_CACHE=str(tmp_path))
+    pruned = msshift("doctor", "--prune", "1.5", MSSHIFT_CACHE=str(tmp_path))
     assert f"pruned: removed embeddings/{OLD}" in pruned.stdout
     assert "(embeddings: 1)" in pruned.stdout
     assert msshift("doctor", "--prune", "-1").returncode == 2

@@ -281,13 +281,6 @@ def doctor(
             show_default=False,
         ),
     ] = None,
-    collection: Annotated[
-        str | None,
-        typer.Option(help="A collection to count and name, e.g. a local copy of MS MARCO."),
-    ] = None,
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Do not ask the Hugging Face Hub.")
-    ] = False,
     prune: Annotated[
         float | None,
         typer.Option(
@@ -299,19 +292,19 @@ def doctor(
     ] = None,
     table_format: options.TextOrJson = "text",
 ) -> None:
-    """Look at what may stand in your way: settings, extras, threads, disk, GPU, cache, Hub, data.
+    """Look at what may stand in your way: settings, versions, extras, GPU, cache, data.
 
     Each line that is not "ok" says what to do. A setting is the data set, collection, cache or
     shifts that commands use, and what says so: the environment variable, the file `msshift.toml`
     or the default; an option wins. The command exits with 1 if data are damaged, and with 3 if
     something that is needed is missing.
 
-    Example: `msshift doctor --offline`
+    Example: `msshift doctor`
 
     Example: `msshift doctor --prune 30`
     """
     pruned = () if prune is None else ms.doctor.prune_cache(prune)
-    looks = ms.examine(data or (), collection, ask_hub=not offline)
+    looks = ms.examine(data or ())
     diagnoses: list[ms.doctor.Diagnosis] = []
     for diagnosis in chain(pruned, _settings(), looks):
         diagnoses.append(diagnosis)

@@ -36,7 +36,6 @@ from msshift_bench.data.digests import (
     sha256_of,
 )
 from msshift_bench.data.hub import (
-    ask_hub,
     ask_only_if_it_answers,
     check_repo_name,
     install_dataset,
@@ -90,7 +89,6 @@ __all__ = [
     "content_digest",
     "export_triples",
     "holds_manifest",
-    "ask_hub",
     "ask_only_if_it_answers",
     "install_dataset",
     "installed_folder",

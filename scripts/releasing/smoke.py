@@ -35,7 +35,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("verify small --topics retrain", ""),
     ("build length --collection mini", ""),
     ("verify ./msshift", ""),
-    ("doctor --offline --prune 30", ""),
+    ("doctor --prune 30", ""),
     ("leakage find --data ./msshift", ""),
     ("build length --collection mini:500 --ids-only --out ids", ""),
     ("import ids --collection mini:500", ""),

@@ -132,12 +132,10 @@ def test_the_cache_comes_from_the_file(msshift: Command, work: Path) -> None:
     done = msshift("verify", MSSHIFT_CACHE="")
     assert done.returncode == 0, done.stderr
     assert "from msshift.toml: cache\n" in done.stderr
-    by_file = msshift("doctor", "--offline", "--format", "json", MSSHIFT_CACHE="").stdout
+    by_file = msshift("doctor", "--format", "json", MSSHIFT_CACHE="").stdout
     assert f"cache = {work}/cache (msshift.toml:1)" in settings(by_file)
     (work / "msshift.toml").unlink()
-    by_variable = msshift(
-        "doctor", "--offline", "--format", "json", MSSHIFT_CACHE=str(work / "cache")
-    ).stdout
+    by_variable = msshift("doctor", "--format", "json", MSSHIFT_CACHE=str(work / "cache")).stdout
     assert f"cache = {work}/cache (MSSHIFT_CACHE)" in settings(by_variable)
     for printed in (by_file, by_variable):
         assert f"data = {work}/cache/data/msshift (installed)" in settings(printed)
@@ -188,7 +186,7 @@ def test_everything_that_is_wrong_is_told_with_its_line(msshift: Command, work: 
         done = msshift(*arguments)
         assert (done.returncode, done.stderr) == (0, ""), "a broken file spoils no help"
     say(work, 'data = "x"\nshifts = = 3\n')
-    assert "msshift.toml:2: Invalid value" in msshift("doctor", "--offline").stderr
+    assert "msshift.toml:2: Invalid value" in msshift("doctor").stderr
 
 
 def test_the_file_is_looked_for_up_to_the_home(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +216,7 @@ def test_a_variable_names_the_file(msshift: Command, work: Path) -> None:
 
 def test_the_doctor_shows_each_setting_and_what_says_it(msshift: Command, work: Path) -> None:
     say(work, '# mine\ndata = "kept/data"\ncache = "cache"\nshifts = ["length", "topics"]\n')
-    shown = msshift("doctor", "--offline", "--format", "json", MSSHIFT_CACHE="/tmp/other").stdout
+    shown = msshift("doctor", "--format", "json", MSSHIFT_CACHE="/tmp/other").stdout
     assert settings(shown) == [
         f"data = {work}/kept/data (msshift.toml:2)",
         "collection = mini to build, else what the data set was built from (default)",
@@ -229,7 +227,7 @@ def test_the_doctor_shows_each_setting_and_what_says_it(msshift: Command, work: 
     verified = [line["text"] for line in json.loads(shown)["diagnoses"] if line["code"] == "data"]
     assert [line.partition(": ")[0] for line in verified] == [f"{work}/kept/data"]
     (work / "msshift.toml").unlink()
-    shown = msshift("doctor", "--offline", MSSHIFT_CACHE="").stdout
+    shown = msshift("doctor", MSSHIFT_CACHE="").stdout
     assert "data = msshift (default; not there yet)" in shown
     assert "no msshift.toml here or above" in shown
 
@@ -250,7 +248,7 @@ def test_every_command_that_takes_such_an_option_honours_it(words: tuple[str, ..
 def test_the_page_runs(tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
     ran = run_blocks(page, tmp_path)
-    assert ["msshift", "doctor", "--offline"] in ran
+    assert ["msshift", "doctor"] in ran
     written = page.partition("```toml\n")[2].partition("```")[0]
     (tmp_path / "msshift.toml").write_text(written)
     read = config_file.read_config(tmp_path / "msshift.toml")

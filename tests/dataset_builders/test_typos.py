@@ -22,7 +22,7 @@ words = st.sampled_from(SOME_WORDS) | st.text(st.sampled_from("abetz'-_*@.?"), m
 def test_one_edit_in_one_word_that_is_long_enough_and_no_stop_word(text: str, key: str) -> None:
     variant = typos.misspell(text, typos.KeyedDraws(key))
     assert variant == typos.misspell(text, typos.KeyedDraws(key))
-    words = [word for word in typos.words_to_misspell(text)]
+    words = typos.words_to_misspell(text)
     if not words:
         assert variant == text
         return

@@ -168,7 +168,7 @@ COMMANDS: Mapping[str, tuple[dict[str, str], str]] = {
         NO_RUNS,
     ),
     "verify": ({"empty": "verify {0}/empty/msshift"}, HUB),
-    "doctor": ({"empty": "doctor {0}/empty/msshift --offline"}, HUB),
+    "doctor": ({"empty": "doctor {0}/empty/msshift"}, HUB),
     "list": ({"empty": f"list {EMPTY}"}, NO_INPUT),
 }
 """Command -> kind -> its words, and why it takes no other kind."""
