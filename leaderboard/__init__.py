@@ -34,7 +34,7 @@ from msshift_bench.leaderboard.gate import (
     write_rescored,
 )
 from msshift_bench.leaderboard.site import build_site
-from msshift_bench.leaderboard.submit import submit_system, write_hub_results
+from msshift_bench.leaderboard.submit import submit_system
 
 __all__ = [
     "BADGES",
@@ -60,6 +60,5 @@ __all__ = [
     "repeat_entry",
     "submit_system",
     "write_description",
-    "write_hub_results",
     "write_rescored",
 ]

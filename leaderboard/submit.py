@@ -1,25 +1,17 @@
-"""Submitting a system: from its run sets and its description to the folder of an entry.
-
-It also writes what the Hugging Face Hub's community evaluations read, ``eval.yaml`` and
-``.eval_results/`` (https://huggingface.co/docs/hub/eval-results, as of August 2026): the first
-makes a data set's repository a benchmark with one task per shift, the second, in a model's
-repository, holds its value for each.
-"""
+"""Submitting a system: from its run sets and its description to the folder of an entry."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from msshift_bench.checked import write_rows
 from msshift_bench.data import Dataset, open_dataset
 from msshift_bench.errors import Finding, SubmissionError, UsageError
-from msshift_bench.evaluation import Checks, figure_text, losses_of
+from msshift_bench.evaluation import Checks, losses_of
 from msshift_bench.leaderboard.description import (
-    CLASSES,
     DESCRIPTION_NAME,
     LISTS,
     TRAINING_NAME,
@@ -37,7 +29,6 @@ from msshift_bench.leaderboard.entries import (
     SCORES_NAME,
     SETTINGS,
     Entry,
-    key_of,
     open_entry,
     score_submission,
 )
@@ -45,19 +36,9 @@ from msshift_bench.leaderboard.gate import check_entry
 from msshift_bench.plumbing import check_contents, replace_folder, write_parquet
 from msshift_bench.runs import RunSet, Sidecar, find_run_sets, sidecar_path
 from msshift_bench.shifts import DATASET_NAME
-from msshift_bench.stats import MEAN
 
-ENTRIES, RUNS, HUB = "entries", "runs", "hub"
-"""The folders of a submission: the entry, the run files to attach, what the Hub reads."""
-
-_HUB_HEAD = """\
-name: MS-Shift
-description: "MS-Shift cuts queries into groups and trains on all groups but one. The value of a \
-task is the mean RR@10 on the test queries of the groups that were held out of training (Out)."
-evaluation_framework: msshift-bench
-tasks:
-"""
-_HUB_TASK = "  - id: {0}-out\n    config: {0}\n    split: queries\n"
+ENTRIES, RUNS = "entries", "runs"
+"""The folders of a submission: the entry, and the run files to attach."""
 
 
 def submit_system(
@@ -85,7 +66,7 @@ def submit_system(
     """
     path, out = Path(system), Path(out)
     description = read_description(path)
-    check_contents(out, ENTRIES, (ENTRIES, RUNS, HUB), "a submission")
+    check_contents(out, ENTRIES, (ENTRIES, RUNS), "a submission")
     for read in (Path(runs), path):
         if read.resolve().is_relative_to(out.resolve()):
             raise UsageError(f"{read} is in {out}, which is replaced; choose another --out")
@@ -175,59 +156,3 @@ def _copy(file: Path, system: str, root: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     for source in filter(Path.is_file, (file, sidecar_path(file))):
         shutil.copyfile(source, target.with_name(source.name))
-
-
-def write_hub_results(entry: Entry, dataset: str, out: Path) -> tuple[Path, Path]:
-    """Write ``eval.yaml`` for the data set's repository, and a file of results for the model's.
-
-    Args:
-        entry: what was evaluated.
-        dataset: the data set's repository on the Hub, ``ORG/NAME``.
-        out: the folder of the submission; the files are written to ``hub`` in it.
-
-    Returns:
-        The two files.
-
-    Raises:
-        UsageError: if the scores are not zero-shot, which the Hub's tables cannot say.
-    """
-    if entry.training_class not in ("held-out", "none"):
-        raise UsageError(
-            f"no results for the Hub: {entry.description.system.name} is {entry.training_class!r} "
-            f"({CLASSES[entry.training_class]}), and a table of the Hub would show its scores as "
-            "zero-shot"
-        )
-    benchmark = out / HUB / "eval.yaml"
-    values = out / HUB / ".eval_results" / f"{dataset.partition('/')[2]}.yaml"
-    values.parent.mkdir(parents=True)
-    benchmark.write_text(_HUB_HEAD + "".join(map(_HUB_TASK.format, entry.scores)), "utf-8")
-    # JSON is YAML, too, and leaves nothing to quote.
-    values.write_text(
-        "".join(f"- {json.dumps(row, ensure_ascii=False)}\n" for row in _results(entry, dataset)),
-        encoding="utf-8",
-    )
-    return benchmark, values
-
-
-def _results(entry: Entry, dataset: str) -> Iterator[dict[str, Any]]:
-    """Yield what the Hub reads of a system on each shift, by the first measure."""
-    means = {key_of(figure): figure for figure in entry.figures}
-    links = [link for link in entry.description.system.links.values() if link]
-    for shift, scores in entry.scores.items():
-        names = shift, SETTINGS.measures[0].name, MEAN
-        out, loss = means[*names, "out"], means.get((*names, "rel_loss"))
-        notes = f"RR@10 on {len(scores.groups)} groups ({', '.join(scores.groups)}); "
-        if scores.trained_per_group:
-            notes += f"Avg In {means[*names, 'avg_in'].value:.4f}"
-            notes += "" if loss is None else f", Rel Loss {figure_text(loss)}"
-        yield {
-            "dataset": {"id": dataset, "task_id": f"{shift}-out"},
-            "value": round(out.number, 4),
-            "date": entry.description.submitted,
-            "notes": notes if scores.trained_per_group else f"{notes}not trained per group",
-            **(
-                {"source": {"url": links[0], "name": entry.description.system.title}}
-                if links
-                else {}
-            ),
-        }

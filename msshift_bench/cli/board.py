@@ -29,14 +29,6 @@ def submit(
     template: Annotated[
         bool, typer.Option("--template", help="Print a system.toml to fill in, and stop.")
     ] = False,
-    hub_dataset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ORG/NAME",
-            help="The data set's repository on the Hugging Face Hub: write results for the Hub, "
-            "too, to OUT/hub.",
-        ),
-    ] = None,
 ) -> None:
     """Score a system's run sets, and write its entry of the leaderboard to hand in.
 
@@ -56,8 +48,6 @@ def submit(
             "file"
         )
     check_folder(out)
-    if hub_dataset is not None:
-        ms.data.check_repo_name(hub_dataset)
     with progress_bars():
         entry = ms.leaderboard.submit_system(runs, system, out, data)
     print(f"{entry.description.place}: {', '.join(entry.scores)}")
@@ -69,9 +59,6 @@ def submit(
     for row in entry.training:
         if row.test_queries:
             print(f"  {row.shift}/{row.model}: {row.test_queries} test queries of {row.group}")
-    if hub_dataset is not None:
-        benchmark, values = ms.leaderboard.write_hub_results(entry, hub_dataset, out)
-        note(f"wrote {benchmark} for {hub_dataset}, and {values} for the model's repository")
     note(
         f"wrote {out}; check it with 'msshift leaderboard check --entries {out}/entries --data "
         f"{data} --runs {out}/runs'"

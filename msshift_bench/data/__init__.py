@@ -37,7 +37,6 @@ from msshift_bench.data.digests import (
 )
 from msshift_bench.data.hub import (
     ask_only_if_it_answers,
-    check_repo_name,
     install_dataset,
     push_dataset,
 )
@@ -84,7 +83,6 @@ __all__ = [
     "row_lines",
     "rows_of",
     "check_collection_name",
-    "check_repo_name",
     "cited",
     "content_digest",
     "export_triples",

@@ -16,9 +16,8 @@ from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.errors import RunError, SubmissionError, UsageError
-from msshift_bench.evaluation import figure_text
 from msshift_bench.leaderboard.description import BOARDS, read_ids
-from msshift_bench.leaderboard.entries import entries_folder, key_of, load_entries, open_entry
+from msshift_bench.leaderboard.entries import entries_folder, load_entries, open_entry
 from msshift_bench.leaderboard.gate import check_entries, check_entry, write_rescored
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.shifts import SHIFTS
@@ -194,32 +193,6 @@ def test_unbalanced_training_sets_are_told(build_once: Build, tmp_path: Path) ->
     runs = write_runs(tmp_path / "made-up", data)
     system = write_system(tmp_path / "system.toml", length="msshift")
     assert submit_system(runs, system, tmp_path / "submission", data).unbalanced == {"length"}
-
-
-def test_results_for_the_hub(here: Path, msshift: Command) -> None:
-    words = ("submit", "runs/made-up", "--system", "system.toml", "--hub-dataset", "org/msshift")
-    assert msshift(*words).returncode == 0
-    hub = here / "submission" / "hub"
-    assert "  - id: length-out\n    config: length\n" in (hub / "eval.yaml").read_text()
-    line = (hub / ".eval_results" / "msshift.yaml").read_text().removeprefix("- ")
-    result = json.loads(line)
-    entry = open_entry(here / "submission/entries" / PLACE)
-    means = {key_of(figure): figure for figure in entry.figures}
-    out = means["length", "RR@10", "mean", "out"]
-    assert result["value"] == round(out.value, 4)
-    assert result["dataset"] == {"id": "org/msshift", "task_id": "length-out"}
-    assert figure_text(means["length", "RR@10", "mean", "rel_loss"]) in result["notes"]
-    assert result["source"]["url"] == "https://example.org/code"
-    write_system(here / "system.toml", length="undeclared")
-    refused = msshift(*words)
-    assert refused.returncode == 2
-    assert "a table of the Hub would show its scores as zero-shot" in refused.stderr
-    shutil.rmtree(here / "runs")
-    write_runs(here / "runs" / "made-up", here / "msshift", one=True)
-    write_system(here / "system.toml", length="none")
-    assert msshift(*words).returncode == 0
-    of_one = (hub / ".eval_results" / "msshift.yaml").read_text()
-    assert "(short, long); not trained per group" in of_one
 
 
 # What does not fit together.
