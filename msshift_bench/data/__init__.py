@@ -35,11 +35,7 @@ from msshift_bench.data.digests import (
     rows_of,
     sha256_of,
 )
-from msshift_bench.data.hub import (
-    ask_only_if_it_answers,
-    install_dataset,
-    push_dataset,
-)
+from msshift_bench.data.hub import ask_only_if_it_answers, install_dataset, push_dataset
 from msshift_bench.data.manifest import (
     CARD_NAME,
     CROISSANT_NAME,

@@ -16,10 +16,12 @@ from msshift_bench.data.dataset import load_dataset, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.errors import RunError, SubmissionError, UsageError
+from msshift_bench.leaderboard import description
 from msshift_bench.leaderboard.description import BOARDS, read_ids
 from msshift_bench.leaderboard.entries import entries_folder, load_entries, open_entry
 from msshift_bench.leaderboard.gate import check_entries, check_entry, write_rescored
 from msshift_bench.leaderboard.submit import submit_system
+from msshift_bench.leakage import FoundLeakage, find_leakage
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
 from tests.support.board_digests import data_digest
@@ -186,6 +188,18 @@ def test_the_class_of_training_queries(here: Path, declared: str, one: bool, exp
     folder = submit(here) / "entries" / PLACE
     assert open_entry(folder).training_class == expected
     assert check_entry(folder, open_dataset(here / "msshift")).findings == []
+
+
+def test_leaks_are_searched_once_per_model(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+
+    def search(train: Mapping[str, str], test: Mapping[str, str]) -> FoundLeakage:
+        searched.append(len(train))
+        return find_leakage(train, test)
+
+    monkeypatch.setattr(description, "find_leakage", search)
+    entry = open_entry(submit(here) / "entries" / PLACE)
+    assert searched == [row.queries for row in entry.training if row.leaked is not None]
 
 
 def test_unbalanced_training_sets_are_told(build_once: Build, tmp_path: Path) -> None:
