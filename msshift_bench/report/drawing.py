@@ -15,7 +15,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.evaluation import WHOLE
-from msshift_bench.output import INK, LINE, PALE_INK, Look, csv_text, shorten
+from msshift_bench.output import LINE, PALE_INK, Look, csv_text, shorten
 from msshift_bench.shifts import Shift
 from msshift_bench.stats import Figure, Figures
 
@@ -258,53 +258,3 @@ def _limits(losses: Figures) -> tuple[float, float]:
     high = min(np.nanmax(ends), np.nanmax(values) + _BEYOND)
     room = 0.04 * (high - low or 1)
     return low - room, high + room
-
-
-_SIZE = 7.0
-"""Points, of the letters of a name beside a point."""
-
-_LETTER = 0.62
-"""The width of a letter as a share of its size; few are wider."""
-
-_SIDES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (0, 1), (1, 0), (-1, 0), (0, -1))
-"""Where a name may stand. Beside a point, its intervals run straight up and across."""
-
-_GAP = 6.5
-"""Points between a mark's middle and its name."""
-
-_BETWEEN = 4.0
-"""Points between two names, at least."""
-
-
-def name_points(
-    ax: Axes, points: Sequence[tuple[float, float, str]], *, inches: float, wide: float = 0.0
-) -> None:
-    """Write names beside points, where they cover no mark and no name; else leave them out.
-
-    Args:
-        ax: the axes, with their limits set.
-        points: x, y and the name of each.
-        inches: the height of the axes.
-        wide: their width, if it differs.
-    """
-    from matplotlib.transforms import Bbox
-
-    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-    across, up = (right - left) / (72 * (wide or inches)), (top - bottom) / (72 * inches)
-
-    def box(x: float, y: float, half_width: float, half_height: float) -> Bbox:
-        dx, dy = half_width * across, half_height * up
-        return Bbox.from_extents(x - dx, y - dy, x + dx, y + dy)
-
-    occupied = [box(x, y, 4, 4) for x, y, _ in points]
-    for x, y, name in points:
-        half = _LETTER * _SIZE * len(name) / 2
-        for side, level in _SIDES:
-            place = x + side * (_GAP + half) * across, y + level * (_GAP + _SIZE / 4) * up
-            letters = box(*place, half + _BETWEEN / 2, 0.55 * _SIZE)
-            is_inside = left <= letters.x0 and letters.x1 <= right
-            is_inside = is_inside and bottom <= letters.y0 and letters.y1 <= top
-            if is_inside and not letters.count_overlaps(occupied):
-                occupied.append(letters)
-                ax.text(*place, name, fontsize=_SIZE, color=INK, **MIDDLE)
-                break

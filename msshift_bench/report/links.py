@@ -21,7 +21,6 @@ from msshift_bench.report.drawing import (
     beside,
     blank_drawing,
     draw_points,
-    name_points,
     name_systems,
     spread,
 )
@@ -103,12 +102,9 @@ def _group_links(inputs: Inputs, figures: Figures, links: Sequence[Link]) -> Pic
             ylim=(values.min() - room, values.max() + room),
         )
         ax.locator_params(axis="x", nbins=4 if len(links) > 1 else 7)
-        points = [
-            (place_of[row.shift, row.group], 100 * row.number, row.group)
-            for row in losses.where(system=link.systems[0])
-        ]
-        name_points(ax, points, inches=1.6, wide=1.6 if len(links) > 1 else 4.0)
-        verdicts.append(f"{name} ({line.groups} groups): {say_link(verdict)}")
+        in_order = ", ".join(group for _, group in sorted(place_of, key=place_of.__getitem__))
+        groups = f"{line.groups} groups, from left to right {in_order}"
+        verdicts.append(f"{name} ({groups}): {say_link(verdict)}")
     for ax in axes[len(links) :]:
         ax.set_axis_off()
     systems = dict.fromkeys(system for link in links for system in link.systems)

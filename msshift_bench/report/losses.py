@@ -45,7 +45,6 @@ from msshift_bench.report.drawing import (
     draw_points,
     file_name,
     group_rows,
-    name_points,
     rule_between,
     say_sizes,
     say_system,
@@ -148,7 +147,6 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
     scale = 100 if measure.percent else 1
     systems = list(rows.each("system"))
     drawing, ax = blank_axes(3.9 + 0.17 * len(systems))
-    points: list[tuple[float, float, str]] = []
     worse = 0
     for (system,), of_system in systems:
         look, is_hollow = inputs.looks[system], of_system[0].seeds == 1
@@ -157,7 +155,8 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         lines = {"xerr": across, "yerr": up, "elinewidth": 0.8, "ecolor": (look.colour, 0.55)}
         draw_points(ax, look, x, y, is_hollow=is_hollow, ms=5, **lines)
         draw_points(ax, look, [], [], is_hollow=is_hollow, label=say_system(of_system))
-        points += zip(x, y, of_system.names("group"), strict=True)
+        for group, *place in zip(of_system.names("group"), x, y, strict=True):
+            ax.annotate(group, place, (4, 3), textcoords="offset points", fontsize=7)
         worse += int((measure.sign * (x - y) > 0).sum())
     values, reach = spread(rows, scale)
     ends = np.concatenate([values, values - reach[0], values + reach[1]])
@@ -168,7 +167,6 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         left = 1 - measure.sign * share
         ax.plot([low, high], [low * left, high * left], color=LINE, lw=0.8, zorder=0)
     ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-    name_points(ax, points, inches=3.9)
     unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
     ax.set(xlabel=f"Avg In ({unit})", ylabel=f"Out ({unit})")
     ax.legend(loc="upper left", frameon=False, fontsize=8)
@@ -176,11 +174,11 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
     return Picture(
         f"in-out-{shift.name}",
         title,
-        f"Each mark is a system on a group, with the intervals of both figures. On the dark line "
-        f"nothing is lost; the pale lines {side} it are a Rel Loss of 10% and 20%. White marks "
-        f"rest on one seed. Test queries: {say_sizes(rows.where(figure='out'))}.",
+        "Each mark is a system on a group, with the intervals of both figures and the group's name "
+        f"at its upper right. On the dark line nothing is lost; the pale lines {side} it are a "
+        f"Rel Loss of 10% and 20%. White marks rest on one seed. Test queries: {say_sizes(rows.where(figure='out'))}.",
         f"A scatter of Out over Avg In, with the line where both are equal: {worse} of "
-        f"{len(points)} marks lie {side} it, where the model that never saw the group is worse.",
+        f"{len(rows) // 2} marks lie {side} it, where the model that never saw the group is worse.",
         rows,
         drawing,
     )
