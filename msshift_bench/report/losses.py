@@ -176,7 +176,8 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         title,
         "Each mark is a system on a group, with the intervals of both figures and the group's name "
         f"at its upper right. On the dark line nothing is lost; the pale lines {side} it are a "
-        f"Rel Loss of 10% and 20%. White marks rest on one seed. Test queries: {say_sizes(rows.where(figure='out'))}.",
+        "Rel Loss of 10% and 20%. White marks rest on one seed. Test queries: "
+        f"{say_sizes(rows.where(figure='out'))}.",
         f"A scatter of Out over Avg In, with the line where both are equal: {worse} of "
         f"{len(rows) // 2} marks lie {side} it, where the model that never saw the group is worse.",
         rows,
