@@ -246,6 +246,12 @@ def _measures(topics: Sequence[RerankedTopic], ranked: Sequence[Floats]) -> Floa
     return np.stack([*measures, first.round()], axis=-1)
 
 
+def _folds(query_ids: Iterable[str]) -> Ints:
+    """Return the fold of each topic."""
+    digests = (hashlib.blake2b(name.encode(), digest_size=8, key=b"folds") for name in query_ids)
+    return np.array([int.from_bytes(digest.digest()) % _FOLDS for digest in digests])
+
+
 def _by_fold(
     measured: Mapping[tuple[str, str], Floats],
     systems: Sequence[str],
@@ -260,8 +266,7 @@ def _by_fold(
         sizes: the sizes.
         query_ids: the topics.
     """
-    digests = (hashlib.blake2b(name.encode(), digest_size=8, key=b"folds") for name in query_ids)
-    folds = np.array([int.from_bytes(digest.digest()) % _FOLDS for digest in digests])
+    folds = _folds(query_ids)
     for place, measure in enumerate(EXPERIMENT_MEASURES):
         for system in systems:
             scores: dict[str, Estimate] = {}
