@@ -59,6 +59,7 @@ from msshift_bench.plumbing import (
     write_parquet,
 )
 from msshift_bench.records import Row
+from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import Bm25, content_words, kept_index
 from msshift_bench.shifts import get_shift
 
@@ -219,7 +220,7 @@ def make_material(collection: Collection, experiment: Experiment) -> Material:
 
 
 def _key(query_id: str) -> bytes:
-    return hashlib.blake2b(query_id.encode(), digest_size=16, key=b"leakage-experiment").digest()
+    return keyed_hash(query_id, "leakage-experiment")
 
 
 def _digest(found: Path) -> str:

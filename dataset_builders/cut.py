@@ -6,7 +6,6 @@ the order in which a file lists them.
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 from collections import Counter
 from collections.abc import Collection as Sized, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 from msshift_bench.data import Collection
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.records import OTHERS, SPLITS, UNUSED, Grouping, Row
+from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import sorted_words
 from msshift_bench.shifts import SHIFTS, Shift, get_shift
 
@@ -193,11 +193,8 @@ def sample(query_ids: Iterable[str], count: int, *, seed: int, purpose: str) -> 
         seed: the build's seed.
         purpose: the sample's purpose; samples for different purposes are independent.
     """
-    key = f"{seed}/{purpose}".encode()
-    keyed = (
-        (hashlib.blake2b(query_id.encode(), digest_size=16, key=key).digest(), query_id)
-        for query_id in query_ids
-    )
+    key = f"{seed}/{purpose}"
+    keyed = ((keyed_hash(query_id, key), query_id) for query_id in query_ids)
     return frozenset(query_id for _, query_id in heapq.nsmallest(count, keyed))
 
 

@@ -19,7 +19,6 @@ algorithms", section 3.1.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from numpy.typing import NDArray
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import in_parallel, report_progress, slices
+from msshift_bench.sampling import keyed_hashes, keyed_number
 
 Labels: TypeAlias = NDArray[np.int32]
 
@@ -230,18 +230,13 @@ def _sample(keys: Sequence[str], count: int, seed: int) -> Ints:
     """Return the rows whose keys have the smallest keyed hashes, ascending; at most `count`."""
     if len(keys) <= count:
         return np.arange(len(keys))
-    salt = f"{seed}/k-means/sample".encode()
-    hashes = b"".join(
-        hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest() for key in keys
-    )
+    hashes = keyed_hashes(keys, f"{seed}/k-means/sample")
     return np.sort(np.argsort(np.frombuffer(hashes, ">u8"), kind="stable")[:count])
 
 
 def _uniform(seed: int, turn: int) -> float:
     """Return a number from 0 to 1, exclusive, that depends on the seed and the turn alone."""
-    key = f"{seed}/k-means/draw".encode()
-    digest = hashlib.blake2b(str(turn).encode(), digest_size=8, key=key).digest()
-    return (int.from_bytes(digest, "big") >> 11) * 2.0**-53
+    return (keyed_number(str(turn), f"{seed}/k-means/draw") >> 11) * 2.0**-53
 
 
 def _check_keys(keys: Sequence[str], rows: int) -> None:

@@ -13,7 +13,6 @@ passages of the collection.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
@@ -30,6 +29,7 @@ from msshift_bench.engine import KeptArray, engine_in_use
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import batches, counted, map_in_threads, report_progress
 from msshift_bench.records import Passage, Row
+from msshift_bench.sampling import keyed_hash, keyed_hashes
 from msshift_bench.search import (
     BATCH,
     Bm25,
@@ -131,7 +131,7 @@ def random_negatives(
     Raises:
         DataError: if a query has not so many passages that are not relevant to it.
     """
-    key = f"{seed}/random negatives".encode()
+    key = f"{seed}/random negatives"
     for row in rows:
         drawn = _draw(ids, [], _relevant(ids, [row])[0], row.query_id, count, key)
         yield tuple(ids.ids[drawn].tolist())
@@ -150,7 +150,7 @@ def _rule(ids: PassageIds, count: int, seed: int) -> Callable[[Sequence[Row], In
         ``(queries, candidates)`` with -1 for none, and returns the negatives: rows of the
         collection, of shape ``(queries, count)``; by keyed hash, ascending.
     """
-    key = f"{seed}/negatives".encode()
+    key = f"{seed}/negatives"
     hashes = _hashes(ids.ids)
 
     def apply(queries: Sequence[Row], candidates: Ints) -> Ints:
@@ -199,7 +199,7 @@ def _draw(
     relevant: Sequence[int],
     query_id: str,
     count: int,
-    key: bytes,
+    key: str,
 ) -> list[int]:
     """Fill up a query's negatives with other passages of the collection, none of them relevant."""
     drawn = list(drawn)
@@ -210,9 +210,8 @@ def _draw(
         )
     turn = 0
     while len(drawn) < count:
-        text = f"{query_id}\0{turn}".encode()
-        digest = hashlib.blake2b(text, digest_size=16, key=key).digest()
-        passage = int(ids.sorted[int.from_bytes(digest, "little") % len(ids)])
+        number = int.from_bytes(keyed_hash(f"{query_id}\0{turn}", key), "little")
+        passage = int(ids.sorted[number % len(ids)])
         if passage not in taken:
             drawn.append(passage)
             taken.add(passage)
@@ -223,10 +222,9 @@ def _draw(
 _LARGEST = np.iinfo(np.uint64).max
 
 
-def _hashes(names: Iterable[str], key: bytes = b"") -> npt.NDArray[np.uint64]:
-    """Return the 64-bit BLAKE2b of each name, little-endian."""
-    digests = (hashlib.blake2b(name.encode(), digest_size=8, key=key).digest() for name in names)
-    return np.frombuffer(b"".join(digests), "<u8")
+def _hashes(names: Iterable[str], key: str = "") -> npt.NDArray[np.uint64]:
+    """Return the keyed hash of each name, little-endian."""
+    return np.frombuffer(keyed_hashes(names, key), "<u8")
 
 
 def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

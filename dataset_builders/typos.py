@@ -16,7 +16,6 @@ DL 2019 and 2020.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import re
 from collections import Counter
@@ -35,6 +34,7 @@ from msshift_bench.errors import (
     first_few,
 )
 from msshift_bench.output import Account, Table
+from msshift_bench.sampling import KeyedDraws
 from msshift_bench.shifts import get_test_only_shift
 
 SHORTEST = 3
@@ -72,33 +72,6 @@ NEIGHBOURS: Mapping[str, str] = MappingProxyType(
 
 # Apostrophes and the like belong to a word, unless they begin it.
 _WORD = re.compile(r"(?<![\w'*@-])[-'_*@]*((?:(?![-'_*@])\w)[\w'*@-]*)")
-
-
-class KeyedDraws:
-    """A stream of draws that a key decides.
-
-    Args:
-        key: e.g. the seed, the purpose and a query's id; other keys give independent draws.
-    """
-
-    def __init__(self, key: str) -> None:
-        self._key = key.encode()
-        self._drawn = 0
-
-    def below(self, end: int) -> int:
-        """Return a whole number from 0 to `end` - 1; all are equally likely, but for 1 in 2**50.
-
-        Args:
-            end: at least 1, and at most 2**14.
-        """
-        number = self._drawn.to_bytes(8, "big")
-        self._drawn += 1
-        drawn = hashlib.blake2b(number + self._key, digest_size=8).digest()
-        return int.from_bytes(drawn, "big") % end
-
-    def choose(self, items: Sequence[str]) -> str:
-        """Return one of the items, of which there is at least one."""
-        return items[self.below(len(items))]
 
 
 def words_to_misspell(text: str) -> list[re.Match[str]]:

@@ -14,8 +14,8 @@ from msshift_bench.baselines import leakage as leakage_runs
 from msshift_bench.dataset_builders import cut, kmeans, negatives, typos
 from msshift_bench.encoders.term_vectors import sign_vectors
 from msshift_bench.leakage import experiment, search
-from msshift_bench.mini.generator import Draws
 from msshift_bench.records import Row
+from msshift_bench.sampling import KeyedDigits
 from msshift_bench.search import PassageIds
 
 IDS = [str(number) for number in range(12)]
@@ -103,9 +103,9 @@ def test_a_sheet_hides_what_found_a_pair(tmp_path: Path) -> None:
 
 
 def test_draws_of_the_collection_mini() -> None:
-    draws = Draws("300/medicine/1/entity")
+    draws = KeyedDigits("300/medicine/1/entity")
     assert [draws.below(10) for _ in range(5)] == [1, 3, 2, 7, 2]
-    assert (draws.choice("abcdef"), draws.order(6)) == ("c", [5, 4, 2, 0, 1, 3])
+    assert (draws.choose("abcdef"), draws.order(6)) == ("c", [5, 4, 2, 0, 1, 3])
 
 
 def test_signs_of_term_vectors() -> None:

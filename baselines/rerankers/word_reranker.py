@@ -7,7 +7,6 @@ places that only fill up count nowhere, as in the papers.
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
@@ -27,6 +26,7 @@ from msshift_bench.baselines.systems.recipe import RANDOM
 from msshift_bench.baselines.training.backbones import loading
 from msshift_bench.data import sha256_of
 from msshift_bench.libraries import sentence_transformers, torch
+from msshift_bench.sampling import keyed_number
 from msshift_bench.search import content_words
 
 _WORDS = "words"
@@ -190,7 +190,7 @@ def _scorer_class(architecture: type[WordReranker]) -> Any:
 
 def _number_of_unknown(word: str) -> int:
     """Return a number below 0 that two different words hardly share."""
-    return -1 - int.from_bytes(hashlib.blake2b(word.encode(), digest_size=7).digest())
+    return -1 - keyed_number(word, size=7)
 
 
 def word_similarities(embedding: Any, query: Any, passage: Any) -> Any:

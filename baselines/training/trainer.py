@@ -16,7 +16,6 @@ machine, with the same libraries and number of threads.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -42,6 +41,7 @@ from msshift_bench.engine import hearing, telling
 from msshift_bench.errors import DataError, MissingError, UsageError
 from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
 from msshift_bench.plumbing import report_progress
+from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import Bm25
 
 _logger = logging.getLogger(__name__)
@@ -415,10 +415,6 @@ def make_validation_set(run: Run, index: Bm25, validation: EarlyStopping) -> Val
     Raises:
         DataError: if no validation query has a relevant passage in the collection.
     """
-
-    def key(query_id: str) -> bytes:
-        return hashlib.blake2b(query_id.encode(), digest_size=16, key=b"validation").digest()
-
     held = {row.query_id: set(index.ids.held(row.relevant_doc_ids)) for row in run.validation}
     usable = [row for row in run.validation if held[row.query_id]]
     if not usable:
@@ -426,7 +422,9 @@ def make_validation_set(run: Run, index: Bm25, validation: EarlyStopping) -> Val
             f"none of {len(run.validation)} validation queries has a relevant passage in "
             f"{run.collection.name}; take a recipe without [validation]"
         )
-    chosen = sorted(usable, key=lambda row: key(row.query_id))[: validation.queries]
+    chosen = sorted(usable, key=lambda row: keyed_hash(row.query_id, "validation"))[
+        : validation.queries
+    ]
     rankings = index.search((row.text for row in chosen), depth=validation.depth)
     sets = [
         sorted({*held[row.query_id], *ranking}, reverse=True)

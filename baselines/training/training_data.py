@@ -47,6 +47,7 @@ from msshift_bench.plumbing import (
     write_json,
     write_parquet,
 )
+from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import PassageIds
 
 
@@ -137,12 +138,9 @@ def plan_batches(
 
 
 def _order(examples: Sequence[Example], seed: int, rounds: int) -> list[int]:
-    key = f"{seed}/order/{rounds}".encode()
-
     def keyed(place: int) -> bytes:
         example = examples[place]
-        text = f"{example.query_id}\0{example.positive}".encode()
-        return hashlib.blake2b(text, digest_size=16, key=key).digest()
+        return keyed_hash(f"{example.query_id}\0{example.positive}", f"{seed}/order/{rounds}")
 
     return sorted(range(len(examples)), key=keyed)
 

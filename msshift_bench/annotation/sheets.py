@@ -15,7 +15,6 @@ BM25 and an embedding model each recall ten training queries per test query.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -50,6 +49,7 @@ from msshift_bench.errors import (
 from msshift_bench.output import csv_text
 from msshift_bench.plumbing import csv_rows, decimal_number, jsonl_records, write_atomically
 from msshift_bench.records import Passage
+from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import Bm25, Bm25Parameters
 from msshift_bench.similarity import NearestQueries, QuerySource, check_same_texts, read_query_set
 
@@ -150,7 +150,7 @@ def check_not_filled(path: Path, *, must_be_sheet: bool = False) -> None:
 
 
 def _hash(pair: Pair) -> bytes:
-    return hashlib.blake2b(f"{pair.test_id}\t{pair.train_id}".encode(), digest_size=8).digest()
+    return keyed_hash(f"{pair.test_id}\t{pair.train_id}", size=8)
 
 
 def read_annotations(sheets: Iterable[str | Path], *, both: str = DIFFERENT) -> Annotations:

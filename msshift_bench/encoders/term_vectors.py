@@ -12,7 +12,6 @@ bit of it. Between the sums there are only single operations, which IEEE 754 rou
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from array import array
@@ -23,6 +22,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats, Ints, Vectors
 from msshift_bench.plumbing import slices
+from msshift_bench.sampling import keyed_hashes
 
 DIMENSIONS = 128
 """Components of a vector."""
@@ -127,9 +127,7 @@ def _weights(frequencies: Ints, texts: int) -> Floats:
 
 def sign_vectors(terms: Sequence[str]) -> Floats:
     """Return vectors of 1 and -1, shape (terms, `DIMENSIONS`): the bits of the terms' hashes."""
-    digests = b"".join(
-        hashlib.blake2b(term.encode(), digest_size=DIMENSIONS // 8).digest() for term in terms
-    )
+    digests = keyed_hashes(terms, size=DIMENSIONS // 8)
     bits = np.unpackbits(np.frombuffer(digests, np.uint8)).astype(np.float64)
     signs: Floats = bits.reshape(len(terms), DIMENSIONS) * 2 - 1
     return signs

@@ -12,7 +12,6 @@ them.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +27,7 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.evaluation import Note, Result, Section, parse_measure
 from msshift_bench.output import P_VALUE, REL_LOSS, Format, Head, Table, heads_of, number, pivot
 from msshift_bench.runs import Judgements, judge_run
+from msshift_bench.sampling import keyed_hash, keyed_number
 from msshift_bench.stats import Claim, Estimate, Figure, Figures, Inference, infer
 
 KINDS_OF_LEAKAGE = ("none", "leaked", "test")
@@ -111,8 +111,7 @@ def _drawn(pairs: Iterable[LearntPair], count: int, what: str, seed: int) -> tup
     """Return some pairs, the first ones by keyed hash."""
 
     def key(pair: LearntPair) -> bytes:
-        content = "\t".join((pair.query_id, pair.relevant, pair.other)).encode()
-        return hashlib.blake2b(content, digest_size=16, key=f"{seed}/leak".encode()).digest()
+        return keyed_hash(f"{pair.query_id}\t{pair.relevant}\t{pair.other}", f"{seed}/leak")
 
     ordered = tuple(sorted(pairs, key=key))
     if len(ordered) < count:
@@ -248,8 +247,7 @@ def _measures(topics: Sequence[RerankedTopic], ranked: Sequence[Floats]) -> Floa
 
 def _folds(query_ids: Iterable[str]) -> Ints:
     """Return the fold of each topic."""
-    digests = (hashlib.blake2b(name.encode(), digest_size=8, key=b"folds") for name in query_ids)
-    return np.array([int.from_bytes(digest.digest()) % _FOLDS for digest in digests])
+    return np.array([keyed_number(name, "folds") % _FOLDS for name in query_ids])
 
 
 def _by_fold(

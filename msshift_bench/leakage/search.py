@@ -7,7 +7,6 @@ description and variants; from a cosine of 0.91 on a training query counts as a 
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import math
 import re
@@ -41,6 +40,7 @@ from msshift_bench.plumbing import (
 )
 from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels
+from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import normalise, sorted_words
 from msshift_bench.similarity import (
     NearestQueries,
@@ -326,7 +326,7 @@ def _sample(texts: Iterable[str]) -> list[str]:
     sample: set[tuple[bytes, str]] = set()
     highest = b"\xff" * 8
     for text in texts:
-        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        digest = keyed_hash(text, size=8)
         if digest <= highest:
             sample.add((digest, text))
         if len(sample) == 2 * _SAMPLE:

@@ -14,15 +14,15 @@ most once. The world is data: the texts in ``domains/``, and the word lists of `
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from hashlib import blake2b
 from importlib.resources import files
 
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.words import DOUBLE_FRAMES, ODD_FRAMES, SLOTS
 from msshift_bench.records import Passage, Qrel, Query
+from msshift_bench.sampling import KeyedDigits
 
 DEFAULT_SIZE = 2000
 """Passages of the collection that the word ``mini`` names."""
@@ -50,32 +50,6 @@ MAX_SIZE = len(DOMAINS) * PARTS * _NAMES
 
 _MIN_WORDS = 38
 """A passage gets filler sentences until it has so many words; no passage exceeds 70."""
-
-
-class Draws:
-    """Choices that depend on a key alone: the digits of one 512-bit number."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self, key: str) -> None:
-        self._left = int.from_bytes(blake2b(key.encode()).digest(), "big")
-
-    def below(self, bound: int) -> int:
-        """Return the next number in ``[0, bound)``."""
-        self._left, digit = divmod(self._left, bound)
-        return digit
-
-    def choice(self, options: Sequence[str]) -> str:
-        """Return one of `options`."""
-        return options[self.below(len(options))]
-
-    def order(self, count: int) -> list[int]:
-        """Return ``0 .. count - 1`` shuffled (Fisher and Yates)."""
-        items = list(range(count))
-        for last in range(count - 1, 0, -1):
-            other = self.below(last + 1)
-            items[last], items[other] = items[other], items[last]
-        return items
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +190,7 @@ def _fact(block: str) -> _Fact:
 def _entity(size: int, domain_name: str, number: int) -> _Entity:
     """Make entity `number` of a domain; cached, as its passages follow each other."""
     domain = _domain(domain_name)
-    draws = Draws(f"{size}/{domain_name}/{number}/entity")
+    draws = KeyedDigits(f"{size}/{domain_name}/{number}/entity")
     order = draws.order(FACTS)
     share = FACTS // PARTS
     kind, stem = _name_words(size, domain, number)
@@ -241,7 +215,7 @@ def _name_words(size: int, domain: _Domain, number: int) -> tuple[str, str]:
     The stride of the walk through a domain's names shares no factor with their number, so the walk
     meets each name once.
     """
-    draws = Draws(f"{size}/{domain.name}/names")
+    draws = KeyedDigits(f"{size}/{domain.name}/names")
     stride, offset = 10 * draws.below(_NAMES) + 3, draws.below(_NAMES)
     kind, rest = divmod((number * stride + offset) % _NAMES, _STEMS)
     first, rest = divmod(rest, SYLLABLES**2)
@@ -250,7 +224,7 @@ def _name_words(size: int, domain: _Domain, number: int) -> tuple[str, str]:
     return domain.kinds[kind], (syllables[first] + syllables[second] + syllables[third]).title()
 
 
-def _value(size: int, domain: _Domain, number: int, fact: _Fact, draws: Draws) -> str:
+def _value(size: int, domain: _Domain, number: int, fact: _Fact, draws: KeyedDigits) -> str:
     """Fill a fact's pattern: literals at even places, slots at odd ones."""
     filled = []
     for place, piece in enumerate(fact.pattern):
@@ -262,7 +236,7 @@ def _value(size: int, domain: _Domain, number: int, fact: _Fact, draws: Draws) -
             kind, stem = _name_words(size, domain, other)
             filled.append(domain.naming.format(kind=kind, stem=stem))
         elif piece in SLOTS:
-            filled.append(draws.choice(SLOTS[piece]).replace("-", " "))
+            filled.append(draws.choose(SLOTS[piece]).replace("-", " "))
         else:
             low, high = map(int, piece.split("-"))
             filled.append(str(low + draws.below(high - low + 1)))
@@ -280,11 +254,11 @@ def _passage_text(size: int, index: int) -> str:
     domain_name, number, part = _locate_passage(index)
     entity = _entity(size, domain_name, number)
     domain = entity.domain
-    draws = Draws(f"{size}/{domain_name}/{index}/passage")
+    draws = KeyedDigits(f"{size}/{domain_name}/{index}/passage")
     stated = list(entity.parts[part])
     if part in entity.repeats:
         stated.insert(draws.below(len(stated) + 1), entity.repeats[part])
-    plan = [(draws.choice(domain.facts[fact].says), entity.values[fact]) for fact in stated]
+    plan = [(draws.choose(domain.facts[fact].says), entity.values[fact]) for fact in stated]
     fillers = draws.order(len(domain.fillers))
     while sum(1 + saying.count(" ") + value.count(" ") for saying, value in plan) < _MIN_WORDS:
         plan.insert(draws.below(len(plan) + 1), (domain.fillers[fillers.pop()], ""))
@@ -304,7 +278,7 @@ def find_fact(size: int, index: int) -> tuple[int, int]:
     pair, turn = divmod(index, 3)
     if turn < 2:
         return 2 * pair + turn, 0
-    return 2 * pair + Draws(f"{size}/{pair}/second").below(2), 1
+    return 2 * pair + KeyedDigits(f"{size}/{pair}/second").below(2), 1
 
 
 def _query_id(index: int) -> str:
@@ -326,11 +300,11 @@ def fact_at(size: int, passage: int, place: int) -> tuple[_Entity, int]:
 
 def _query_text(size: int, index: int) -> str:
     entity, fact = fact_at(size, *find_fact(size, index))
-    draws = Draws(f"{size}/{entity.domain.name}/{index}/query")
+    draws = KeyedDigits(f"{size}/{entity.domain.name}/{index}/query")
     luck = draws.below(100)
     asks = entity.domain.facts[fact].asks
     frames = ODD_FRAMES if luck < 1 else DOUBLE_FRAMES if luck < 2 else asks
-    text = entity.ask(fact, draws.choice(frames))
+    text = entity.ask(fact, draws.choose(frames))
     style = draws.below(10)
     if style:
         return text.lower()
