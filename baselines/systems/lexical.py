@@ -9,7 +9,7 @@ measure, nor how many queries; those below are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection as Sized, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -23,6 +23,7 @@ from msshift_bench.dataset_builders.cut import sample
 from msshift_bench.dataset_builders.negatives import named_index, shared_address
 from msshift_bench.engine import engine_in_use
 from msshift_bench.errors import DataError
+from msshift_bench.evaluation import parse_measure
 from msshift_bench.plumbing import batches, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.search import (
@@ -165,7 +166,7 @@ B_GRID = (0.3, 0.45, 0.6, 0.75, 0.9)
 _QUERIES = 500
 """Most training queries of each group that the choice rests on, by the keyed hash of their ids."""
 _CUT = 10
-
+_MEASURE = parse_measure(f"RR@{_CUT}")
 
 _GRID = tuple({"k1": k1, "b": b} for k1, b in product(K1_GRID, B_GRID))
 
@@ -185,7 +186,7 @@ class TunedBm25System(Bm25Words):
         tuning = {
             "k1": list(K1_GRID),
             "b": list(B_GRID),
-            "measure": f"RR@{_CUT}",
+            "measure": _MEASURE.name,
             "queries per group": _QUERIES,
         }
         return {**super().parameters(), "tuning": tuning}
@@ -217,7 +218,7 @@ class TunedBm25System(Bm25Words):
         place = max(range(len(_GRID)), key=means.__getitem__)
         run.facts["tuned"] = {
             "parameters": _GRID[place],
-            f"RR@{_CUT}": means[place],
+            _MEASURE.name: means[place],
             "lowest in the grid": min(means),
             "queries": len(rows),
         }
@@ -227,19 +228,15 @@ class TunedBm25System(Bm25Words):
         """Return query_id -> its scores at every point of the grid."""
         if not rows:
             return {}
-        columns: list[list[float]] = []
+        relevant = {row.query_id: row.relevant_doc_ids for row in rows}
+        columns: list[dict[str, float]] = []
         choices = [replace(self.index_parameters(**point), depth=_CUT) for point in _GRID]
         for done, index in enumerate(Bm25.variants(run.passages("read"), choices), 1):
             rankings = index.search(row.text for row in rows)
-            columns.append(
-                [
-                    _reciprocal_rank(ranking, row.relevant_doc_ids)
-                    for ranking, row in zip(rankings, rows, strict=True)
-                ]
-            )
+            found = zip((row.query_id for row in rows), rankings, strict=True)
+            columns.append(_MEASURE.of_rankings(dict(found), relevant))
             report_progress("tune", done, len(_GRID))
-        scores = zip(*columns, strict=True)
-        return {row.query_id: points for row, points in zip(rows, scores, strict=True)}
+        return {query_id: tuple(column[query_id] for column in columns) for query_id in relevant}
 
 
 def _queries_of(train: Iterable[Row]) -> Iterator[Row]:
@@ -250,10 +247,3 @@ def _queries_of(train: Iterable[Row]) -> Iterator[Row]:
     for group, rows in sorted(by_group.items()):
         for query_id in sorted(sample(rows, _QUERIES, seed=0, purpose=f"tune/{group}")):
             yield rows[query_id]
-
-
-def _reciprocal_rank(ranking: Ranking, relevant: Sized[str]) -> float:
-    for rank, doc_id in enumerate(ranking, 1):
-        if doc_id in relevant:
-            return 1 / rank
-    return 0.0

@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import compress
 from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
@@ -39,6 +40,7 @@ from msshift_bench.baselines.systems.recipe import EarlyStopping, TrainingSettin
 from msshift_bench.baselines.systems.system import Run
 from msshift_bench.engine import hearing, telling
 from msshift_bench.errors import DataError, MissingError, UsageError
+from msshift_bench.evaluation import parse_measure
 from msshift_bench.libraries import Library, sentence_transformers, torch, transformers
 from msshift_bench.plumbing import report_progress
 from msshift_bench.sampling import keyed_hash
@@ -52,9 +54,9 @@ _elastic: Any = Library("torch.distributed.elastic.multiprocessing")
 _STATE = "trainer_state.json"
 """The last file that the trainer writes into a checkpoint."""
 
-_CUT = 10
+_MEASURE = parse_measure("RR@10")
 
-_METRIC = f"mrr@{_CUT}"
+_METRIC = _MEASURE.mean_name.lower()
 """What decides which weights are best."""
 
 _LOG_EVERY = 50
@@ -452,9 +454,11 @@ def mean_reciprocal_rank(
         scores: for each query, those of its candidates.
         relevant: for each query, whether each of its candidates is relevant.
     """
-    total = 0.0
-    for values, judged in zip(scores, relevant, strict=True):
-        ranked = judged[np.argsort(-values, kind="stable")][:_CUT]
-        if ranked.any():
-            total += 1 / (1 + int(ranked.argmax()))
-    return total / len(relevant)
+    rankings: dict[str, dict[str, float]] = {}
+    judged: dict[str, list[str]] = {}
+    for number, (values, is_relevant) in enumerate(zip(scores, relevant, strict=True)):
+        # Equal scores are ranked by doc_id, descending.
+        ids = [f"{place:09}" for place in range(len(values), 0, -1)]
+        rankings[str(number)] = dict(zip(ids, values.tolist(), strict=True))
+        judged[str(number)] = list(compress(ids, is_relevant))
+    return sum(_MEASURE.of_rankings(rankings, judged).values()) / len(relevant)

@@ -4,7 +4,7 @@
 Hub, a folder, or term vectors, which need no model; `sign_vectors` are the random vectors of words,
 `incidence` says which text has which. `only_safetensors` keeps libraries from loading weights in
 any other form, and `loading_errors` are what they raise. The room may use `data`, `engine`,
-`libraries`, `plumbing`, `arrays` and `errors`.
+`libraries`, `plumbing`, `arrays`, `sampling` and `errors`.
 """
 
 from msshift_bench.encoders.embeddings import Embeddings, embed_queries

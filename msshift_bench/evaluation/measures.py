@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
@@ -19,7 +19,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.errors import UnknownNameError
-from msshift_bench.runs import JudgedRun
+from msshift_bench.runs import JudgedRun, Judgements, judge_run
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -70,6 +70,22 @@ class Measure:
                 cannot be read twice, or ir_measures cannot compute it as it is installed.
         """
         return self.compute([run])[0]
+
+    def of_rankings(
+        self, rankings: Mapping[str, Mapping[str, float]], relevant: Mapping[str, Iterable[str]]
+    ) -> dict[str, float]:
+        """Return the measure of rankings in memory, query by query; equal scores by doc_id.
+
+        Args:
+            rankings: query_id -> doc_id -> score.
+            relevant: query_id -> doc_ids of the relevant documents. All of these queries count.
+
+        Raises:
+            RunError: if a score is not a finite number.
+        """
+        judgements = Judgements({query: dict.fromkeys(ids, 1) for query, ids in relevant.items()})
+        values = self.per_query(judge_run(rankings, judgements))
+        return dict(zip(judgements.query_ids, values.tolist(), strict=True))
 
     def show(self, value: float | None) -> str:
         """Return an aggregate as tables print it; "-" where there is no value at all.

@@ -5,7 +5,7 @@
 set without them, `read_left_out` says which test queries leaked. `make_training_sets` makes
 training sets that leak on purpose, `leakage_experiment` says what models learnt from them.
 The room may use `annotation`, `arrays`, `data`, `encoders`, `errors`, `evaluation`, `output`,
-`plumbing`, `records`, `runs`, `search`, `shifts`, `similarity` and `stats`.
+`plumbing`, `records`, `runs`, `sampling`, `search`, `shifts`, `similarity` and `stats`.
 """
 
 from msshift_bench.leakage.cleaning import clean_training

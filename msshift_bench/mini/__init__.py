@@ -1,6 +1,6 @@
 """The collection `mini`: passages, queries and qrels, generated from words.
 
-It may use `records` and `errors`.
+It may use `records`, `sampling` and `errors`.
 """
 
 from msshift_bench.mini.generator import DEFAULT_SIZE, DOMAINS, MAX_SIZE, passages, qrels, queries

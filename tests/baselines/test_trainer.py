@@ -141,6 +141,11 @@ def test_mean_reciprocal_rank_by_hand() -> None:
     judged = [np.array([1, 0, 0], bool), np.array([0, 1, 0], bool), np.arange(20) == 10]
     # Third; second, because ties keep the order given; eleventh, beyond the cut.
     assert mean_reciprocal_rank(scores, judged) == pytest.approx((1 / 3 + 1 / 2 + 0) / 3)
+    # Many ties; the last bit decides which weights are kept.
+    drawn = np.random.default_rng(5)
+    scores = [drawn.integers(-3, 3, 25).astype(np.float32) for _ in range(7)]
+    judged = [drawn.random(25) < 0.1 for _ in range(7)]
+    assert mean_reciprocal_rank(scores, judged) == 0.16666666666666669
 
 
 def test_candidates_are_bm25_s_and_the_relevant_ones(tsv_folder: Any, tmp_path: Path) -> None:
