@@ -16,7 +16,6 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-import msshift_bench
 from msshift_bench import doctor
 from msshift_bench.cli import app
 from msshift_bench.doctor import Diagnosis, State, examine, prune_cache
@@ -97,7 +96,7 @@ def test_the_exit_code_says_whether_something_is_damaged_or_missing(
     monkeypatch: pytest.MonkeyPatch, seen: list[State], code: int, summary: str
 ) -> None:
     diagnoses = [Diagnosis("data", state, "a text", "a cure") for state in seen]
-    monkeypatch.setattr(msshift_bench, "examine", lambda *_, **__: diagnoses)
+    monkeypatch.setattr(doctor, "examine", lambda *_: diagnoses)
     printed = CliRunner().invoke(app, ["doctor", "--format", "json"])
     assert printed.exit_code == code
     shown = json.loads(printed.stdout)["diagnoses"]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse, refuse_others
 from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import in_line, progress_bars, write_parquet
 from msshift_bench.records import Qrel
+
+if TYPE_CHECKING:
+    from msshift_bench.annotation import Annotations
+    from msshift_bench.evaluation import Result
 
 _ALWAYS = ("runs", "published", "format", "output")
 _CHOICES = ("shift", "train", "test", "extrapolate")
@@ -100,7 +103,15 @@ def similarity(
     Example: `msshift similarity --indicator overlap --train ours=qrels.txt --test
     dl19=qrels.dl19.txt`
     """
-    chosen = ms.similarity.find_indicator(indicator)
+    from msshift_bench.similarity import (
+        compare_files,
+        compare_groups,
+        count_overlap,
+        find_indicator,
+        similarity_per_query,
+    )
+
+    chosen = find_indicator(indicator)
     if (train is None) != (test is None):
         raise UsageError("--train and --test name the two files to compare; give both")
     if train is not None and (where.shift or split != "test"):
@@ -118,30 +129,32 @@ def similarity(
     others = {"models": models, "seed": seed}
     settings: dict[str, Any] = {**encoding.chosen(), **options.chosen(others)}
     if by_judgements:
-        overlap = ms.similarity.count_overlap(_judged("--train", train), _judged("--test", test))
+        overlap = count_overlap(_judged("--train", train), _judged("--test", test))
         printing.show(overlap)
         return
     with progress_bars():
         if train is None or test is None:
             shifts = where.shift or ()
-            values, result = ms.similarity.compare_groups(
+            values, result = compare_groups(
                 where.data, shifts, chosen.name, splits=split, **settings
             )
         elif len(paths) > 2:
             raise UsageError("give one file of training queries and one of test queries")
         else:
-            values, result = ms.similarity.compare_files(train[0], test[0], chosen.name, **settings)
+            values, result = compare_files(train[0], test[0], chosen.name, **settings)
     if per_query is not None:
-        write_parquet(per_query, ms.similarity.similarity_per_query(values, result))
+        write_parquet(per_query, similarity_per_query(values, result))
         note(f"wrote {per_query}")
     printing.show(result)
 
 
 def _judged(option: str, texts: list[str] | None) -> dict[str, list[Qrel]]:
+    from msshift_bench.runs import read_qrels
+
     judged: dict[str, list[Qrel]] = {}
     form = "NAME=QRELS, e.g. dl19=qrels.dl19.txt"
     for name, path in options.pairs(option, texts, form, repeated=True):
-        judged.setdefault(name, []).extend(ms.read_qrels(path))
+        judged.setdefault(name, []).extend(read_qrels(path))
     return judged
 
 
@@ -250,6 +263,9 @@ def analyse(
 
     Example: `msshift analyse scores.csv --plot points.svg`
     """
+    from msshift_bench.analysis import analyse_published, analyse_run_sets, predict_losses
+    from msshift_bench.evaluation import Settings
+
     if published == bool(runs):
         raise UsageError("give folders of run sets, a file of models' scores, or --published")
     if (train is None) != (test is None):
@@ -271,16 +287,16 @@ def analyse(
     if published:
         refuse_others(context, (*_ALWAYS, *_CHOICES), "--published")
         check_outputs(printing.output, inputs=[train, test])
-        analysis = ms.analysis.analyse_published(shifts)
+        analysis = analyse_published(shifts)
     else:
         inputs = [train, test, models]
         check_outputs(printing.output, data=where.data, runs=runs or (), inputs=inputs)
         with progress_bars(), in_line("analysing"):
-            analysis = ms.analyse_run_sets(
+            analysis = analyse_run_sets(
                 runs or (),
                 where.data,
                 shifts,
-                ms.Settings(measures=measures),
+                Settings(measures=measures),
                 indicators=indicator or (),
                 split=split,
                 bins=bins,
@@ -289,19 +305,22 @@ def analyse(
                 **options.chosen({"models": models}),
             )
     if train is not None and test is not None:
-        analysis = ms.predict_losses(analysis, train, test, extrapolate=extrapolate, **by_encoder)
+        analysis = predict_losses(analysis, train, test, extrapolate=extrapolate, **by_encoder)
     printing.show(analysis)
 
 
-def _align(files: list[str], plot: Path | None) -> ms.Result:
+def _align(files: list[str], plot: Path | None) -> Result:
     """Return the alignment of a file's scores; draw it."""
+    from msshift_bench.analysis import align_scores, plot_alignment, read_model_scores
+    from msshift_bench.output import check_plot
+
     if plot is not None:
-        ms.output.check_plot(plot)
+        check_plot(plot)
     if len(files) > 1:
         raise UsageError(f"a file of models' scores is analysed alone; got {', '.join(files)}")
-    alignment = ms.analysis.align_scores(ms.analysis.read_model_scores(files[0]), files[0])
+    alignment = align_scores(read_model_scores(files[0]), files[0])
     if plot is not None:
-        note(f"wrote {ms.analysis.plot_alignment(alignment.figures, plot)}")
+        note(f"wrote {plot_alignment(alignment.figures, plot)}")
     return alignment
 
 
@@ -365,23 +384,35 @@ def annotate(
 
     Example: `msshift annotate --candidates found/ --out review.csv`
     """
+    from msshift_bench.annotation import (
+        LEAKAGE,
+        SIMILARITY,
+        check_sheet,
+        similar_pairs,
+        write_sheet,
+    )
+
     check_outputs(out, inputs=[train, test, candidates])
-    ms.annotation.check_sheet(out)
+    check_sheet(out)
     if candidates is not None:
         refuse(context, ("train", "test", "encoder"), "--candidates")
-        questions = ms.annotation.LEAKAGE
+        from msshift_bench.leakage import pairs_to_judge
+
+        questions = LEAKAGE
         count = _LEAKS_PER_TEST if per_test is None else per_test
-        pairs = ms.leakage.pairs_to_judge(candidates, per_test=count or None, certain=certain)
+        pairs = pairs_to_judge(candidates, per_test=count or None, certain=certain)
     elif train is not None and test is not None:
         refuse(context, ("certain",), "--train and --test")
-        questions = ms.annotation.SIMILARITY
+        from msshift_bench.encoders import EncoderSpec
+
+        questions = SIMILARITY
         count = _PER_TEST if per_test is None else per_test
-        spec = ms.encoders.EncoderSpec(encoder or "terms")
+        spec = EncoderSpec(encoder or "terms")
         with progress_bars():
-            pairs = ms.annotation.similar_pairs(train, test, spec, per_test=count)
+            pairs = similar_pairs(train, test, spec, per_test=count)
     else:
         raise UsageError("give --train and --test, or --candidates")
-    ms.annotation.write_sheet(pairs, questions, out)
+    write_sheet(pairs, questions, out)
     names = " and ".join(question.name for question in questions)
     tests = len({pair.test_id for pair in pairs})
     note(
@@ -437,33 +468,37 @@ def agree(
 
     Example: `msshift agree review-ann.csv review-bob.csv --disputed disputed.csv`
     """
+    from msshift_bench.annotation import LEAKAGE, check_sheet, read_annotations, similarity_labels
+
     # All refusals come before the first file is written.
     check_outputs(printing.output, disputed, inputs=sheets)
     if disputed is not None:
-        ms.annotation.check_sheet(disputed)
+        check_sheet(disputed)
     files = options.pairs("--subset", subset, "NAME=FILE, e.g. dev=dev.ids.txt")
     subsets = {name: Path(path) for name, path in files}
     if "all" in subsets:
         raise UsageError("--subset names all, which is every judged test query; name it otherwise")
-    annotations = ms.read_annotations(sheets, both=both)
-    if annotations.questions == ms.annotation.LEAKAGE:
-        result = ms.review_leakage(annotations, subsets=subsets, precision=precision)
+    annotations = read_annotations(sheets, both=both)
+    if annotations.questions == LEAKAGE:
+        from msshift_bench.leakage import review_leakage
+
+        result = review_leakage(annotations, subsets=subsets, precision=precision)
     else:
         taken = ("sheets", "disputed", "format", "output")
         refuse_others(context, taken, "sheets that ask for entity and intent")
-        result = ms.annotation.similarity_labels(annotations)
+        result = similarity_labels(annotations)
     if disputed is not None:
         _write_disputed(annotations, disputed)
     printing.show(result)
 
 
-def _write_disputed(annotations: ms.Annotations, disputed: Path) -> None:
+def _write_disputed(annotations: Annotations, disputed: Path) -> None:
+
+    from msshift_bench.annotation import AGREED, write_sheet
 
     pairs = annotations.pairs_to_settle()
     if not pairs:
         note(f"annotators differ on no pair, so {disputed} is not written")
         return
-    ms.annotation.write_sheet(
-        pairs, annotations.questions, disputed, annotator=ms.annotation.AGREED
-    )
+    write_sheet(pairs, annotations.questions, disputed, annotator=AGREED)
     note(f"wrote {disputed}, with pairs to judge together: {len(pairs)}; give it with the others")

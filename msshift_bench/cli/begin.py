@@ -11,11 +11,10 @@ from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.building import show_built
 from msshift_bench.cli.config_file import CONFIG_NAME, find_config, find_setting
@@ -23,6 +22,13 @@ from msshift_bench.cli.output import note, print_json, print_tables, show, warn
 from msshift_bench.errors import MissingExtraError, MsShiftError, NotFoundError, UnknownNameError
 from msshift_bench.plumbing import cache_root, in_line, progress_bars, shown_log, write_json
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
+
+if TYPE_CHECKING:
+    from msshift_bench.baselines import System
+    from msshift_bench.data import Dataset
+    from msshift_bench.doctor import Diagnosis
+    from msshift_bench.evaluation import Result
+    from msshift_bench.output import Table
 
 SHIFT_NAMES = ("topics", "wh-words", "length")
 SYSTEMS = ("bm25", "bi-encoder")
@@ -55,28 +61,34 @@ def demo(
 
     Example: `msshift demo --out msshift-demo`
     """
+    from msshift_bench.baselines import Plan, make, open_system
+    from msshift_bench.data import open_collection
+    from msshift_bench.dataset_builders.build import build_dataset
+    from msshift_bench.evaluation import evaluate_run_sets
+    from msshift_bench.report import check_report_folder, write_report
+
     began = time.monotonic()
     with suppress(MissingExtraError):
-        ms.report.check_report_folder(out / "report")
+        check_report_folder(out / "report")
     names = (*SYSTEMS, *OTHER_SYSTEMS) if everything else SYSTEMS
-    systems = {name: ms.open_system(name) for name in names}
+    systems = {name: open_system(name) for name in names}
     _check_installed(systems.values())
     data, runs, figures = out / "msshift", out / "runs", out / "figures.json"
-    opened = ms.open_collection(collection)
+    opened = open_collection(collection)
     note(f"1/3 cutting the queries of {opened.name} into groups")
     with progress_bars():
-        manifest = ms.build_dataset(opened, SHIFT_NAMES, data)
+        manifest = build_dataset(opened, SHIFT_NAMES, data)
     show_built(manifest)
     note("2/3 ranking the passages; every model but BM25 is trained without each group in turn")
     for name, system in systems.items():
         started = time.monotonic()
-        plan = ms.Plan(system=system, shifts=SHIFT_NAMES, collection=opened, data=data, out=runs)
+        plan = Plan(system=system, shifts=SHIFT_NAMES, collection=opened, data=data, out=runs)
         with progress_bars(), shown_log("baselines.systems"):
-            made = ms.make(plan)
+            made = make(plan)
         note(f"    {name}: {len(made)} runs in {time.monotonic() - started:.0f} s")
     note("3/3 evaluating")
     with progress_bars(), in_line("evaluating"):
-        result = ms.evaluate_run_sets([runs], data)
+        result = evaluate_run_sets([runs], data)
     write_json(figures, result.to_json())
     _show_losses(result)
     print()
@@ -85,14 +97,14 @@ def demo(
     print(f"{figures}  every figure, as JSON")
     try:
         with progress_bars():
-            drawn = ms.write_report([runs], out / "report", data, links=False)
+            drawn = write_report([runs], out / "report", data, links=False)
         print(f"{drawn.page}  the report: open it in a browser ({len(drawn.figures)} figures)")
     except MissingExtraError as error:
         note(str(error))
     note(f"done in {time.monotonic() - began:.0f} s")
 
 
-def _check_installed(systems: Iterable[ms.System]) -> None:
+def _check_installed(systems: Iterable[System]) -> None:
     """Check, before anything is made, that every system's libraries are installed.
 
     Raises:
@@ -108,12 +120,14 @@ def _check_installed(systems: Iterable[ms.System]) -> None:
         raise MissingExtraError(",".join(dict.fromkeys(extras)), "the demo")
 
 
-def _show_losses(result: ms.Result) -> None:
+def _show_losses(result: Result) -> None:
     """Print one table per shift, then the notes that all of them share."""
-    settings, tables, lines = ms.Settings(), [], []
+    from msshift_bench.evaluation import Settings, loss_table
+
+    settings, tables, lines = Settings(), [], []
     for (shift,), of_shift in result.figures.each("shift"):
         measure = settings.measures[0]
-        tables.append(ms.evaluation.loss_table(of_shift, measure, settings, brief=True))
+        tables.append(loss_table(of_shift, measure, settings, brief=True))
         lines.append([n.text for n in result.notes if n.about.get("shift") in (None, shift)])
     shared = [line for line in lines[0] if all(line in others for others in lines)]
     print_tables(tables, [*_LEGEND, *dict.fromkeys(shared)])
@@ -121,7 +135,9 @@ def _show_losses(result: ms.Result) -> None:
 
 def names_to_list() -> list[str]:
     """Return what `msshift list` shows by its name: systems, and recipes."""
-    return [*ms.baselines.find_systems(), "pretrain", *ms.baselines.recipe_files()]
+    from msshift_bench.baselines import find_systems, recipe_files
+
+    return [*find_systems(), "pretrain", *recipe_files()]
 
 
 def list_(
@@ -156,7 +172,10 @@ def _show_system(name: str, chosen: str) -> None:
     Raises:
         UnknownNameError: if there is neither of that name.
     """
-    recipes, systems = ms.baselines.recipe_files(), ms.baselines.find_systems()
+    from msshift_bench.baselines import find_systems, recipe_files
+    from msshift_bench.output import Account, Table
+
+    recipes, systems = recipe_files(), find_systems()
     if name in recipes:
         sys.stdout.write(recipes[name].text)
         return
@@ -169,17 +188,21 @@ def _show_system(name: str, chosen: str) -> None:
     if fields:
         shown = [(field, "-" if value is None else value) for field, value in fields.items()]
         title = f"{name}: {systems[name].about()}"
-        tables.append(ms.output.Table.plain(title, ("field", "default"), shown, names=2))
+        tables.append(Table.plain(title, ("field", "default"), shown, names=2))
     if own:
         rows = [(key, recipe.sha256[:12], recipe.about) for key, recipe in own.items()]
-        tables.append(ms.output.Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))
+        tables.append(Table.plain("recipes", ("recipe", "sha256", "what"), rows, names=3))
     facts = {key: {"about": recipe.about, "sha256": recipe.sha256} for key, recipe in own.items()}
-    show(ms.output.Account({"fields": fields, "recipes": facts}, tables), chosen)
+    show(Account({"fields": fields, "recipes": facts}, tables), chosen)
 
 
 def _list_all(data: str, chosen: str) -> None:
     """Print the shifts, what the data set at hand holds of them, the systems and indicators."""
-    systems = {name: system.about() for name, system in ms.baselines.find_systems().items()}
+    from msshift_bench.baselines import find_systems
+    from msshift_bench.output import Table, plain
+    from msshift_bench.similarity import INDICATORS
+
+    systems = {name: system.about() for name, system in find_systems().items()}
     changes = {name: shift.description for name, shift in TEST_ONLY.items()}
     dataset, shifts, facts = _find(data), [*SHIFTS.values(), *SIZED.values()], None
     where = "no built data set here; 'msshift build' makes one"
@@ -195,7 +218,7 @@ def _list_all(data: str, chosen: str) -> None:
         # Shifts that come in sizes follow, each with the sizes of the data set.
         shifts += [SHIFTS[n] for n in in_order(dataset.manifest.shifts) if n not in list(SHIFTS)]
     if chosen == "json":
-        indicators = {name: ms.output.plain(row) for name, row in ms.INDICATORS.items()}
+        indicators = {name: plain(row) for name, row in INDICATORS.items()}
         for row in indicators.values():
             del row["function"]
         listed = {
@@ -212,35 +235,37 @@ def _list_all(data: str, chosen: str) -> None:
         head = {"data": facts, "shifts": listed, "test_only": changes}
         print_json({**head, "systems": systems, "indicators": indicators})
         return
-    plain = ms.output.Table.plain
+    as_table = Table.plain
     print_tables([_shift_table(shift, dataset) for shift in shifts], [where])
     rows = [
         (name, row.title, "query" if row.per_query else "set of queries", row.needs or "-")
-        for name, row in ms.INDICATORS.items()
+        for name, row in INDICATORS.items()
     ]
     header = ("indicator", "what", "defined per", "needs")
     print_tables(
         [
-            plain("test-only shifts", ("shift", "what"), changes.items(), names=2),
-            plain("systems", ("system", "what"), systems.items(), names=2),
-            plain("indicators of similarity", header, rows, names=4),
+            as_table("test-only shifts", ("shift", "what"), changes.items(), names=2),
+            as_table("systems", ("system", "what"), systems.items(), names=2),
+            as_table("indicators of similarity", header, rows, names=4),
         ]
     )
 
 
-def _find(data: str) -> ms.Dataset | None:
+def _find(data: str) -> Dataset | None:
     """Open the data set; where none was named there need be none."""
+    from msshift_bench.data import HOME_VARIABLE, open_dataset
+
     try:
-        return ms.open_dataset(data)
+        return open_dataset(data)
     except MsShiftError as error:
-        if data != DATASET_NAME or os.environ.get(ms.data.HOME_VARIABLE):
+        if data != DATASET_NAME or os.environ.get(HOME_VARIABLE):
             raise
         if not isinstance(error, NotFoundError):
             warn([str(error)])
         return None
 
 
-def _built(dataset: ms.Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
+def _built(dataset: Dataset | None, shift: Shift) -> Mapping[str, Any] | None:
     """Return the rule of a shift in a data set, and each group's contents; `None` if it is not."""
     if dataset is None or shift.name not in dataset.manifest.shifts:
         return None
@@ -255,14 +280,16 @@ def _built(dataset: ms.Dataset | None, shift: Shift) -> Mapping[str, Any] | None
     }
 
 
-def _shift_table(shift: Shift, dataset: ms.Dataset | None) -> ms.output.Table:
+def _shift_table(shift: Shift, dataset: Dataset | None) -> Table:
     """Return a row per group: its queries, here and in the release if these differ, and counts."""
+    from msshift_bench.output import Table
+
     rules = f"rules: {', '.join(shift.rules)}" if shift.builder else "run sets only"
     title = f"{shift.name}: {shift.description} ({rules}"
     built = _built(dataset, shift)
     if built is None:
         title += ")" if dataset is None else f"; not in {dataset.folder})"
-        return ms.output.Table.plain(title, ("group", "queries"), shift.groups.items(), names=2)
+        return Table.plain(title, ("group", "queries"), shift.groups.items(), names=2)
     here, header = built["groups"], ["group", "queries", "train", "test"]
     rows = [[group, *here[group].values()] for group in shift.groups]
     if any(here[group]["queries"] != about for group, about in shift.groups.items()):
@@ -270,7 +297,7 @@ def _shift_table(shift: Shift, dataset: ms.Dataset | None) -> ms.output.Table:
         for row in rows:
             row.insert(2, shift.groups[row[0]])
     title = f"{title}; built by {built['rule']})"
-    return ms.output.Table.plain(title, header, rows, names=len(header) - 2)
+    return Table.plain(title, header, rows, names=len(header) - 2)
 
 
 def doctor(
@@ -303,9 +330,11 @@ def doctor(
 
     Example: `msshift doctor --prune 30`
     """
-    pruned = () if prune is None else ms.doctor.prune_cache(prune)
-    looks = ms.examine(data or ())
-    diagnoses: list[ms.doctor.Diagnosis] = []
+    from msshift_bench.doctor import examine, prune_cache
+
+    pruned = () if prune is None else prune_cache(prune)
+    looks = examine(data or ())
+    diagnoses: list[Diagnosis] = []
     for diagnosis in chain(pruned, _settings(), looks):
         diagnoses.append(diagnosis)
         if table_format == "text":
@@ -319,7 +348,7 @@ def doctor(
         raise typer.Exit(1 if states["damaged"] else 3)
 
 
-def _print_diagnosis(diagnosis: ms.doctor.Diagnosis) -> None:
+def _print_diagnosis(diagnosis: Diagnosis) -> None:
     colour = {"ok": "green", "note": "blue", "warning": "yellow"}.get(diagnosis.state, "red")
     typer.secho(f"{diagnosis.state:<8}", fg=colour, nl=False)
     print(f" {diagnosis.code}: {diagnosis.text}")
@@ -327,9 +356,12 @@ def _print_diagnosis(diagnosis: ms.doctor.Diagnosis) -> None:
         print(f"         cure: {diagnosis.cure}")
 
 
-def _settings() -> Iterator[ms.doctor.Diagnosis]:
+def _settings() -> Iterator[Diagnosis]:
     """Say which data set, collection, cache and shifts commands use, and what says so."""
-    folder = ms.data.locate()
+    from msshift_bench.data import locate
+    from msshift_bench.doctor import Diagnosis
+
+    folder = locate()
     usual = "default" if folder == Path(DATASET_NAME) else "installed"
     defaults = {
         "data": (folder, usual if folder.exists() else f"{usual}; not there yet"),
@@ -342,7 +374,7 @@ def _settings() -> Iterator[ms.doctor.Diagnosis]:
     for key, default in defaults.items():
         value, origin = find_setting(key, file) or default
         shown = ", ".join(value) if isinstance(value, list) else value
-        yield ms.doctor.Diagnosis("setting", "ok", f"{key} = {shown} ({origin})")
+        yield Diagnosis("setting", "ok", f"{key} = {shown} ({origin})")
     if file is None:
         cure = f"see docs/configuration.md for a {CONFIG_NAME}"
-        yield ms.doctor.Diagnosis("setting", "note", f"no {CONFIG_NAME} here or above", cure)
+        yield Diagnosis("setting", "note", f"no {CONFIG_NAME} here or above", cure)

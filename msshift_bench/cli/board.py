@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.output import note, show
 from msshift_bench.errors import Finding, UnknownNameError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
+
+if TYPE_CHECKING:
+    from msshift_bench.data import Dataset
+    from msshift_bench.leaderboard import Verdict
 
 
 def submit(
@@ -39,8 +42,10 @@ def submit(
 
     Example: `msshift submit runs/my-system --system system.toml --out submission`
     """
+    from msshift_bench.leaderboard import CLASSES, description_template, submit_system
+
     if template:
-        print(ms.leaderboard.description_template(), end="")
+        print(description_template(), end="")
         return
     if runs is None or system is None:
         raise UsageError(
@@ -49,11 +54,9 @@ def submit(
         )
     check_folder(out)
     with progress_bars():
-        entry = ms.leaderboard.submit_system(runs, system, out, data)
+        entry = submit_system(runs, system, out, data)
     print(f"{entry.description.place}: {', '.join(entry.scores)}")
-    print(
-        f"training queries: {entry.training_class} ({ms.leaderboard.CLASSES[entry.training_class]})"
-    )
+    print(f"training queries: {entry.training_class} ({CLASSES[entry.training_class]})")
     for doubt in entry.head["doubts"]:
         print(f"  {doubt}")
     for row in entry.training:
@@ -103,21 +106,22 @@ def check(
 
     Example: `msshift leaderboard check mini/bm25 --runs runs --data msshift`
     """
+    from msshift_bench.data import open_dataset
+    from msshift_bench.leaderboard import check_entries, entries_folder, write_rescored
+
     if runs is not None and data is None:
         raise UsageError("to score runs again, give --data, the data set that they answer")
-    dataset = None if data is None else ms.open_dataset(data)
-    root = ms.leaderboard.entries_folder() if entries is None else entries
+    dataset = None if data is None else open_dataset(data)
+    root = entries_folder() if entries is None else entries
     if entry is not None:
         _repeat(entry, root, dataset, runs)
         return
     with progress_bars():
-        verdicts, findings = ms.leaderboard.check_entries(
-            root, base=base, dataset=dataset, runs=runs
-        )
+        verdicts, findings = check_entries(root, base=base, dataset=dataset, runs=runs)
     for verdict in verdicts:
         _print(verdict, "/".join(verdict.folder.parts[-3:]))
     _print_findings(findings)
-    for name in ms.leaderboard.write_rescored(root, verdicts) if entries is not None else ():
+    for name in write_rescored(root, verdicts) if entries is not None else ():
         note(f"{name} is rescored now: {root / 'rescored.csv'}")
     again = sum(verdict.rescored for verdict in verdicts)
     how = "" if runs is not None else "; give --data and --runs for that"
@@ -128,7 +132,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _print(verdict: ms.leaderboard.Verdict, name: str) -> None:
+def _print(verdict: Verdict, name: str) -> None:
     facts = "unreadable"
     if verdict.entry is not None and verdict.accepted:
         facts = f"{verdict.entry.badge}, {verdict.entry.training_class}"
@@ -142,12 +146,14 @@ def _print_findings(findings: Iterable[Finding]) -> None:
         print(f"  {finding.severity}: {finding}")
 
 
-def _repeat(name: str, root: Path, dataset: ms.Dataset | None, runs: Path | None) -> None:
+def _repeat(name: str, root: Path, dataset: Dataset | None, runs: Path | None) -> None:
     """Check a row, and show its commands, or how closely runs repeat it."""
-    rows = {row.description.name: row for row in ms.leaderboard.load_entries(root)}
+    from msshift_bench.leaderboard import check_entry, load_entries, repeat_entry
+
+    rows = {row.description.name: row for row in load_entries(root)}
     if name not in rows:
         raise UnknownNameError("entry", name, rows)
-    verdict = ms.leaderboard.check_entry(rows[name].folder, dataset)
+    verdict = check_entry(rows[name].folder, dataset)
     _print(verdict, name)
     if not verdict.accepted:
         raise typer.Exit(1)
@@ -155,7 +161,7 @@ def _repeat(name: str, root: Path, dataset: ms.Dataset | None, runs: Path | None
         print("\n".join(rows[name].description.reproduction.commands))
         return
     with progress_bars():
-        repeated = ms.leaderboard.repeat_entry(rows[name], dataset, runs)
+        repeated = repeat_entry(rows[name], dataset, runs)
     show(repeated, "text")
     if repeated.facts["off"]:
         raise typer.Exit(1)
@@ -172,7 +178,9 @@ def build(
 
     Example: `msshift leaderboard build --entries submission/entries --out site`
     """
+    from msshift_bench.leaderboard import build_site
+
     check_folder(out)
     with progress_bars():
-        written = ms.leaderboard.build_site(out, *([] if entries is None else [entries]))
+        written = build_site(out, *([] if entries is None else [entries]))
     print(f"open {written}")

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
 from msshift_bench.cli.output import check_outputs, note, show
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_folder, progress_bars, settle
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, get_shift
+
+if TYPE_CHECKING:
+    from msshift_bench.data import Manifest
 
 
 def build(
@@ -129,18 +131,20 @@ def build(
 
     Example: `msshift build restrain-100 --test-set dl19`
     """
-    from msshift_bench.dataset_builders.build import default_shifts
+    from msshift_bench.data import open_collection
+    from msshift_bench.dataset_builders.build import build_dataset, default_shifts
+    from msshift_bench.dataset_builders.cut import Samples
 
     folder = out or _default_folder(nano)
     chosen = shifts or default_shifts()
     builder_options = _builder_options(rule or [], chosen, encoding.chosen(), topic_size, test_set)
     with cluster.used(), progress_bars():
-        manifest = ms.build_dataset(
-            ms.open_collection(options.named_collection(collection) or "mini", qrels=qrels),
+        manifest = build_dataset(
+            open_collection(options.named_collection(collection) or "mini", qrels=qrels),
             chosen,
             folder,
             options=builder_options,
-            samples=ms.Samples(
+            samples=Samples(
                 train_size=_train_size(train_size),
                 test_size=test_size,
                 test_queries=test_queries,
@@ -163,12 +167,13 @@ def build(
     note(f"wrote {folder} (content {manifest.content_digest[:12]})")
 
 
-def show_built(manifest: ms.data.Manifest, chosen: str = "text") -> None:
+def show_built(manifest: Manifest, chosen: str = "text") -> None:
     """Print a manifest's shifts: rows by group and split, top terms of topics, what tests show."""
     from msshift_bench.dataset_builders.describe import explain_detectable, shift_tables
+    from msshift_bench.output import Account
 
     notes = explain_detectable(manifest.shifts, "detects")
-    show(ms.output.Account(asdict(manifest), shift_tables(manifest.shifts), notes), chosen)
+    show(Account(asdict(manifest), shift_tables(manifest.shifts), notes), chosen)
 
 
 def _default_folder(nano: bool) -> Path:
@@ -272,6 +277,8 @@ def import_(
 
     Example: `msshift import CharacterBERT-DR --out published.tsv`
     """
+    from msshift_bench.data import holds_manifest, open_collection
+    from msshift_bench.dataset_builders.build import import_official
     from msshift_bench.dataset_builders.typos import holds_variants
 
     always = {"sources", "table_format", "out"}
@@ -287,7 +294,7 @@ def import_(
     elif not others and holds_variants(source):
         refuse_others(context, {*always, "queries"}, "variants of queries")
         _import_variants(source, queries, out or Path("variants.tsv"), table_format)
-    elif not others and ms.data.holds_manifest(source):
+    elif not others and holds_manifest(source):
         taken = {"sources", "table_format", "collection", "qrels"}
         refuse_others(context, taken, "a data set that is to get its texts")
         _add_texts(source, options.Source(collection=collection, qrels=qrels), table_format)
@@ -299,10 +306,10 @@ def import_(
         name = options.named_collection(collection)
         if qrels and not name:
             raise UsageError("--qrels is a file of a collection; name that, too: --collection")
-        manifest = ms.import_official(
+        manifest = import_official(
             sources,
             folder,
-            collection=ms.open_collection(name, qrels=qrels) if name else None,
+            collection=open_collection(name, qrels=qrels) if name else None,
             shifts=shift or (),
             nano=nano,
             texts=not ids_only,
@@ -316,23 +323,28 @@ def import_(
 
 def _add_texts(folder: Path, source: options.Source, chosen: str) -> None:
     """Put texts back into a data set of ids, unless it holds them."""
-    dataset = ms.open_dataset(folder)
+    from msshift_bench.data import open_dataset
+    from msshift_bench.dataset_builders.write import hydrate_dataset
+    from msshift_bench.output import Account
+
+    dataset = open_dataset(folder)
     path, manifest = dataset.folder, dataset.manifest
     if manifest.texts:
         note(f"{path} holds its texts already; nothing was changed")
     else:
         check_folder(path)
         with progress_bars():
-            manifest = ms.hydrate_dataset(dataset, source.open(dataset))
+            manifest = hydrate_dataset(dataset, source.open(dataset))
         note(f"{path} holds its texts (content {manifest.content_digest[:12]})")
-    show(ms.output.Account(asdict(manifest)), chosen)
+    show(Account(asdict(manifest)), chosen)
 
 
 def _import_variants(checkout: Path, queries: str, out: Path, chosen: str) -> None:
-    from msshift_bench.dataset_builders.typos import describe_edits
+    from msshift_bench.data import write_variants
+    from msshift_bench.dataset_builders.typos import describe_edits, import_variants
 
     check_outputs(out, inputs=[checkout])
-    texts, variants = ms.import_variants(checkout, queries)
-    ms.data.write_variants(out, variants)
+    texts, variants = import_variants(checkout, queries)
+    write_variants(out, variants)
     show(describe_edits(texts, variants), chosen)
     note(f"wrote {out}")

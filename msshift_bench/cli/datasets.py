@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse_others
 from msshift_bench.cli.output import check_outputs, note, print_json, show
@@ -22,6 +21,9 @@ from msshift_bench.shifts import (
     get_test_only_shift,
     holds_triples,
 )
+
+if TYPE_CHECKING:
+    from msshift_bench.data import Dataset
 
 _WAYS = ("replay", "embed", "retrain")
 """The ways to check published topics."""
@@ -64,7 +66,9 @@ def verify(
 
     Example: `msshift verify ./msshift --topics replay`
     """
-    dataset = ms.open_dataset(folder)
+    from msshift_bench.data import open_dataset
+
+    dataset = open_dataset(folder)
     if topics is None:
         refuse_others(context, {"folder", "table_format"}, "a check of files")
         _verify_files(dataset, table_format)
@@ -102,10 +106,13 @@ def verify(
         note("other embeddings may give other clusters; '--topics replay' gives the same")
 
 
-def _verify_files(dataset: ms.Dataset, chosen: str) -> None:
-    manifest, findings = ms.verify_dataset(dataset)
+def _verify_files(dataset: Dataset, chosen: str) -> None:
+    from msshift_bench.data import verify_dataset
+    from msshift_bench.output import Account
+
+    manifest, findings = verify_dataset(dataset)
     facts = {"content_digest": manifest.content_digest, "findings": list(map(asdict, findings))}
-    show(ms.output.Account(facts), chosen)
+    show(Account(facts), chosen)
     if findings:
         raise IntegrityError(f"{dataset.folder} is not what was built:", findings)
     splits = [entry for splits in manifest.configs.values() for entry in splits.values()]
@@ -141,11 +148,15 @@ def triples(
 
     Example: `msshift triples ./msshift --collection my-collection`
     """
-    dataset = ms.open_dataset(folder)
+    from msshift_bench.data import open_dataset
+    from msshift_bench.dataset_builders.triples import add_triples
+    from msshift_bench.output import Account, Table
+
+    dataset = open_dataset(folder)
     collection = source.open(dataset)
     check_folder(dataset.folder)
     with cluster.used(), progress_bars():
-        manifest = ms.add_triples(
+        manifest = add_triples(
             dataset,
             collection,
             shifts=shift or (),
@@ -158,8 +169,8 @@ def triples(
     facts = {config: asdict(entry) for config, entry in entries.items()}
     rows = [(c, entry.rows, len(entry.files), entry.digest[:12]) for c, entry in entries.items()]
     header = ("config", "triples", "files", "digest")
-    table = ms.output.Table.plain("Training triples", header, rows)
-    show(ms.output.Account(facts, [table]), table_format)
+    table = Table.plain("Training triples", header, rows)
+    show(Account(facts, [table]), table_format)
     for shift_facts in manifest.shifts.values():
         for config, pairs in shift_facts.get("triples", {}).get("pairs", {}).items():
             if pairs["left_out"]:
@@ -187,14 +198,16 @@ def export(
 
     Example: `msshift export length-short-triples triples.tsv.gz`
     """
+    from msshift_bench.data import export_triples, open_dataset, open_source
+
     if collection is not None and not text:
         raise UsageError("--collection is read for the texts only; add --text, or leave it out")
-    dataset = ms.open_dataset(data)
+    dataset = open_dataset(data)
     files = options.files_of_collection(collection) if text else []
     check_outputs(out, inputs=[dataset.folder, *files])
     with progress_bars():
-        texts = ms.data.open_source(dataset, collection) if text else None
-        count = ms.data.export_triples(dataset, config, out, texts=texts)
+        texts = open_source(dataset, collection) if text else None
+        count = export_triples(dataset, config, out, texts=texts)
     note(f"wrote {out}: {count} triples")
 
 
@@ -230,24 +243,27 @@ def variants(
 
     Example: `msshift variants typos --shift length --out typos.tsv`
     """
-    from msshift_bench.dataset_builders.typos import describe_edits
+    from msshift_bench.data import write_variants
+    from msshift_bench.dataset_builders.typos import describe_edits, make_variants
 
     get_test_only_shift(name)
     check_outputs(out, data=None if queries is not None else where.data, inputs=[queries])
     texts = _texts(where, queries)
-    made = ms.make_variants(name, texts.items(), copies=copies, seed=seed)
-    ms.data.write_variants(out, made)
+    made = make_variants(name, texts.items(), copies=copies, seed=seed)
+    write_variants(out, made)
     show(describe_edits(texts, made), table_format)
     note(f"wrote {out}")
 
 
 def _texts(where: options.Questions, queries: Path | None) -> dict[str, str]:
     """Return query_id -> text: of a file, or of the test queries of a data set."""
+    from msshift_bench.data import open_dataset, read_queries
+
     if queries is not None:
         if where.shift:
             raise UsageError("--shift is for the queries of a data set, and --queries names a file")
-        return dict(ms.data.read_queries(queries))
-    dataset = ms.open_dataset(where.data)
+        return dict(read_queries(queries))
+    dataset = open_dataset(where.data)
     if not dataset.manifest.texts:
         raise UsageError(
             f"{dataset.folder} holds ids only; add the texts with 'msshift import', or give the "
@@ -283,10 +299,13 @@ def install(
 
     Example: `msshift install ./msshift`
     """
+    from msshift_bench.data import install_dataset
+    from msshift_bench.output import Account
+
     with progress_bars():
-        installed = ms.install_dataset(source, revision=revision, triples=triples)
+        installed = install_dataset(source, revision=revision, triples=triples)
     folders = {"folder": str(installed.folder), "cache": str(installed.cache)}
-    show(ms.output.Account({**asdict(installed), **folders}), table_format)
+    show(Account({**asdict(installed), **folders}), table_format)
     what = "already installed" if installed.unchanged else "installed"
     note(
         f"{what}: version {installed.data_version} (content {installed.content_digest[:12]}) "
@@ -319,8 +338,11 @@ def push(
 
     Example: `msshift push ./msshift --repo my-org/msshift`
     """
-    pushed = ms.push_dataset(folder, repo, private=private, move_tag=move_tag)
-    show(ms.output.Account(asdict(pushed)), table_format)
+    from msshift_bench.data import push_dataset
+    from msshift_bench.output import Account
+
+    pushed = push_dataset(folder, repo, private=private, move_tag=move_tag)
+    show(Account(asdict(pushed)), table_format)
     what = f"pushed {len(pushed.files)} files to {repo}"
     if pushed.unchanged:
         what = f"{repo} holds this build already"
@@ -351,7 +373,10 @@ def irds(
 
     Example: `msshift irds export msshift/length/short/test queries`
     """
-    ms.irds.register(data, collection)
+    from msshift_bench.data import IR_DATASETS_FAILURES, reason_of
+    from msshift_bench.irds import register
+
+    register(data, collection)
     import ir_datasets
 
     try:
@@ -364,7 +389,7 @@ def irds(
         raise typer.Exit(1) from None
     except BrokenPipeError:
         raise
-    except ms.data.IR_DATASETS_FAILURES as error:
+    except IR_DATASETS_FAILURES as error:
         # What it could not write is named with its place.
-        reason = ms.data.reason_of(error) if isinstance(error, RuntimeError) else str(error)
+        reason = reason_of(error) if isinstance(error, RuntimeError) else str(error)
         raise MissingError(f"ir_datasets did not get what it needs: {reason}") from None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse, refuse_others
 from msshift_bench.cli.output import check_outputs, note
 from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars
 from msshift_bench.shifts import DATASET_NAME
+
+if TYPE_CHECKING:
+    from msshift_bench.evaluation import Section
+    from msshift_bench.stats import Figures
 
 _UP_TO = "same-text, same-normalised, same-words, near-duplicate or same-passage."
 
@@ -119,6 +122,8 @@ def find(
 
     Example: `msshift leakage find --data ./msshift`
     """
+    from msshift_bench.leakage import check_found_folder, find_leakage, tiers_up_to
+
     search: dict[str, Any] = {"encoder": encoder, "pooling": pooling, "threshold": threshold}
     if train is None and test is None:
         refuse_others(context, (*search, "data", "format", "output"), "the splits of a data set")
@@ -131,14 +136,14 @@ def find(
     if (train_qrels is None) != (test_qrels is None):
         raise UsageError("shared passages need the qrels of both: --train-qrels and --test-qrels")
     qrels = None if train_qrels is None or test_qrels is None else (train_qrels, test_qrels)
-    failing = () if fail_on is None else ms.leakage.tiers_up_to(fail_on)
+    failing = () if fail_on is None else tiers_up_to(fail_on)
     if "same-passage" in failing and qrels is None:
         raise UsageError("--fail-on same-passage needs --train-qrels and --test-qrels")
-    ms.leakage.check_found_folder(out)
+    check_found_folder(out)
     inputs = [train, test, train_qrels, test_qrels]
     check_outputs(printing.output, inputs=inputs)
     with progress_bars():
-        found = ms.find_leakage(
+        found = find_leakage(
             train, test, **search, nearest=nearest, qrels=qrels, separate_ids=separate_ids
         )
     found.write(out)
@@ -154,43 +159,45 @@ def find(
 
 def _find_in_splits(data: str, printing: options.Printing, search: dict[str, Any]) -> None:
     """Count what the splits of a data set leak, and print it."""
-    check_folder(ms.data.locate(data))
+    from msshift_bench.data import locate, open_dataset
+    from msshift_bench.dataset_builders.audit import add_split_leakage
+    from msshift_bench.evaluation import Result
+    from msshift_bench.stats import Figure, Figures
+
+    check_folder(locate(data))
     with progress_bars():
-        manifest = ms.add_split_leakage(data, **search)
+        manifest = add_split_leakage(data, **search)
     counted = {
         shift: facts["near_duplicates"]
         for shift, facts in manifest.shifts.items()
         if "near_duplicates" in facts
     }
     rows = [
-        ms.Figure("topics", shift=shift, group=group, slice=tier, value=count)
+        Figure("topics", shift=shift, group=group, slice=tier, value=count)
         for shift, facts in counted.items()
         for group, counts in facts["test_queries"].items()
         for tier, count in counts.items()
     ]
-    figures, about = ms.Figures(rows), ms.open_dataset(data).info
+    figures, about = Figures(rows), open_dataset(data).info
     facts = {"splits": counted}
-    printing.show(
-        ms.Result("split-leakage", figures, search, about, (), _split_layout, facts=facts)
-    )
+    printing.show(Result("split-leakage", figures, search, about, (), _split_layout, facts=facts))
 
 
-def _split_layout(figures: ms.Figures) -> list[ms.evaluation.Section]:
+def _split_layout(figures: Figures) -> list[Section]:
     """Return a row per experiment, and a column per tier."""
+    from msshift_bench.evaluation import Section
+    from msshift_bench.output import COUNT, Head, pivot
+
     columns = [
-        ms.output.Head(
-            ("any of these" if tier == "any" else tier,), {"slice": tier}, ms.output.COUNT
-        )
+        Head(("any of these" if tier == "any" else tier,), {"slice": tier}, COUNT)
         for tier in figures.names("slice")
     ]
     rows = [
-        ms.output.Head((f"{shift}-{group}",), {"shift": shift, "group": group})
+        Head((f"{shift}-{group}",), {"shift": shift, "group": group})
         for (shift, group), _ in figures.each("shift", "group")
     ]
     title = "Test queries that the training queries of their experiment leak"
-    return [
-        ms.evaluation.Section([ms.output.pivot(figures, title, ("experiment",), rows, columns)])
-    ]
+    return [Section([pivot(figures, title, ("experiment",), rows, columns)])]
 
 
 def clean(
@@ -225,9 +232,11 @@ def clean(
 
     Example: `msshift leakage clean --found found --train train.tsv`
     """
+    from msshift_bench.leakage import clean_training
+
     check_outputs(printing.output, inputs=[found, train, qrels, triples])
     with progress_bars():
-        cleaned = ms.clean_training(found, train, out, qrels=qrels, triples=triples, tier=tier)
+        cleaned = clean_training(found, train, out, qrels=qrels, triples=triples, tier=tier)
     note(f"wrote {out}")
     printing.show(cleaned)
 
@@ -323,9 +332,11 @@ def experiment(
 
     Example: `msshift leakage experiment --collection mini:300 --sizes 20 --leaked 8 --seeds 1`
     """
+    from msshift_bench.baselines import Experiment, run_leakage_experiment
+
     files = options.files_of_collection(collection)
     check_outputs(printing.output, inputs=[test, found, *files])
-    planned = ms.baselines.Experiment(
+    planned = Experiment(
         systems=system or ["knrm", "pacrr"],
         sizes=options.whole_numbers("--sizes", sizes),
         leaked=leaked,
@@ -339,6 +350,6 @@ def experiment(
         depth=depth,
     )
     with progress_bars():
-        result = ms.baselines.run_leakage_experiment(collection, planned, out)
+        result = run_leakage_experiment(collection, planned, out)
     note(f"wrote {out}")
     printing.show(result)

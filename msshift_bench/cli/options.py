@@ -9,15 +9,18 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import msshift_bench as ms
 from msshift_bench.cli.output import note, print_json, print_tables, warn
 from msshift_bench.errors import UnknownNameError, UsageError
 from msshift_bench.plumbing import write_atomically, write_json, write_parquet
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
+
+if TYPE_CHECKING:
+    from msshift_bench.data import Collection, Dataset
+    from msshift_bench.evaluation import Result, Settings
 
 
 def completing(names: Iterable[str] | str) -> Callable[[str], list[str]]:
@@ -128,7 +131,9 @@ def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def named_collection(collection: str | None) -> str | None:
     """Return the collection that an option names, else that of the environment variable."""
-    return collection or os.environ.get(ms.data.COLLECTION_VARIABLE)
+    from msshift_bench.data import COLLECTION_VARIABLE
+
+    return collection or os.environ.get(COLLECTION_VARIABLE)
 
 
 def files_of_collection(collection: str | None) -> list[Path]:
@@ -229,9 +234,11 @@ class Source:
     collection: SourceName = None
     qrels: CollectionQrels = None
 
-    def open(self, dataset: ms.Dataset) -> ms.data.Collection:
+    def open(self, dataset: Dataset) -> Collection:
         """Open it; see `msshift_bench.data.open_source`."""
-        return ms.data.open_source(dataset, self.collection, self.qrels)
+        from msshift_bench.data import open_source
+
+        return open_source(dataset, self.collection, self.qrels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +285,9 @@ class Cluster:
 
     def used(self) -> AbstractContextManager[object]:
         """Return the context in which these carry tasks out."""
-        return ms.engine.using_engine(ms.engine.Engine(self.ray, self.store))
+        from msshift_bench.engine import Engine, using_engine
+
+        return using_engine(Engine(self.ray, self.store))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,9 +342,11 @@ class Scoring:
         bool, typer.Option("--strict", help="Treat warnings about a run file as errors.")
     ] = False
 
-    def settings(self) -> ms.Settings:
+    def settings(self) -> Settings:
         """Return the settings of an evaluation."""
-        return ms.Settings(**asdict(self))
+        from msshift_bench.evaluation import Settings
+
+        return Settings(**asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,7 +371,7 @@ class Printing:
             ending = self.output.suffix or self.output.name
             raise UnknownNameError("ending of --output", ending, (".json", ".csv", ".parquet"))
 
-    def show(self, result: ms.Result, **view: bool) -> None:
+    def show(self, result: Result, **view: bool) -> None:
         """Write a result, and print its figures, or its tables above their notes.
 
         The file comes first: whoever reads the tables may stop before their end.

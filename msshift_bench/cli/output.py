@@ -7,10 +7,13 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import msshift_bench as ms
 from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import check_target
+
+if TYPE_CHECKING:
+    from msshift_bench.output import Account, Table
 
 
 def _is_styled() -> bool:
@@ -24,25 +27,25 @@ def _print_styled(text: str, code: int) -> None:
     print(f"\x1b[{code}m{text}\x1b[0m" if _is_styled() else text)
 
 
-def print_tables(
-    tables: Iterable[ms.output.Table], notes: Iterable[str] = (), chosen: str = "text"
-) -> None:
+def print_tables(tables: Iterable[Table], notes: Iterable[str] = (), chosen: str = "text") -> None:
     """Print tables, and below them notes: policies, versions and doubts, one line each.
 
     As text, a table wider than the screen is not folded.
     """
+    from msshift_bench.output import RENDERERS, render_notes, to_text
+
     if chosen != "text":
-        tables, render = list(tables), ms.output.RENDERERS[chosen]
+        tables, render = list(tables), RENDERERS[chosen]
         print("".join(f"{render(table)}\n" for table in tables), end="")
         if any(cell.best for table in tables for row in table.rows for cell in row):
             notes = [*notes, "bold: the best of the systems that were trained per group"]
-        print(ms.output.render_notes(list(notes), chosen))
+        print(render_notes(list(notes), chosen))
         return
     # The rule is ours to draw, with what the environment's encoding has; names are not.
     rule = "─" if "─".encode(sys.stdout.encoding or "utf-8", "ignore") else "-"
     for table in tables:
         _print_styled(table.title, 1)
-        print(ms.output.to_text(table, rule, is_styled=_is_styled()), end="")
+        print(to_text(table, rule, is_styled=_is_styled()), end="")
     for line in notes:
         _print_styled(f"  {line}", 2)
 
@@ -52,7 +55,7 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def show(account: ms.output.Account, chosen: str) -> None:
+def show(account: Account, chosen: str) -> None:
     """Print an account: as JSON, or its tables with the notes below them."""
     if chosen == "json":
         print_json(account.facts)
@@ -96,8 +99,11 @@ def check_outputs(
     wanted = [output for output in outputs if output is not None]
     if not wanted:
         return
+    from msshift_bench.annotation import check_not_filled
+    from msshift_bench.data import locate
+
     if data is not None:
-        inputs = [*inputs, ms.data.locate(data)]
+        inputs = [*inputs, locate(data)]
     read = [*(Path(path) for path in inputs if path is not None), *_files_of(runs)]
     for place, output in enumerate(wanted):
         try:
@@ -112,14 +118,16 @@ def check_outputs(
                 f"{output} is a file that people write, and would be lost; give another name"
             )
 
-        ms.annotation.check_not_filled(output)
+        check_not_filled(output)
 
 
 def _files_of(runs: Iterable[str | Path]) -> Iterator[Path]:
     """Yield the run files, each with the path of its sidecar, which may not exist."""
+    from msshift_bench.runs import find_run_sets, sidecar_path
+
     for path in map(Path, runs):
         files = [path]
         if path.is_dir():
-            files = [file for run_set in ms.find_run_sets([path]) for file in run_set.files]
+            files = [file for run_set in find_run_sets([path]) for file in run_set.files]
         for file in files:
-            yield from (file, ms.runs.sidecar_path(file))
+            yield from (file, sidecar_path(file))

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.command import refuse
 from msshift_bench.cli.output import check_outputs, note, print_json, warn
@@ -23,6 +22,11 @@ from msshift_bench.plumbing import (
     write_parquet,
 )
 from msshift_bench.shifts import DATASET_NAME, SHIFTS
+
+if TYPE_CHECKING:
+    from msshift_bench.data import Dataset, TestSet
+    from msshift_bench.evaluation import LeftOut, Result
+    from msshift_bench.runs import RunValidation
 
 
 def score(
@@ -75,6 +79,8 @@ def score(
 
     Example: `msshift score my.run.gz --check`
     """
+    from msshift_bench.evaluation import open_test_set, score_runs
+
     keep_freed_memory()
     if check:
         refuse(context, ("reference", "without_leaked", "per_query", "output"), "--check")
@@ -95,7 +101,7 @@ def score(
     if test is not None and qrels is not None:
         raise UsageError("--test and --qrels both say what to score on; give one of them")
     answered = test if qrels is None else qrels
-    test_set = None if answered is None else ms.open_test_set(answered, data)
+    test_set = None if answered is None else open_test_set(answered, data)
     if check:
         _check(runs, test_set, scoring, printing.format)
         return
@@ -104,38 +110,50 @@ def score(
             "say what to score the runs on: --test CONFIG, e.g. length-short, or --qrels FILE; "
             "folders of run sets are for 'msshift evaluate'"
         )
-    known = data if qrels is None else test_set
-    result = ms.score_runs(
+    known = data if qrels is None or test_set is None else test_set
+    result = score_runs(
         runs,
         test_set,
         settings,
         data=data,
         reference=reference,
-        without=None if without_leaked is None else ms.read_left_out(without_leaked, known),
+        without=_left_out(without_leaked, known),
         allow=allow or (),
     )
     _write_per_query(result, per_query)
     printing.show(result)
 
 
-def _write_per_query(result: ms.Result, path: Path | None) -> None:
+def _left_out(without_leaked: Path | None, known: Dataset | TestSet | str) -> LeftOut | None:
+    """Return the leaked test queries in the folder of `leakage find`; `None` without a folder."""
+    if without_leaked is None:
+        return None
+    from msshift_bench.leakage import read_left_out
+
+    return read_left_out(without_leaked, known)
+
+
+def _write_per_query(result: Result, path: Path | None) -> None:
     if path is not None:
         write_parquet(path, result.per_query())
         note(f"wrote {path}")
 
 
 def _check(
-    runs: Sequence[str], test_set: ms.data.TestSet | None, scoring: options.Scoring, chosen: str
+    runs: Sequence[str], test_set: TestSet | None, scoring: options.Scoring, chosen: str
 ) -> None:
     """Say what is wrong with runs.
 
     Raises:
         RunError: if a run cannot be scored.
     """
-    judgements = None if test_set is None else ms.evaluation.judgements_of(test_set)
+    from msshift_bench.evaluation import judgements_of
+    from msshift_bench.runs import validate_run
+
+    judgements = None if test_set is None else judgements_of(test_set)
     checked = {}
     for run in runs:
-        checked[run] = ms.validate_run(
+        checked[run] = validate_run(
             run,
             judgements,
             tie_policy=scoring.ties,
@@ -165,7 +183,7 @@ def _check(
         raise RunError("what cannot be scored:", errors, counts)
 
 
-def _facts(known: ms.runs.RunValidation) -> dict[str, object]:
+def _facts(known: RunValidation) -> dict[str, object]:
     return {
         "ok": known.ok,
         "lines": known.report.lines,
@@ -176,13 +194,11 @@ def _facts(known: ms.runs.RunValidation) -> dict[str, object]:
     }
 
 
-def _with_misfits(
-    known: ms.runs.RunValidation, run: str, test_set: ms.data.TestSet
-) -> ms.runs.RunValidation:
+def _with_misfits(known: RunValidation, run: str, test_set: TestSet) -> RunValidation:
     """Add what keeps a run from being scored on a test set though nothing is wrong with it."""
-    errors = tuple(
-        ms.evaluation.Checks(test_set.data).misfits(run, known.report, list(test_set.judged))
-    )
+    from msshift_bench.evaluation import Checks
+
+    errors = tuple(Checks(test_set.data).misfits(run, known.report, list(test_set.judged)))
     counts = {**known.counts, **Counter(error.code for error in errors)}
     return replace(known, errors=errors, counts=counts, error_count=len(errors))
 
@@ -238,9 +254,13 @@ def evaluate(
 
     Example: `msshift evaluate runs/ --also-test dl19=./dl19 --measures "nDCG@10 R@1000"`
     """
+    from msshift_bench.data import open_dataset
+    from msshift_bench.evaluation import evaluate_also_tests, evaluate_run_sets, read_labels
+    from msshift_bench.output import check_plot
+
     keep_freed_memory()
     if plot is not None:
-        ms.output.check_plot(plot)
+        check_plot(plot)
     folders = options.extra_folders(also_test)
     if folders:
         refuse(context, ("by", "per_query", "plot", "delta", "without_leaked"), "--also-test")
@@ -251,20 +271,22 @@ def evaluate(
     settings, shifts = scoring.settings(), where.shift or ()
     if folders:
         printing.show(
-            ms.evaluate_also_tests(runs, folders, where.data, shifts, settings, allow=allow or ())
+            evaluate_also_tests(runs, folders, where.data, shifts, settings, allow=allow or ())
         )
         return
     is_read_once = by is None and without_leaked is None
-    dataset = where.data if is_read_once else ms.open_dataset(where.data)
-    labels = None if by is None else ms.evaluation.read_labels(by, dataset)
-    without = None if without_leaked is None else ms.read_left_out(without_leaked, dataset)
+    dataset = where.data if is_read_once else open_dataset(where.data)
+    labels = None if by is None else read_labels(by, dataset)
+    without = _left_out(without_leaked, dataset)
     with progress_bars(), in_line("evaluating"):
-        result = ms.evaluate_run_sets(
+        result = evaluate_run_sets(
             runs, dataset, shifts, settings, labels=labels, without=without, allow=allow or ()
         )
     # Files come first: the pipe that the tables go to may close, and end the command.
     if plot is not None:
-        ms.draw_result(result, plot)
+        from msshift_bench.report import draw_result
+
+        draw_result(result, plot)
         note(f"wrote {plot}")
     _write_per_query(result, per_query)
     printing.show(result, delta=delta, matrices=printing.format == "text")
@@ -299,15 +321,18 @@ def compare(
 
     Example: `msshift compare runs/ --reference bm25 --format markdown`
     """
+    from msshift_bench.evaluation import compare_run_sets
+    from msshift_bench.runs import find_run_sets
+
     keep_freed_memory()
     folders = [run for run in runs if Path(run).is_dir()] if printing.output else []
-    run_sets = ms.find_run_sets(folders) if folders else ()
+    run_sets = find_run_sets(folders) if folders else ()
     systems = {run_set.system for run_set in run_sets}
     is_path = reference is not None and Path(reference).exists() and reference not in systems
     read = [*runs, str(reference)] if is_path else runs
     check_outputs(printing.output, runs=read, data=where.data)
     with progress_bars(), in_line("evaluating"):
-        result = ms.compare_run_sets(
+        result = compare_run_sets(
             runs,
             where.data,
             where.shift or (),
@@ -346,9 +371,12 @@ def report(
 
     Example: `msshift report runs/ --out report`
     """
+    from msshift_bench.output import plain
+    from msshift_bench.report import write_report
+
     check_folder(out)
     with progress_bars():
-        written = ms.write_report(
+        written = write_report(
             runs,
             out,
             where.data,
@@ -358,7 +386,7 @@ def report(
             links=not no_links,
         )
     if table_format == "json":
-        print_json(ms.output.plain({**ms.output.plain(written), "page": str(written.page)}))
+        print_json(plain({**plain(written), "page": str(written.page)}))
     else:
         pictures, tables, folder = len(written.figures), len(written.tables), written.page.parent
         print(f"open {written.page}")

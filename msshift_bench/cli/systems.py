@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import msshift_bench as ms
 from msshift_bench.cli import options
 from msshift_bench.cli.output import note, print_json
 from msshift_bench.errors import MissingError, UsageError
 from msshift_bench.plumbing import check_folder, progress_bars, shown_log
 from msshift_bench.shifts import SHIFTS
+
+if TYPE_CHECKING:
+    from msshift_bench.baselines import Plan
 
 
 def run(
@@ -101,12 +103,15 @@ def run(
 
     Example: `msshift run bi-encoder --shift length --recipe mini --set seed=3`
     """
+    from msshift_bench.baselines import Plan, make, open_system
+    from msshift_bench.data import open_dataset
+
     replaced, replicates = options.replacements(changes), options.whole_numbers("--seeds", seeds)
     if replicates and "seed" in replaced:
         raise UsageError("give either --set seed or the --seeds of replicates")
-    dataset = ms.open_dataset(where.data)
-    plan = ms.Plan(
-        system=ms.open_system(what, recipe, replaced),
+    dataset = open_dataset(where.data)
+    plan = Plan(
+        system=open_system(what, recipe, replaced),
         shifts=where.shift or (),
         collection=source.open(dataset),
         out=out,
@@ -127,7 +132,7 @@ def run(
         progress_bars(),
         shown_log("baselines.systems", "baselines.training", "baselines.retrievers"),
     ):
-        runs = ms.make(plan)
+        runs = make(plan)
     if table_format == "json":
         print_json([str(path) for path in runs])
     else:
@@ -139,7 +144,7 @@ def run(
         note(f"and with: msshift evaluate {out} {tests}")
 
 
-def _show_plan(plan: ms.Plan, chosen: str) -> None:
+def _show_plan(plan: Plan, chosen: str) -> None:
     """Print the runs of a plan, and what this machine lacks to make them."""
     plan.system.check_installed()
     runs = plan.runs()
@@ -183,8 +188,10 @@ def pretrain(
 
     Example: `msshift pretrain --collection mini:300 --recipe mini --out encoder --set steps=10`
     """
+    from msshift_bench.baselines import pretrain_encoder
+
     replaced = options.replacements(changes)
     with progress_bars(), shown_log("baselines.pretraining", "baselines.training"):
-        folder = ms.baselines.pretrain_encoder(collection, recipe, out=out, changes=replaced)
+        folder = pretrain_encoder(collection, recipe, out=out, changes=replaced)
     print(folder)
     note(f"start from it with: msshift run bi-encoder --set encoder={folder}")

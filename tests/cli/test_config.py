@@ -154,7 +154,7 @@ def test_what_the_file_says_ends_with_the_command(
     def look(_: str) -> None:
         raise UsageError(str({name: os.environ[name] for name in said}))
 
-    monkeypatch.setattr("msshift_bench.open_dataset", look)
+    monkeypatch.setattr("msshift_bench.data.open_dataset", look)
     with pytest.raises(UsageError, match=re.escape(str(said))):
         app(["triples"], standalone_mode=False)
     assert said.keys().isdisjoint(os.environ)
