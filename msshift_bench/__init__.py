@@ -42,184 +42,29 @@ raises, with an example, and docs/python.md shows all at work.
 
 from __future__ import annotations
 
+import ast
 import importlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from msshift_bench._version import __version__
 
-if TYPE_CHECKING:
-    from msshift_bench import (
-        analysis as analysis,
-        annotation as annotation,
-        baselines as baselines,
-        data as data,
-        doctor as doctor,
-        encoders as encoders,
-        engine as engine,
-        evaluation as evaluation,
-        irds as irds,
-        leaderboard as leaderboard,
-        leakage as leakage,
-        output as output,
-        report as report,
-        runs as runs,
-        similarity as similarity,
-        stats as stats,
-    )
-    from msshift_bench.analysis import (
-        analyse_report as analyse_report,
-        analyse_run_sets as analyse_run_sets,
-        link_losses as link_losses,
-        predict_losses as predict_losses,
-    )
-    from msshift_bench.annotation import (
-        Annotations as Annotations,
-        read_annotations as read_annotations,
-    )
-    from msshift_bench.baselines import (
-        Plan as Plan,
-        System as System,
-        evaluate as evaluate,
-        make as make,
-        open_system as open_system,
-    )
-    from msshift_bench.data import (
-        Dataset as Dataset,
-        install_dataset as install_dataset,
-        load_dataset as load_dataset,
-        load_triples as load_triples,
-        open_collection as open_collection,
-        open_dataset as open_dataset,
-        push_dataset as push_dataset,
-        verify_dataset as verify_dataset,
-    )
-    from msshift_bench.dataset_builders.audit import add_split_leakage as add_split_leakage
-    from msshift_bench.dataset_builders.build import (
-        build_dataset as build_dataset,
-        import_official as import_official,
-    )
-    from msshift_bench.dataset_builders.cut import Samples as Samples
-    from msshift_bench.dataset_builders.triples import add_triples as add_triples
-    from msshift_bench.dataset_builders.typos import (
-        import_variants as import_variants,
-        make_variants as make_variants,
-    )
-    from msshift_bench.dataset_builders.write import hydrate_dataset as hydrate_dataset
-    from msshift_bench.doctor import examine as examine
-    from msshift_bench.errors import MsShiftError as MsShiftError
-    from msshift_bench.evaluation import (
-        Result as Result,
-        Settings as Settings,
-        compare_run_sets as compare_run_sets,
-        evaluate_also_tests as evaluate_also_tests,
-        evaluate_run_sets as evaluate_run_sets,
-        open_test_set as open_test_set,
-        score_runs as score_runs,
-    )
-    from msshift_bench.leakage import (
-        FoundLeakage as FoundLeakage,
-        clean_training as clean_training,
-        find_leakage as find_leakage,
-        read_left_out as read_left_out,
-        review_leakage as review_leakage,
-    )
-    from msshift_bench.report import draw_result as draw_result, write_report as write_report
-    from msshift_bench.runs import (
-        find_run_sets as find_run_sets,
-        read_qrels as read_qrels,
-        read_run as read_run,
-        validate_run as validate_run,
-        write_run as write_run,
-    )
-    from msshift_bench.shifts import SHIFTS as SHIFTS
-    from msshift_bench.similarity import (
-        INDICATORS as INDICATORS,
-        IndicatorOptions as IndicatorOptions,
-        Similarity as Similarity,
-        group_similarity as group_similarity,
-        set_similarity as set_similarity,
-    )
-    from msshift_bench.stats import (
-        Figure as Figure,
-        Figures as Figures,
-        detectable_rel_loss as detectable_rel_loss,
-    )
 
-_HOME_OF = {
-    "add_split_leakage": "dataset_builders.audit",
-    "add_triples": "dataset_builders.triples",
-    "analyse_report": "analysis",
-    "analyse_run_sets": "analysis",
-    "Annotations": "annotation",
-    "build_dataset": "dataset_builders.build",
-    "clean_training": "leakage",
-    "compare_run_sets": "evaluation",
-    "Dataset": "data",
-    "detectable_rel_loss": "stats",
-    "draw_result": "report",
-    "evaluate": "baselines",
-    "evaluate_also_tests": "evaluation",
-    "evaluate_run_sets": "evaluation",
-    "examine": "doctor",
-    "Figure": "stats",
-    "Figures": "stats",
-    "find_leakage": "leakage",
-    "find_run_sets": "runs",
-    "FoundLeakage": "leakage",
-    "group_similarity": "similarity",
-    "hydrate_dataset": "dataset_builders.write",
-    "import_official": "dataset_builders.build",
-    "import_variants": "dataset_builders.typos",
-    "IndicatorOptions": "similarity",
-    "INDICATORS": "similarity",
-    "install_dataset": "data",
-    "link_losses": "analysis",
-    "load_dataset": "data",
-    "load_triples": "data",
-    "make": "baselines",
-    "make_variants": "dataset_builders.typos",
-    "MsShiftError": "errors",
-    "open_collection": "data",
-    "open_dataset": "data",
-    "open_system": "baselines",
-    "open_test_set": "evaluation",
-    "Plan": "baselines",
-    "predict_losses": "analysis",
-    "push_dataset": "data",
-    "Similarity": "similarity",
-    "read_annotations": "annotation",
-    "read_left_out": "leakage",
-    "read_qrels": "runs",
-    "read_run": "runs",
-    "Result": "evaluation",
-    "review_leakage": "leakage",
-    "Samples": "dataset_builders.cut",
-    "score_runs": "evaluation",
-    "set_similarity": "similarity",
-    "Settings": "evaluation",
-    "SHIFTS": "shifts",
-    "System": "baselines",
-    "validate_run": "runs",
-    "verify_dataset": "data",
-    "write_report": "report",
-    "write_run": "runs",
-}
+def _read_homes() -> dict[str, str]:
+    """Return public name -> module, read from `__init__.pyi`, which editors read as well."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+_HOME_OF = _read_homes()
 
 __all__ = ["__version__", *_HOME_OF]
 
-_ROOMS = (
-    *("analysis", "annotation", "baselines", "data", "doctor", "encoders", "engine", "evaluation"),
-    *("irds", "leaderboard", "leakage", "output", "report", "runs", "similarity", "stats"),
-)
-"""Rooms that the commands name as ``msshift_bench.data``; they are imported on first use, too."""
-
 
 def __getattr__(name: str) -> object:
-    if name in _ROOMS:
-        return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
 

@@ -155,8 +155,8 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         lines = {"xerr": across, "yerr": up, "elinewidth": 0.8, "ecolor": (look.colour, 0.55)}
         draw_points(ax, look, x, y, is_hollow=is_hollow, ms=5, **lines)
         draw_points(ax, look, [], [], is_hollow=is_hollow, label=say_system(of_system))
-        for group, *place in zip(of_system.names("group"), x, y, strict=True):
-            ax.annotate(group, place, (4, 3), textcoords="offset points", fontsize=7)
+        for group, across_at, up_at in zip(of_system.names("group"), x, y, strict=True):
+            ax.annotate(group, (across_at, up_at), (4, 3), textcoords="offset points", fontsize=7)
         worse += int((measure.sign * (x - y) > 0).sum())
     values, reach = spread(rows, scale)
     ends = np.concatenate([values, values - reach[0], values + reach[1]])
