@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
@@ -17,10 +17,9 @@ import typer
 
 from msshift_bench.cli import options
 from msshift_bench.cli.building import show_built
-from msshift_bench.cli.config_file import CONFIG_NAME, find_config, find_setting
 from msshift_bench.cli.output import note, print_json, print_tables, show, warn
 from msshift_bench.errors import MissingExtraError, MsShiftError, NotFoundError, UnknownNameError
-from msshift_bench.plumbing import cache_root, in_line, progress_bars, shown_log, write_json
+from msshift_bench.plumbing import in_line, progress_bars, shown_log, write_json
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, SIZED, TEST_ONLY, Shift, in_order
 
 if TYPE_CHECKING:
@@ -319,12 +318,10 @@ def doctor(
     ] = None,
     table_format: options.TextOrJson = "text",
 ) -> None:
-    """Look at what may stand in your way: settings, versions, extras, GPU, cache, data.
+    """Look at what may stand in your way: versions, extras, GPU, cache, data.
 
-    Each line that is not "ok" says what to do. A setting is the data set, collection, cache or
-    shifts that commands use, and what says so: the environment variable, the file `msshift.toml`
-    or the default; an option wins. The command exits with 1 if data are damaged, and with 3 if
-    something that is needed is missing.
+    Each line that is not "ok" says what to do. The command exits with 1 if data are damaged, and
+    with 3 if something that is needed is missing.
 
     Example: `msshift doctor`
 
@@ -335,7 +332,7 @@ def doctor(
     pruned = () if prune is None else prune_cache(prune)
     looks = examine(data or ())
     diagnoses: list[Diagnosis] = []
-    for diagnosis in chain(pruned, _settings(), looks):
+    for diagnosis in chain(pruned, looks):
         diagnoses.append(diagnosis)
         if table_format == "text":
             _print_diagnosis(diagnosis)
@@ -354,27 +351,3 @@ def _print_diagnosis(diagnosis: Diagnosis) -> None:
     print(f" {diagnosis.code}: {diagnosis.text}")
     if diagnosis.cure and diagnosis.state != "ok":
         print(f"         cure: {diagnosis.cure}")
-
-
-def _settings() -> Iterator[Diagnosis]:
-    """Say which data set, collection, cache and shifts commands use, and what says so."""
-    from msshift_bench.data import locate
-    from msshift_bench.doctor import Diagnosis
-
-    folder = locate()
-    usual = "default" if folder == Path(DATASET_NAME) else "installed"
-    defaults = {
-        "data": (folder, usual if folder.exists() else f"{usual}; not there yet"),
-        "collection": ("mini to build, else what the data set was built from", "default"),
-        "cache": (cache_root(), "default"),
-        "recipes": ("those of the package", "default"),
-        "shifts": ("all", "default"),
-    }
-    file = find_config()
-    for key, default in defaults.items():
-        value, origin = find_setting(key, file) or default
-        shown = ", ".join(value) if isinstance(value, list) else value
-        yield Diagnosis("setting", "ok", f"{key} = {shown} ({origin})")
-    if file is None:
-        cure = f"see docs/configuration.md for a {CONFIG_NAME}"
-        yield Diagnosis("setting", "note", f"no {CONFIG_NAME} here or above", cure)

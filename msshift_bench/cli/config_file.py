@@ -122,16 +122,6 @@ def find_config() -> ConfigFile | None:
     return None
 
 
-def find_setting(key: str, file: ConfigFile | None) -> tuple[Any, str] | None:
-    """Return a value that is not typed, and where it comes from: a variable, or FILE:LINE."""
-    variable = VARIABLES.get(key, "")
-    exported = os.environ.get(variable)
-    # While a command runs, what the file says of the cache and the collection is exported.
-    if file is not None and key in file and exported in (None, "", file[key][0]):
-        return file[key]
-    return (exported, variable) if exported else None
-
-
 def fill_in(context: Any) -> None:
     """Fill in what was not typed before a command runs, and say so on stderr.
 
