@@ -65,13 +65,11 @@ from msshift_bench.plumbing.reading import (
     tsv_rows,
 )
 from msshift_bench.plumbing.threads import (
-    allowed_processors,
     batches,
     in_parallel,
     keep_freed_memory,
     map_in_threads,
     slices,
-    thread_count,
 )
 
 __all__ = [
@@ -88,7 +86,6 @@ __all__ = [
     "MAX_RELEVANCE",
     "Progress",
     "UTF8_BOM",
-    "allowed_processors",
     "batches",
     "cache_root",
     "check_contents",
@@ -126,7 +123,6 @@ __all__ = [
     "seal_array",
     "settle",
     "slices",
-    "thread_count",
     "tsv_rows",
     "unseal_array",
     "with_checksum",
