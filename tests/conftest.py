@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from msshift_bench.dataset_builders.build import build_dataset
 from tests.support.command_line import SCRIPT, run_msshift, run_script
 from tests.support.golden import Golden
 from tests.support.tiny_models import save_tiny_models
+from tests.support.trained import Trained, train_tiny, trained_in
 
 if TYPE_CHECKING:
     from msshift_bench.evaluation import Result
@@ -179,6 +180,18 @@ def build_copy(build_once: Build, tmp_path: Path) -> Build:
 def tiny_models(make_once: MakeOnce) -> Path:
     """Return the folder of `save_tiny_models`; it is only read."""
     return make_once("models", save_tiny_models)
+
+
+@pytest.fixture(scope="session")
+def trained(make_once: MakeOnce, build_once: Build) -> Callable[[str], Trained]:
+    """Return a function that gives a system's tiny trained model and run; they are only read."""
+
+    def train(system: str) -> Trained:
+        data = build_once("mini:300", "length")
+        write = partial(train_tiny, system=system, data=data)
+        return trained_in(make_once(f"trained-{system}", write), system)
+
+    return train
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The paper's recipes: their first steps."""
+"""The first steps of the paper's recipes, on a small DistilBERT."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pytest
 
 from msshift_bench.baselines import Plan, Run, make, open_system
 from msshift_bench.baselines.systems.finding import neural_systems
-from msshift_bench.baselines.training.neural import Neural
+from msshift_bench.libraries import torch, transformers
 from msshift_bench.mini.generator import passages
 from msshift_bench.search.ranking import Ranking
-from tests.conftest import Build
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import NEURAL
 
@@ -23,16 +22,11 @@ pytestmark = [pytest.mark.neural, pytest.mark.extended]
 @pytest.fixture(scope="module")
 def small_distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of an untrained DistilBERT of few layers and dimensions."""
-    import torch
-    import transformers
-
     from msshift_bench.baselines.training.backbones import _SPECIAL, learn_word_pieces
 
     folder = tmp_path_factory.mktemp("encoder") / "small-distilbert"
-    texts = [passage.text for passage in passages(300)]
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=learn_word_pieces(texts, 2000), **_SPECIAL
-    )
+    words = learn_word_pieces([passage.text for passage in passages(300)], 2000)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, **_SPECIAL)
     config = transformers.DistilBertConfig(
         vocab_size=len(tokenizer), n_layers=2, dim=96, n_heads=4, hidden_dim=192
     )
@@ -42,33 +36,9 @@ def small_distilbert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def length(build_once: Build) -> Path:
-    return build_once("mini:300", "length")
-
-
-def shortened(recipe: Neural, encoder: Path) -> Neural:
-    """Return a recipe of two steps for a machine without a GPU, its other fields unchanged."""
-    validation = recipe.validation and recipe.validation.changed(every=2, queries=2, depth=2)
-    return recipe.changed(
-        encoder=str(encoder),
-        precision="fp32",
-        batch_size=4,
-        accumulate=2,
-        steps=2,
-        warmup_steps=0,  # with more, the first step would change nothing
-        negatives_pool=2,
-        validation=validation,
-    )
-
-
 @pytest.mark.parametrize("system", NEURAL)
 def test_the_first_steps(
-    system: str,
-    length: Path,
-    small_distilbert: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    system: str, data: Path, small_distilbert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     architecture: Any = neural_systems()[system]
     models = []
@@ -78,22 +48,23 @@ def test_the_first_steps(
         yield from ((row.query_id, {"1": 1.0}) for row in task.queries)
 
     monkeypatch.setattr(architecture.searcher(), "rank", first_passage)
-    recipe = shortened(open_system(system, "paper"), small_distilbert)
-    plan = Plan(
-        system=recipe,
-        shifts=["length"],
-        data=length,
-        collection="mini:300",
-        out=tmp_path,
-        held_out=["short"],
+    recipe: Any = open_system(system, "paper")
+    shortened = recipe.changed(
+        encoder=str(small_distilbert),
+        precision="fp32",
+        batch_size=4,
+        accumulate=2,
+        steps=2,
+        warmup_steps=0,  # with more, the first step would change nothing
+        negatives_pool=2,
+        validation=recipe.validation and recipe.validation.changed(every=2, queries=2, depth=2),
     )
-    (run,) = make(plan)
-    said = sidecar(run)
-    training = said["training"]
+    given = {"data": data, "collection": "mini:300", "held_out": ["short"]}
+    (run,) = make(Plan(system=shortened, shifts=["length"], out=tmp_path, **given))  # type: ignore[arg-type]
+    training = sidecar(run)["training"]
     assert training["steps"] == 2
     assert training["weights_sha256"] != training["initial_weights_sha256"]
     assert ("history" in training) == (recipe.validation is not None)
-    (model,) = models
-    (transformer, *_) = model
-    assert transformer.auto_model.config.n_layers == 2
-    assert transformer.auto_model.config.dim == 96
+    ((transformer, *_),) = models
+    config = transformer.auto_model.config
+    assert (config.n_layers, config.dim) == (2, 96)

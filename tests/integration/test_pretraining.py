@@ -1,59 +1,41 @@
-"""Pre-training: the same bytes again and after kills, and nothing read but passages."""
+"""Pre-training: equal bytes after interrupts, and only passages are read."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from msshift_bench.baselines import pretrain_encoder
 from msshift_bench.baselines.training.backbones import PRETRAINING, describe_encoder
 from msshift_bench.data.collection import open_collection
 from msshift_bench.errors import UsageError
+from msshift_bench.plumbing import reporting
 from msshift_bench.runs import sidecar_path
-from tests.conftest import Build, Command
-from tests.support.forking import NEURAL, Done, run_forked
+from tests.conftest import Command
+from tests.support.command_line import Done, run_msshift
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_pretraining, tiny_recipe
 
-pytestmark = [pytest.mark.extended, pytest.mark.neural]
+pytestmark = pytest.mark.neural
 
 STEPS = 12
 
-PROGRAM = """
-import os, signal, sys
-from msshift_bench.baselines import pretrain_encoder
-from msshift_bench.plumbing import reporting
 
-collection, recipe, out, moment = sys.argv[1:]
-
-def die(stage, done, total):
-    if f"{stage} {done}" == f"encoder: {moment}":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-with reporting(die):
-    pretrain_encoder(collection, recipe, out=out)
-"""
-
-Pretrain = Callable[..., Done]
-
-
-def write_collection(folder: Path, queries: str) -> Path:
-    """Write a collection of the TSV layout: mini's passages, and queries with a judgement each."""
+def write_collection(folder: Path, queries: str) -> None:
+    """Write mini's passages, and queries with one judgement each."""
     folder.mkdir()
     passages = list(open_collection("mini:60").passages())
-    lines = [f"{passage.doc_id}\t{passage.text}\n" for passage in passages]
-    (folder / "collection.tsv").write_text("".join(lines))
-    texts = [f"{queries} number {number}" for number in range(9)]
-    rows = [f"{number}\t{text}\n" for number, text in enumerate(texts)]
-    (folder / "queries.tsv").write_text("".join(rows))
-    judged = [f"{n}\t0\t{passages[len(queries) * n % 60].doc_id}\t1\n" for n in range(9)]
-    (folder / "qrels.tsv").write_text("".join(judged))
-    return folder
+    judged = [passages[len(queries) * n % 60].doc_id for n in range(9)]
+    for name, lines in (
+        ("collection", (f"{passage.doc_id}\t{passage.text}\n" for passage in passages)),
+        ("queries", (f"{n}\t{queries} number {n}\n" for n in range(9))),
+        ("qrels", (f"{n}\t0\t{doc_id}\t1\n" for n, doc_id in enumerate(judged))),
+    ):
+        (folder / f"{name}.tsv").write_text("".join(lines))
 
 
 @pytest.fixture(scope="module")
@@ -65,24 +47,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def pretrain(folder: Path) -> Pretrain:
-    def pretrain(out: str, collection: str = "one", moment: str = "") -> Done:
-        arguments = [collection, "tiny.toml", out, moment]
-        return run_forked(PROGRAM, ["-c", *arguments], folder, os.environ, NEURAL)
-
-    return pretrain
+def pretrain(folder: Path, out: str, *more: str, recipe: str = "tiny.toml") -> Done:
+    command = ("pretrain", "--collection", "one", "--recipe", recipe, "--out", out, *more)
+    return run_msshift(command, folder)
 
 
 @pytest.fixture(scope="module")
-def encoder(folder: Path, pretrain: Pretrain) -> Path:
-    done = pretrain("encoder")
+def encoder(folder: Path) -> Path:
+    done = pretrain(folder, "encoder")
     assert done.returncode == 0, done.stderr
     return folder / "encoder"
 
 
 def contents(encoder: Path) -> dict[str, object]:
-    """Return every file, of the facts only those that are the same each time."""
+    """Return every file; of the facts, only what every pre-training repeats."""
     found: dict[str, object] = {path.name: path.read_bytes() for path in encoder.iterdir()}
     facts = json.loads((encoder / PRETRAINING).read_bytes())
     for name in ("seconds", "collection", "seen"):
@@ -90,91 +68,93 @@ def contents(encoder: Path) -> dict[str, object]:
     return {**found, PRETRAINING: facts}
 
 
-def test_an_encoder_says_what_it_has_seen(encoder: Path) -> None:
+def test_the_facts_of_an_encoder(folder: Path, encoder: Path) -> None:
     facts = json.loads((encoder / PRETRAINING).read_bytes())
     assert facts["seen"] == "the 60 passages of one; no query and no judgement"
-    assert facts["passages"]["rows"] == 60
-    assert facts["steps"] == STEPS
+    assert (facts["passages"]["rows"], facts["steps"]) == (60, STEPS)
     assert [step for step, _ in facts["losses"]] == list(range(1, STEPS + 1))
     assert facts["losses"][-1][1] < facts["losses"][0][1]
-    assert facts["word_pieces"]["met"] == pytest.approx(
-        facts["word_pieces"]["passages"] * STEPS * 8 / 60, rel=0.01
-    )
-    assert not (encoder.parent / ".work").exists()
-
-
-def test_a_killed_pretraining_on_other_queries_and_judgements_ends_in_the_same_bytes(
-    folder: Path, pretrain: Pretrain, encoder: Path
-) -> None:
-    one, other = (folder / name for name in ("one", "other"))
-    assert (one / "queries.tsv").read_bytes() != (other / "queries.tsv").read_bytes()
-    assert (one / "qrels.tsv").read_bytes() != (other / "qrels.tsv").read_bytes()
-    for moment in ("tokenize 60", "train 7", f"train {STEPS}"):
-        assert pretrain("killed", "other", moment).returncode == -9
-        assert not (folder / "killed").exists()
-    done = pretrain("killed", "other")
-    assert done.returncode == 0, done.stderr
-    assert contents(folder / "killed") == contents(encoder)
-
-
-def test_a_complete_encoder_is_left_as_it_is(
-    folder: Path, pretrain: Pretrain, encoder: Path
-) -> None:
+    read = facts["word_pieces"]["passages"] * STEPS * 8 / 60
+    assert facts["word_pieces"]["met"] == pytest.approx(read, rel=0.01)
+    assert not (folder / ".work").exists()
+    # A complete encoder is not made again.
     before = (encoder / PRETRAINING).stat().st_mtime_ns
-    assert pretrain("encoder").returncode == 0
+    assert pretrain(folder, "encoder").returncode == 0
     assert (encoder / PRETRAINING).stat().st_mtime_ns == before
 
 
-def test_what_stands_in_the_way_is_named(
-    folder: Path, msshift: Callable[..., Done], encoder: Path
+@pytest.mark.parametrize(
+    "moments",
+    [
+        ["train 7"],
+        pytest.param(["tokenize 60", "train 7", f"train {STEPS}"], marks=pytest.mark.extended),
+    ],
+)
+def test_an_interrupted_pretraining_with_other_queries_ends_in_the_same_bytes(
+    moments: list[str], folder: Path, encoder: Path, tmp_path: Path
 ) -> None:
-    command = ["pretrain", "--collection", str(folder / "one")]
-    tiny = ["--recipe", str(folder / "tiny.toml")]
-    done = msshift(*command, *tiny, "--out", str(encoder), "--set", "seed=9")
-    assert done.returncode == 2
-    assert "seed 5 instead of 9. Choose another --out, or remove" in done.stderr
+    one, other = (folder / name for name in ("one", "other"))
+    for name in ("queries.tsv", "qrels.tsv"):
+        assert (one / name).read_bytes() != (other / name).read_bytes()
+    events = []
 
-    other = Path(shutil.copytree(encoder, folder / "changed"))
-    weights = other / "model.safetensors"
+    def interrupt(stage: str, done: int, _total: int) -> None:
+        events.append(f"{stage} {done}")
+        if moments and events[-1] == f"encoder: {moments[0]}":
+            raise KeyboardInterrupt
+
+    while moments:
+        with reporting(interrupt), pytest.raises(KeyboardInterrupt):
+            pretrain_encoder(other, folder / "tiny.toml", out=tmp_path / "encoder")
+        assert not (tmp_path / "encoder").exists()
+        moments = moments[1:]
+    events.clear()
+    with reporting(interrupt):
+        pretrain_encoder(other, folder / "tiny.toml", out=tmp_path / "encoder")
+    assert "encoder: train 1" not in events  # it continued from a checkpoint
+    assert contents(tmp_path / "encoder") == contents(encoder)
+
+
+def test_pretrainings_that_are_refused(folder: Path, encoder: Path) -> None:
+    damaged = Path(shutil.copytree(encoder, folder / "damaged"))
+    weights = damaged / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + b"oops")
-    done = msshift(*command, *tiny, "--out", str(other))
-    assert done.returncode == 2
-    assert f"{weights} is not what pretraining.json describes" in done.stderr.replace("\n", " ")
+    for done, words in (
+        (pretrain(folder, "encoder", "--set", "seed=9"), "seed 5 instead of 9. Choose another --"),
+        (pretrain(folder, "damaged"), "model.safetensors is not what pretraining.json describes"),
+        (pretrain(folder, "one"), "holds something else"),
+        (pretrain(folder, "new", recipe="nimi"), "'mini'"),
+    ):
+        assert (done.returncode, words in done.stderr.replace("\n", " ")) == (2, True), done.stderr
     with pytest.raises(UsageError, match=r"model\.safetensors is not what pretraining\.json"):
-        describe_encoder(other)  # A training that starts from it asks for this.
-
-    done = msshift(*command, *tiny, "--out", str(folder / "one"))
-    assert done.returncode == 2
-    assert "holds something else" in done.stderr
-
-    done = msshift(*command, "--recipe", "nimi", "--out", str(folder / "new"))
-    assert done.returncode == 2
-    assert "mini" in done.stderr
+        describe_encoder(damaged)  # as a training calls it
+    assert not (folder / "new").exists()
 
 
-def test_the_installed_command_names_what_is_missing(script: Command, tmp_path: Path) -> None:
+@pytest.mark.extended
+def test_the_installed_command_names_a_missing_folder(script: Command, tmp_path: Path) -> None:
     done = script("pretrain", "--collection", "nowhere", "--out", "encoder")
     assert done.returncode == 3
     assert "no folder nowhere" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_says_what_its_encoder_has_seen(
-    folder: Path, encoder: Path, build_once: Build
+@pytest.mark.extended
+def test_a_sidecar_records_what_its_encoder_has_seen(
+    encoder: Path, data: Path, tmp_path: Path
 ) -> None:
-    recipe = folder / "splade.toml"
+    recipe = tmp_path / "splade.toml"
     recipe.write_text(tiny_recipe("splade", steps=2, encoder=str(encoder), random=None))
-    given = {"data": build_once("mini:300", "length"), "out": folder / "runs", "recipe": recipe}
+    given = {"data": data, "out": tmp_path / "runs", "recipe": recipe}
     (run,) = make_runs("splade", held_out=["short"], **given)
-    told = sidecar(run)
-    facts = json.loads((encoder / PRETRAINING).read_bytes())
-    assert told["encoder"] == {
+    recorded, facts = sidecar(run), json.loads((encoder / PRETRAINING).read_bytes())
+    assert recorded["encoder"] == {
         "weights_sha256": facts["weights_sha256"],
         "seen": facts["seen"],
         "passages_sha256": facts["passages"]["sha256"],
     }
-    # Another encoder in the same folder is no start for the other groups of the run set.
-    other = {**told, "encoder": {**told["encoder"], "weights_sha256": "0" * 64}}
+    # All models of a run set start from one encoder.
+    other = {**recorded, "encoder": {**recorded["encoder"], "weights_sha256": "0" * 64}}
     sidecar_path(run).write_text(json.dumps(other))
     message = f'short.run.json differs from this request: weights_sha256 "{"0" * 64}" ins'
     with pytest.raises(UsageError, match=message):
