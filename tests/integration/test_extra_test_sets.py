@@ -1,9 +1,10 @@
-"""Extra test sets: searched with every model, laid out beside its runs, and evaluated."""
+"""Extra test sets: ranked by every model, in a folder next to its runs, and evaluated."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.support.file_bytes import flip
 from tests.support.making import make_runs, plan_runs
 from tests.support.run_files import queries_of, read_run, sidecar, write_test_set
 from tests.support.tiny_recipes import tiny_recipe
+from tests.support.trained import Trained
 
 MEASURES = "nDCG@10 R@1000 RR@10"
 SIZE = 9
@@ -47,22 +49,20 @@ def test_bm25_searches_and_the_evaluator_scores(
     assert re.search(r"1 of \d passages relevant to the test queries of dl19 are", done.stderr)
     run = tmp_path / "runs" / "bm25" / "also" / "dl19" / "length.run.gz"
     assert len(read_run(run)) == SIZE
-    said = sidecar(run)
-    assert (said["queries"], said["test_set"]["name"], said["held_out"]) == (SIZE, "dl19", None)
-    assert said["relevant_not_in_collection"] == {"test": 1}
-    # The run of the shift's own queries is that without the extra ones, and the only run set.
+    facts = sidecar(run)
+    assert (facts["queries"], facts["test_set"]["name"], facts["held_out"]) == (SIZE, "dl19", None)
+    assert facts["relevant_not_in_collection"] == {"test": 1}
+    # The run of the shift's own queries does not depend on the extra ones; it is the only run set.
     assert msshift(*request, "--out", "without").returncode == 0
     own = Path("bm25", "length.run.gz")
     assert (tmp_path / "runs" / own).read_bytes() == (tmp_path / "without" / own).read_bytes()
     (run_set,) = find_run_sets(tmp_path / "runs")
     assert run_set.files == [(tmp_path / "runs" / own).resolve()]
-    # A complete run is left as it is, and only the test set searched.
+    # A complete run is not made again: only the test set is searched.
     later = msshift(*request, "--out", "without", "--also-test", "dl19=graded")
     assert later.returncode == 0, later.stderr
     added = Path("bm25", "also", "dl19", "length.run.gz")
     assert (tmp_path / "without" / added).read_bytes() == run.read_bytes()
-    # A changed test set does not pass for the first.
-
     evaluate = ("evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES)
     done = msshift(*evaluate, "--format", "json")
     assert done.returncode == 0, done.stderr
@@ -78,123 +78,112 @@ def test_bm25_searches_and_the_evaluator_scores(
         changed = msshift(*command, "--also-test", "dl19=graded")
         assert changed.returncode in (1, 2)
         assert "dl19" in changed.stderr
-        assert said["test_set"]["queries_sha256"][:12] in changed.stderr
+        assert facts["test_set"]["queries_sha256"][:12] in changed.stderr
+
+
+@pytest.mark.neural
+def test_complete_runs_rank_another_test_set_with_their_kept_models(
+    data: Path,
+    graded: Path,
+    trained: Callable[[str], Trained],
+    tmp_path: Path,
+    msshift: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = trained("bi-encoder")
+    folder = shutil.copytree(made.run_set, tmp_path / "runs" / "bi-encoder") / "length"
+    given: dict[str, Any] = {"data": data, "out": tmp_path / "runs", "recipe": made.recipe}
+    given["also_test"] = {"dl19": graded}
+    assert [plan.state() for plan in plan_runs("bi-encoder", **given)] == ["begun", "begun"]
+    monkeypatch.setattr(BiEncoder, "fit", None)
+    runs = make_runs("bi-encoder", **given)
+    assert runs == [folder / "short.run.gz", folder / "long.run.gz"]
+    extra = folder.parent / "also" / "dl19" / "length"
+    for run in runs:
+        assert run.read_bytes() == made.run.with_name(run.name).read_bytes()
+        own = read_run(run)
+        rankings = read_run(extra / run.name)
+        assert len(rankings) == SIZE
+        for query_id, lines in rankings.items():
+            found = [line[0] for line in own[query_id.removeprefix("dl-")]]
+            assert [line[0] for line in lines] == found
+        digests = [sidecar(one)["training"]["weights_sha256"] for one in (run, extra / run.name)]
+        assert digests[0] == digests[1]
+    done = msshift("evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES)
+    assert done.returncode == 0, done.stderr
+    assert f"dl19 ({SIZE} queries), models of " in done.stdout
+    assert all(words in done.stdout for words in ("nDCG@10", "R@1000", "MRR@10", "short", "mean"))
+
+    shutil.rmtree(folder / "short.model")
+    with pytest.raises(UsageError, match="was made without the test set later, and its model"):
+        make_runs("bi-encoder", **{**given, "also_test": {"later": graded}})
 
 
 @pytest.mark.neural
 @pytest.mark.extended
-def test_every_model_searches_and_a_kill_changes_nothing(
-    data: Path, graded: Path, tmp_path: Path, msshift: Command, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupt_between_two_test_sets_changes_no_byte(
+    data: Path, graded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for system in ("bi-encoder", "monobert"):
-        few = {"steps": 2, "warmup_steps": 0, "schedule": "constant"}
-        (tmp_path / f"{system}.toml").write_text(tiny_recipe(system, **few))
-    given: dict[str, Any] = {
-        "data": data,
-        "also_test": {"dl19": graded},
-        "recipe": str(tmp_path / "bi-encoder.toml"),
-    }
-    plans = plan_runs("bi-encoder", out=tmp_path / "runs", **given)
-    assert [plan.state() for plan in plans] == ["new", "new"]
-    load, loaded = BiEncoder.load_model, []
+    recipe = tmp_path / "bi-encoder.toml"
+    recipe.write_text(tiny_recipe("bi-encoder", steps=2, warmup_steps=0))
+    given: dict[str, Any] = {"data": data, "recipe": recipe, "held_out": ["short"]}
+    given["also_test"] = {"dl19": graded}
+    load, loaded, rank = BiEncoder.load_model, list[Path](), making._rank
     with monkeypatch.context() as patched:
         counting = staticmethod(lambda at: loaded.append(at) or load(at))
         patched.setattr(BiEncoder, "load_model", counting)
-        own = make_runs("bi-encoder", out=tmp_path / "runs", **given)
-    # One model for both test sets of each of the two runs.
-    assert len([at for at in loaded if at.name == "model"]) == 2
-    folder = tmp_path / "runs" / "bi-encoder" / "also" / "dl19" / "length"
-    extra = {run.name: folder / run.name for run in own}
-    for run in extra.values():
-        assert len(read_run(run)) == SIZE
-        trained = sidecar(run.parents[3] / "length" / run.name)["training"]
-        assert sidecar(run)["training"]["weights_sha256"] == trained["weights_sha256"]
+        (expected,) = make_runs("bi-encoder", out=tmp_path / "runs", **given)
+    assert len([at for at in loaded if at.name == "model"]) == 1  # for both test sets
 
-    # Killed between the two searches, it goes on without training, and ends in the same bytes.
-    rank = making._rank
-
-    def killed(run: Run) -> None:
+    def interrupted(run: Run) -> None:
         if run.test_set:
             raise KeyboardInterrupt
         rank(run)
 
-    again = {**given, "out": tmp_path / "again", "held_out": ["short"]}
-    with monkeypatch.context() as patched:
-        patched.setattr(making, "_rank", killed)
-        with pytest.raises(KeyboardInterrupt):
-            make_runs("bi-encoder", **again)
+    again = {**given, "out": tmp_path / "again"}
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(making, "_rank", interrupted)
+        make_runs("bi-encoder", **again)
     (plan,) = plan_runs("bi-encoder", **again)
     assert plan.state() == "begun"
-    # Not with weights that a disk has damaged since.
+    # Weights that were damaged since are refused.
     (weights,) = (tmp_path / "again").rglob("model/**/*.safetensors")
     flip(weights, -1)
     with pytest.raises(DataError, match="model does not hold the weights that its training ended"):
         make_runs("bi-encoder", **again)
     flip(weights, -1)
     (run,) = make_runs("bi-encoder", **again)
-    assert run.read_bytes() == own[0].read_bytes()
-    after = tmp_path / "again" / "bi-encoder" / "also" / "dl19" / "length" / run.name
-    assert after.read_bytes() == extra[run.name].read_bytes()
-
-    # A complete run searches another test set with the model that was kept, and only with that.
-    kept = {**given, "out": tmp_path / "kept", "held_out": ["short"], "also_test": {}}
-    (run,) = make_runs("bi-encoder", keep_model=True, **kept)
-    before = run.stat().st_mtime_ns
-    (plan,) = plan_runs("bi-encoder", **{**kept, "also_test": {"dl19": graded}})
-    assert plan.state() == "begun"
-    make_runs("bi-encoder", **{**kept, "also_test": {"dl19": graded}})
-    assert run.stat().st_mtime_ns == before
-    assert (run.parents[1] / "also/dl19/length" / run.name).read_bytes() == after.read_bytes()
-    shutil.rmtree(run.parent / "short.model")
-    with pytest.raises(UsageError, match="was made without the test set later, and its model"):
-        make_runs("bi-encoder", **{**kept, "also_test": {"later": graded}})
-
-    found = msshift("evaluate", "runs", "--also-test", "dl19=graded", "--measures", MEASURES)
-    assert found.returncode == 0, found.stderr
-    assert f"dl19 ({SIZE} queries), models of " in found.stdout
-    for words in ("nDCG@10", "R@1000", "MRR@10", "short", "long", "mean"):
-        assert words in found.stdout
-
-    # monoBERT keeps its scores part by part: those of one test set are not another's.
-    given["recipe"] = str(tmp_path / "monobert.toml")
-    both = {**given, "out": tmp_path / "rerank", "held_out": ["short"]}
-    make_runs("monobert", **both)
-    reranked = read_run(tmp_path / "rerank/monobert/also/dl19/length/short.run.gz")
-    own_lines = read_run(tmp_path / "rerank" / "monobert" / "length" / "short.run.gz")
-    for query_id, lines in reranked.items():
-        assert [line[0] for line in lines] == [
-            line[0] for line in own_lines[query_id.removeprefix("dl-")]
-        ]
+    for place in (".", "../also/dl19/length"):
+        files = [path.parent / place / path.name for path in (run, expected)]
+        assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_test_sets_that_cannot_be(
+def test_test_sets_that_are_refused(
     data: Path, graded: Path, tmp_path: Path, msshift: Command
 ) -> None:
     given: dict[str, Any] = {"data": data, "out": tmp_path / "runs"}
-
-    def refused(kind: type[Exception], words: str, name: str, folder: Path) -> None:
-        with pytest.raises(kind, match=words):
-            make_runs("bm25", also_test={name: folder}, **given)
-
-    for name in ("a/b", ".dl", "two words", "length"):
-        refused(UsageError, "cannot be a test set's name", name, graded)
-    empty = tmp_path / "empty"
-    refused(NotFoundError, "no folder .*empty for the test set dl19", "dl19", empty)
-    empty.mkdir()
-    refused(NotFoundError, r"empty holds no queries.tsv", "dl19", empty)
+    (tmp_path / "empty").mkdir()
     row = next(queries_of("length", data))
     write_test_set(tmp_path / "other", {row.query_id: "another text"}, {row.query_id: "1"})
-    refused(DataError, f"'{row.query_id}' is 'another text' there and", "dl19", tmp_path / "other")
+    wrong_name = "cannot be a test set's name"
+    for name, folder, kind, words in (
+        *((name, "graded", UsageError, wrong_name) for name in ("a/b", ".dl", "b c", "length")),
+        ("dl19", "nowhere", NotFoundError, "no folder .*nowhere for the test set dl19"),
+        ("dl19", "empty", NotFoundError, r"empty holds no queries.tsv"),
+        ("dl19", "other", DataError, f"'{row.query_id}' is 'another text' there and"),
+    ):
+        with pytest.raises(kind, match=words):
+            make_runs("bm25", also_test={name: tmp_path / folder}, **given)
     assert not (tmp_path / "runs").exists()
 
-    for words, said in (
+    for options, words in (
         (["--also-test", "dl19"], "--also-test is 'dl19'; give NAME=PATH"),
         (["--also-test", "a=graded", "--also-test", "a=other"], "--also-test names a twice"),
         (["--also-test", "a=graded", "--by", "wh-words"], "--by and --also-test do not go"),
         (["--also-test", "a=graded", "--measures", "NumRet"], "NumRet is a sum"),
     ):
-        done = msshift("evaluate", "runs", *words)
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        done = msshift("evaluate", "runs", *options)
+        assert (done.returncode, words in done.stderr) == (2, True), done.stderr
     make_runs("bm25", **given)
     done = msshift("evaluate", "runs", "--also-test", "dl19=graded")
     assert (done.returncode, "no system has runs for dl19" in done.stderr) == (3, True)

@@ -1,4 +1,4 @@
-"""``msshift leakage experiment`` on `mini`, from a collection to tables, and killed."""
+"""The leakage experiment on `mini`, from a collection to tables, and interrupted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from msshift_bench.records import Query
 from tests.support.file_bytes import file_bytes
 from tests.support.tiny_recipes import tiny_recipe
 
-pytestmark = [pytest.mark.extended, pytest.mark.neural]
+pytestmark = pytest.mark.neural
 
 COLLECTION = "mini:300"
 
@@ -75,89 +75,105 @@ def run(out: Path, given: dict[str, Any], progress: Progress | None = None) -> R
         return run_leakage_experiment(COLLECTION, Experiment(**given), out)
 
 
-def test_a_killed_experiment_ends_in_the_same_bytes(given: dict[str, Any], tmp_path: Path) -> None:
-    result = run(tmp_path / "whole", given)
-    expected = file_bytes(tmp_path / "whole")
-    assert len([name for name in expected if name.startswith("scores/knrm/")]) == 3 * 2
-    facts = json.loads(expected["plan.json"])
+@pytest.fixture(scope="module")
+def made(given: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """Return the folder of the experiment and its result; they are only read."""
+    out = tmp_path_factory.mktemp("made") / "experiment"
+    return out, run(out, given)
+
+
+def test_an_experiment(given: dict[str, Any], made: tuple[Path, Result]) -> None:
+    out, result = made
+    assert len(list((out / "scores" / "knrm").iterdir())) == 3 * 2
+    facts = json.loads((out / "plan.json").read_bytes())
     # Of four leaking pairs two were found, and two are planted.
     assert (facts["leaking_pairs"], facts["planted_pairs"], facts["topics"]) == (4, 2, 8)
-    sets = {
-        name: pq.read_table(tmp_path / "whole" / "sets" / f"{name}.parquet")["query_id"].to_pylist()
-        for name in ("none-12", "leaked-12", "leaked-24", "test-24")
-    }
+    none, leaked, more_leaked = (
+        pq.read_table(out / "sets" / f"{name}.parquet")["query_id"].to_pylist()
+        for name in ("none-12", "leaked-12", "leaked-24")
+    )
     found = pq.read_table(given["found"] / "candidates.parquet")
     suspects = found["train_id"].to_pylist()
-    tests = found["test_id"].to_pylist()
-    assert not {*sets["none-12"]} & {*suspects, *tests}
-    assert {*suspects[:2]} <= {*sets["leaked-12"]}
-    assert suspects[2] not in sets["leaked-24"], "shares a passage, which the tier does not accept"
-    assert sum(name.startswith("planted-") for name in sets["leaked-24"]) == 2
+    assert not {*none} & {*suspects, *found["test_id"].to_pylist()}
+    assert {*suspects[:2]} <= {*leaked}
+    assert suspects[2] not in more_leaked, "shares a passage, which the tier does not accept"
+    assert sum(name.startswith("planted-") for name in more_leaked) == 2
     scores = [
-        pq.read_table(tmp_path / "whole" / "scores" / "knrm" / f"{name}.parquet")
-        for name in ("none-24-seed1", "leaked-24-seed1", "test-24-seed1")
+        pq.read_table(out / "scores" / "knrm" / f"{name}-24-seed1.parquet")
+        for name in ("none", "leaked", "test")
     ]
     assert scores[0]["doc_id"] == scores[1]["doc_id"]
     assert len({tuple(one["score"].to_pylist()) for one in scores}) == 3
     starts = {one.schema.metadata[b"initial_weights_sha256"] for one in scores}
     ends = {one.schema.metadata[b"weights_sha256"] for one in scores}
     assert (len(starts), len(ends)) == (1, 3)
-    assert json.loads(expected["result.json"])["figures"]
+    assert json.loads((out / "result.json").read_bytes())["figures"]
     titles = [table.title for table in result.tables()]
-    assert titles[0] == "nDCG@10, five-fold"
-    assert len(titles) == 5
+    assert (titles[0], len(titles)) == ("nDCG@10, five-fold", 5)
     assert any("2 planted ones" in note.text for note in result.notes)
 
-    class Killed:
-        """Stops an experiment after so many steps of training."""
 
-        def __init__(self, steps: int) -> None:
-            self.left = steps
+@pytest.mark.extended
+def test_an_interrupted_experiment_ends_in_the_same_bytes(
+    given: dict[str, Any], made: tuple[Path, Result], tmp_path: Path
+) -> None:
+    for left in (3, 7):
+        steps = iter(range(1, left))
 
-        def __call__(self, stage: str, done: int, total: int) -> None:
-            self.left -= stage == "train"
-            if not self.left:
+        def interrupt(stage: str, _done: int, _total: int, steps: Any = steps) -> None:
+            if stage == "train" and next(steps, None) is None:
                 raise KeyboardInterrupt
 
-    for steps in (3, 7):
         with pytest.raises(KeyboardInterrupt):
-            run(tmp_path / "killed", given, Killed(steps))
-        assert (tmp_path / "killed" / ".work").exists()
-    run(tmp_path / "killed", given)
-    assert file_bytes(tmp_path / "killed") == expected
+            run(tmp_path / "stopped", given, interrupt)
+        assert (tmp_path / "stopped" / ".work").exists()
+    run(tmp_path / "stopped", given)
+    assert file_bytes(tmp_path / "stopped") == file_bytes(made[0])
 
+
+def test_other_requests_in_the_folder_of_an_experiment(
+    given: dict[str, Any], made: tuple[Path, Result], tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(made[0], tmp_path / "copy"))
     with pytest.raises(UsageError, match=r"plan\.json differs from this request: .*epochs"):
-        run(tmp_path / "killed", {**given, "epochs": 2})
+        run(out, {**given, "epochs": 2})
     moved = shutil.copytree(given["test"], tmp_path / "moved")
-    again = run(tmp_path / "killed", {**given, "test": moved})
-    assert again.figures == result.figures
+    assert run(out, {**given, "test": moved}).figures == made[1].figures
     queries = (moved / "queries.tsv").read_text()
     (moved / "queries.tsv").write_text(queries.replace("\t", "\twhat ", 1))
     with pytest.raises(UsageError, match=r"differs from this request: .*material_sha256"):
-        run(tmp_path / "killed", {**given, "test": moved})
-
-    of_another = tmp_path / "killed" / "scores" / "knrm" / "test-24-seed1.parquet"
-    changed = {**pq.read_schema(of_another).metadata, b"initial_weights_sha256": b"0"}
-    pq.write_table(pq.read_table(of_another).replace_schema_metadata(changed), of_another)
+        run(out, {**given, "test": moved})
+    scores = out / "scores" / "knrm" / "test-24-seed1.parquet"
+    changed = {**pq.read_schema(scores).metadata, b"initial_weights_sha256": b"0"}
+    pq.write_table(pq.read_table(scores).replace_schema_metadata(changed), scores)
     with pytest.raises(DataError, match=r"test-24-seed1\.parquet: its model started from other"):
-        run(tmp_path / "killed", given)
+        run(out, given)
 
 
-def test_what_is_refused_before_anything_is_written(given: dict[str, Any], tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    elsewhere = Path(shutil.copytree(given["test"], tmp_path / "elsewhere"))
-    topics = (elsewhere / "queries.tsv").read_text().splitlines()
-    (elsewhere / "qrels.tsv").write_text(
-        "".join(f"{line.partition(chr(9))[0]} 0 absent 1\n" for line in topics)
-    )
-    for changed, error, message in (
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
         ({"systems": ["bm25"]}, UnknownNameError, "unknown system 'bm25'"),
         ({"sizes": [12, 6]}, UsageError, "6 instances is smaller than the leak, 8"),
         ({"sizes": []}, UsageError, "at least one system, one size and one seed"),
         ({"tier": "same-word"}, UnknownNameError, "did you mean 'same-words'"),
-        ({"test": elsewhere}, DataError, "no topic of .*elsewhere has a relevant passage in mini:"),
+        ({"test": "unjudged"}, DataError, "no topic of .*unjudged has a relevant passage in mini:"),
         ({"sizes": [10_000]}, DataError, "5000 training queries that leak nothing are needed"),
-    ):
-        with pytest.raises(error, match=message):
-            run(out, {**given, **changed})
-    assert not out.exists()
+    ],
+)
+def test_experiments_that_are_refused(
+    changed: dict[str, Any],
+    error: type[Exception],
+    message: str,
+    given: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    unjudged = Path(shutil.copytree(given["test"], "unjudged"))
+    topics = (unjudged / "queries.tsv").read_text().splitlines()
+    lines = (f"{line.partition(chr(9))[0]} 0 absent 1\n" for line in topics)
+    (unjudged / "qrels.tsv").write_text("".join(lines))
+    with pytest.raises(error, match=message):
+        run(tmp_path / "out", {**given, **changed})
+    assert not (tmp_path / "out").exists()

@@ -1,6 +1,8 @@
+"""Small models, and the batches that a trainer gives to a loss."""
+
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ SHAPE = RandomEncoder(
 )
 
 MakeModel = Callable[..., tuple[Any, Any]]
+
+COLUMNS = ("query", "positive", "negative_1")
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +48,22 @@ def small_model(small_encoder: Path) -> MakeModel:
             return recipe.new_model(small_encoder), recipe
 
     return make
+
+
+def loss_of(recipe: Any, model: Any, texts: Sequence[str], labels: Any = None) -> Any:
+    """Return a recipe's loss for two queries, then their positives, then a negative of each."""
+    import torch
+
+    parts: list[Any] = [list(texts[first : first + 2]) for first in (0, 2, 4)]
+    if arguments := recipe.training_arguments(model, COLUMNS):
+        prompts, tasks = arguments.get("prompts", {}), arguments["router_mapping"]
+        parts = [
+            {
+                **model.preprocess(part, prompt=prompts.get(name), task=tasks[name]),
+                "task": tasks[name],
+            }
+            for part, name in zip(parts, COLUMNS, strict=True)
+        ]
+    model.eval()
+    with torch.no_grad():
+        return recipe.training_loss(model)(parts, labels)

@@ -1,4 +1,4 @@
-"""A taught model that learns from judgements, too: its loss is the sum of both."""
+"""The loss of a model with a teacher and judgements is the sum of both losses."""
 
 from __future__ import annotations
 
@@ -9,28 +9,14 @@ import pytest
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
+from tests.parity.conftest import loss_of
 
 pytestmark = pytest.mark.neural
 
 TRANSFORMERS = [one for one in neural_systems().values() if not one.module_name]
-"""The systems with losses of their own; the other re-rankers have monoBERT's."""
+"""The systems with losses of their own; the word rerankers share monoBERT's."""
 
 TEXTS = [passage.text for passage in passages(6)]
-COLUMNS = ("query", "positive", "negative_1")
-
-
-def columns_of(recipe: Any, model: Any) -> list[Any]:
-    """Return a batch of two triples as the trainer gives it to a loss."""
-    texts = [TEXTS[first : first + 2] for first in (0, 2, 4)]
-    arguments = recipe.training_arguments(model, COLUMNS)
-    if not arguments:
-        return texts
-    prompts = arguments.get("prompts", {})
-    tasks = [arguments["router_mapping"][name] for name in COLUMNS]
-    return [
-        {**model.preprocess(part, prompt=prompts.get(name), task=task), "task": task}
-        for part, name, task in zip(texts, COLUMNS, tasks, strict=True)
-    ]
 
 
 def value_of(loss: Any) -> float:
@@ -50,17 +36,15 @@ def test_the_loss_is_the_teacher_s_and_the_weighted_judgements(
     labels: Any = torch.tensor([[3.0, 1.0], [2.0, 2.5]])
     if system.name == "monobert":
         labels = list(labels)
-    model.eval()
-    with torch.no_grad():
-        values = [
-            value_of(one.training_loss(model)(columns_of(one, model), labels))
-            for one in (judged, taught, taught.changed(judgement_weight=0.25))
-        ]
+    values = [
+        value_of(loss_of(one, model, TEXTS, labels))
+        for one in (judged, taught, taught.changed(judgement_weight=0.25))
+    ]
     assert min(values) > 0
     assert values[2] == pytest.approx(values[1] + 0.25 * values[0], rel=1e-5)
 
 
-def test_judgements_alone_have_no_weight(small_model: Any) -> None:
+def test_a_weight_of_judgements_needs_a_teacher(small_model: Any) -> None:
     _, recipe = small_model(neural_systems()["bi-encoder"])
     with pytest.raises(UsageError, match=r"judgement_weight: it is 0\.5 and there is no teacher"):
         recipe.changed(judgement_weight=0.5)

@@ -15,11 +15,11 @@ from msshift_bench.errors import UsageError
 from msshift_bench.mini.generator import passages
 from msshift_bench.records import Query, Row
 from msshift_bench.search.bm25 import Bm25
+from tests.parity.conftest import loss_of
 from tests.support.bare_runs import bare_run
 
 pytestmark = pytest.mark.neural
 
-SYSTEM = MonoBert
 TEXTS = [passage.text for passage in passages(6)]
 
 
@@ -36,7 +36,7 @@ def test_the_order_is_that_of_the_scores(
     small_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("msshift_bench.baselines.rerankers.reranker._PAIRS", 25)
-    model, _ = small_model(SYSTEM)
+    model, _ = small_model(MonoBert)
     collection = open_collection("mini:60")
     queries = [Query(*query) for query in (*collection.queries.items(), ("none", "zzzz"))]
     queries = [*queries[:7], queries[-1]]
@@ -68,11 +68,8 @@ def test_the_order_is_that_of_the_scores(
 def test_the_loss_by_hand(small_model: Any, kind: str) -> None:
     import torch
 
-    model, recipe = small_model(SYSTEM, loss=kind)
-    model.eval()
-    columns = [TEXTS[:2], TEXTS[2:4], TEXTS[4:6]]
-    with torch.no_grad():
-        loss = recipe.training_loss(model)(columns, None)
+    model, recipe = small_model(MonoBert, loss=kind)
+    loss = loss_of(recipe, model, TEXTS)
     scores = torch.tensor(
         [
             [_score(model, TEXTS[row], TEXTS[row + 2 * column]) for column in (1, 2)]

@@ -1,4 +1,4 @@
-"""SPLADE against the formulas of its papers, and its search against brute force."""
+"""SPLADE against the formulas of its papers."""
 
 from __future__ import annotations
 
@@ -9,34 +9,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from msshift_bench.baselines import open_system
 from msshift_bench.baselines.retrievers.splade import (
     SparseSearch,
     Splade,
-    inverted_index,
     other_positives_loss,
     sparse_vectors,
 )
-from msshift_bench.baselines.systems.searcher import EncodedPassages
 from msshift_bench.baselines.training.trainer import in_processes
 from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
-from msshift_bench.plumbing import slices
-from msshift_bench.search.ranking import PassageIds
+from tests.parity.conftest import loss_of
 from tests.support.bare_runs import bare_run
-from tests.support.warm_forkserver import warm_forkserver
 
 pytestmark = pytest.mark.neural
 
-SYSTEM = Splade
 TEXTS = [passage.text for passage in passages(7)]
 
 
 @pytest.fixture(scope="module")
 def made(small_model: Any) -> tuple[Any, Any]:
-    model, recipe = small_model(SYSTEM, query_flops=0.3, passage_flops=0.2, flops_steps=4)
+    model, recipe = small_model(Splade, query_flops=0.3, passage_flops=0.2, flops_steps=4)
     return model, recipe
 
 
@@ -85,20 +79,11 @@ def test_the_logarithm_of_the_maximum_is_the_librarys_pooling(made: tuple[Any, A
         assert ours.equal(theirs)
 
 
-def _features(model: Any) -> list[dict[str, Any]]:
-    tasks = ("query", "document", "document")
-    return [
-        model.preprocess(TEXTS[2 * place : 2 * place + 2], task=task)
-        for place, task in enumerate(tasks)
-    ]
-
-
 def test_the_loss_by_hand(made: tuple[Any, Any]) -> None:
     import torch
 
     model, recipe = made
-    model.eval()
-    parts = recipe.training_loss(model)(_features(model), None)
+    parts = loss_of(recipe, model, TEXTS)
     queries, positives, negatives = (
         torch.stack([_by_hand(model, text, length) for text in TEXTS[2 * place : 2 * place + 2]])
         for place, length in enumerate((12, 40, 40))
@@ -161,30 +146,7 @@ def regularise() -> None:
 
 @pytest.mark.extended
 def test_the_number_of_processes_does_not_change_the_regulariser() -> None:
-    with warm_forkserver():
-        in_processes(2, regularise)
-
-
-@pytest.mark.parametrize("size", [7, 100, 600])
-@pytest.mark.parametrize("depth", [1, 30, 2000])
-def test_the_inverted_index_is_brute_force(tmp_path: Path, size: int, depth: int) -> None:
-    # Small whole numbers make every dot product exact, and ties plentiful.
-    rng = np.random.default_rng(0)
-    passages = (rng.integers(1, 4, (600, 30)) * (rng.random((600, 30)) < 0.1)).astype(np.float32)
-    queries = (rng.integers(1, 4, (40, 30)) * (rng.random((40, 30)) < 0.1)).astype(np.float32)
-    doc_ids = [str(number) for number in rng.permutation(10_000)[:600]]
-    files = {tmp_path / f"{rows.start}.npz": rows for rows in slices(len(passages), size)}
-    for file, rows in files.items():
-        arrays: Any = inverted_index(sparse.csr_array(passages[rows]))
-        np.savez(file, **arrays)
-
-    encoded = EncodedPassages(PassageIds(doc_ids), files)
-    rankings = list(SparseSearch(depth=depth).search(sparse.csr_array(queries), encoded))
-
-    for scores, ranking in zip(queries @ passages.T, rankings, strict=True):
-        expected = sorted(zip(scores.tolist(), doc_ids, strict=True), reverse=True)[:depth]
-        positive = [(doc_id, score) for score, doc_id in expected if score > 0]
-        assert list(ranking.items()) == positive
+    in_processes(2, regularise)
 
 
 def test_candidates_are_scored_by_the_dot_product(made: tuple[Any, Any]) -> None:
@@ -213,23 +175,20 @@ def test_other_positives_and_own_negatives_by_hand() -> None:
     assert float(other_positives_loss(tensors, 2.0)) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("negatives", ["all", "positives"])
-def test_the_recipe_chooses_the_in_batch_negatives(negatives: str) -> None:
+def test_recipes_choose_the_in_batch_negatives() -> None:
     import torch
 
-    recipe: Any = open_system("splade", "mini")
-    loss = recipe.changed(in_batch_negatives=negatives).training_loss(None).loss
+    mini: Any = open_system("splade", "mini")
     random = np.random.default_rng(2)
     vectors = [torch.from_numpy(one) for one in random.random((3, 4, 9))]
-    found = float(loss.compute_loss_from_embeddings(vectors, None))
-    others = float(other_positives_loss(vectors, recipe.loss_scale))
-    assert (found == pytest.approx(others)) == (negatives == "positives")
-
-
-def test_the_paper_recipe_is_that_of_the_code() -> None:
-    recipe: Any = open_system("splade", "paper")
-    assert (recipe.query_flops, recipe.passage_flops, recipe.flops_steps) == (3e-4, 1e-4, 50_000)
-    assert recipe.in_batch_negatives == "positives"
+    others = float(other_positives_loss(vectors, mini.loss_scale))
+    for negatives in ("all", "positives"):
+        loss = mini.changed(in_batch_negatives=negatives).training_loss(None).loss
+        found = float(loss.compute_loss_from_embeddings(vectors, None))
+        assert (found == pytest.approx(others)) == (negatives == "positives")
+    paper: Any = open_system("splade", "paper")
+    assert (paper.query_flops, paper.passage_flops, paper.flops_steps) == (3e-4, 1e-4, 50_000)
+    assert paper.in_batch_negatives == "positives"
 
 
 def test_a_run_tells_how_sparse_its_vectors_are(
