@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from msshift_bench.baselines import open_system
-from msshift_bench.baselines.systems import lexical, plan
+from msshift_bench.baselines.systems import lexical
 from msshift_bench.baselines.systems.shift_data import ShiftData
 from msshift_bench.baselines.systems.system import no_rows
 from msshift_bench.data import load_dataset, open_dataset
@@ -41,7 +41,6 @@ def mean_rr(rows: list[Row], **parameters: float) -> float:
     return sum(1 / (1 + hit.index(True)) for hit in hits if any(hit)) / len(rows)
 
 
-@pytest.mark.extended
 def test_every_group_gets_its_best_point(given: Values, data: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(lexical, "K1_GRID", (0.2, 2.0))
     monkeypatch.setattr(lexical, "_GRID", GRID[::8])
@@ -58,8 +57,7 @@ def test_every_group_gets_its_best_point(given: Values, data: Path, monkeypatch:
         assert "k1" not in parameters
 
 
-@pytest.mark.extended
-def test_runs_of_one_point_may_be_one_file(given: Values, data: Path, monkeypatch: Patch) -> None:
+def test_equal_runs_are_accepted(given: Values, data: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(lexical, "_GRID", GRID[:1])
     runs = make_runs("bm25-tuned", **given)
     assert runs[0].read_bytes() == runs[1].read_bytes()
@@ -102,7 +100,7 @@ def test_the_models_of_a_run_set_share_a_recipe(given: Values, monkeypatch: Patc
     (short,) = make_runs("bm25-tuned", held_out=["short"], stemmer="none", **given)
     refused('short.run.json differs from this request: stemmer "none" instead of "english"')
     assert list(given["out"].rglob("*.run.gz")) == [short]
-    # What nobody here made says nothing of a recipe, and what another seed made has another.
+    # A sidecar without a recipe, and a sidecar of another seed, do not count.
     facts = sidecar(short)
     other = {**facts, "parameters": {**facts["parameters"], "seed": 1}}
     (short.parent / "seed-1").mkdir()
@@ -113,15 +111,6 @@ def test_the_models_of_a_run_set_share_a_recipe(given: Values, monkeypatch: Patc
             (short.parent / name).unlink()
     sidecar_path(short).write_text(json.dumps(other))
     refused(r"short\.run\.json differs from this request: seed 1 inst", stemmer="none")
-
-
-def test_what_another_process_made(given: Values, monkeypatch: Patch, caplog: Any) -> None:
-    seconds = iter([None, 1.0])
-    monkeypatch.setattr(plan, "_make_run", lambda _: next(seconds))
-    with caplog.at_level("INFO"):
-        make_runs("bm25-tuned", **given)
-    said = [message.partition(" of length: ")[2] for message in caplog.messages]
-    assert said == ["complete already, skipped", "made in 1 s"]
 
 
 def test_what_goes_against_tuning_is_refused(given: Values) -> None:

@@ -171,7 +171,6 @@ def test_parameters_tell_models_apart(given: Values) -> None:
         evaluate(Bag, parameters={"sizes": (1, 3)}, **given)
 
 
-@pytest.mark.extended
 def test_a_factory_gives_replicates_on_all_shifts_of_the_data_set(build_once: Build) -> None:
     both = build_once(COLLECTION, "length", "wh-words")
     doc_ids = [passage.doc_id for passage in MINI.passages()]

@@ -24,6 +24,7 @@ from msshift_bench.baselines.training import backbones
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.mini.generator import passages
 from tests.baselines.conftest import Patch
+from tests.support.tiny_recipes import NEURAL
 
 TEXTS = [passage.text for passage in passages(100)]
 FRUIT = [
@@ -78,7 +79,7 @@ def test_an_encoder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.neural
-@pytest.mark.parametrize("name", ["bi-encoder", "splade", "colbert", "monobert"])
+@pytest.mark.parametrize("name", NEURAL)
 def test_weights_that_are_cut_off_are_named(name: str, tiny_models: Path, tmp_path: Path) -> None:
     system: Any = find_systems()[name]
     folder = Path(shutil.copytree(tiny_models / f"my-{name}", tmp_path / "model"))

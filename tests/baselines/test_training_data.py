@@ -62,11 +62,11 @@ def test_no_passage_of_a_batch_is_relevant_to_another_query() -> None:
             assert not relevant[one[0]] & {*other[1:]}
 
 
-def test_every_example_comes_once_a_round_in_an_order_that_follows_from_the_seed_alone() -> None:
+def test_a_round_has_every_example_once_in_an_order_of_the_seed_alone() -> None:
     examples = _examples(60)
     plan = _plan(examples, batch_size=10, steps=12)
-    asked = [query_id for batch in plan for query_id, *_ in batch]
-    first, second = asked[:60], asked[60:]
+    query_ids = [query_id for batch in plan for query_id, *_ in batch]
+    first, second = query_ids[:60], query_ids[60:]
     assert sorted(first) == sorted(second) == sorted(example.query_id for example in examples)
     assert first != second
     assert _plan(examples[::-1], batch_size=10, steps=12) == plan
@@ -74,7 +74,7 @@ def test_every_example_comes_once_a_round_in_an_order_that_follows_from_the_seed
     assert _plan(examples, batch_size=10, steps=12, seed=2) != plan
 
 
-def test_every_meeting_takes_the_next_negatives_and_a_pool_begins_again_at_its_end() -> None:
+def test_a_query_takes_the_next_negatives_of_its_pool_and_then_the_first_again() -> None:
     for pool, expected in (("abcdef", ["ab", "cd", "ef", "ab"]), ("abc", ["ab", "ca", "bc", "ab"])):
         plan = _plan(_examples(4, pool=pool), batch_size=4, steps=4, negatives=2)
         assert [{"".join(t[2:]) for t in batch} for batch in plan] == [{e} for e in expected]
@@ -115,31 +115,29 @@ def met(training: TrainingData) -> list[Triple]:
     ]
 
 
-def test_released_triples_are_met_and_no_others(run: Run, source: ShiftData, load: Make) -> None:
+def test_training_reads_released_triples_and_no_others(
+    run: Run, source: ShiftData, load: Make
+) -> None:
     released = list(load_triples(source.dataset, CONFIG))
-    # Two at once; and all of them in a few more epochs than there are negatives.
+    # Two negatives at once; and all of them in a few more epochs than there are negatives.
     for at_once, epochs in ((2, 2), (1, COUNT + 1)):
         chosen = load(negatives_per_query=at_once, steps=None, epochs=epochs)
         training = make_training_data(run, chosen)
         assert training.examples == len({triple[:2] for triple in released})
         assert set(met(training)) <= set(released)
     assert set(met(training)) == set(released)
-
-
-def test_released_triples_are_those_that_the_same_parameters_mine(run: Run, load: Make) -> None:
-    # Where a query has several relevant passages, released triples share its negatives out.
+    # The same parameters mine the same triples, but for queries with several relevant passages,
+    # whose negatives released triples divide.
     alone = {row.query_id for row in run.train if len(row.relevant_doc_ids) == 1}
     assert len(alone) > 100
-    pool = {"negatives_per_query": 1, "negatives_pool": COUNT, "negatives_depth": 20}
-    same = load(**pool, epochs=COUNT + 1, steps=None)
+    same = chosen.changed(negatives_pool=COUNT, negatives_depth=20)
     mined = make_training_data(replace(run, triples=None), same)
-    released = make_training_data(run, same)
-    assert released.examples == mined.examples
-    both = [{one for one in met(each) if one.query_id in alone} for each in (released, mined)]
+    assert mined.examples == training.examples
+    both = [{one for one in met(each) if one.query_id in alone} for each in (training, mined)]
     assert both[0] == both[1]
 
 
-def test_triples_that_cannot_be_met_are_refused(run: Run, load: Make, tsv_folder: Any) -> None:
+def test_triples_that_are_refused(run: Run, load: Make, tsv_folder: Any) -> None:
     few = open_collection(tsv_folder(collection="1\tone\n"))
     other = replace(run, rows=lambda _: run.train[1:])
     for wrong, changes, error, said in (
@@ -152,7 +150,7 @@ def test_triples_that_cannot_be_met_are_refused(run: Run, load: Make, tsv_folder
             make_training_data(wrong, load(**changes))
 
 
-def test_relevant_passages_that_are_not_there_are_not_learnt_from(run: Run, load: Make) -> None:
+def test_relevant_passages_that_the_collection_lacks_are_left_out(run: Run, load: Make) -> None:
     rows = run.train[:9]
     more = (*rows[4].relevant_doc_ids, "absent")
     changed = rows[4]._replace(relevant_doc_ids=more, relevances=(1,) * len(more))
@@ -164,7 +162,7 @@ def test_relevant_passages_that_are_not_there_are_not_learnt_from(run: Run, load
     assert met(made[0]) == met(made[1])
 
 
-def test_parts_go_on_in_the_order_of_the_whole(run: Run, load: Make) -> None:
+def test_parts_continue_in_the_order_of_one_training(run: Run, load: Make) -> None:
     chosen = load(steps=7, negatives_per_query=2)
     whole = make_training_data(run, chosen)
     in_parts = chosen.changed(negatives="mined")
@@ -207,7 +205,7 @@ def test_every_passage_has_its_teacher_s_score(run: Run, tmp_path: Path, load: M
         make_training_data(replace(run, teacher=broken), chosen)
 
 
-def test_what_is_kept_is_checked_as_it_is_loaded(tmp_path: Path) -> None:
+def test_saved_training_data_is_checked_when_loaded(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     rows, scores = np.arange(3, dtype=np.int32)[np.newaxis] % 2, np.zeros((1, 2), np.float32)
     texts = pa.array(["a", "b"])
@@ -258,7 +256,7 @@ def find(source: ShiftData) -> Make:
     return lambda folder: find_teacher(str(folder), source, "short", seed=1, batch_size=8)
 
 
-def test_bm25_teaches_everybody(find: Make, lesson: Lesson) -> None:
+def test_scores_of_bm25_as_a_teacher(find: Make, lesson: Lesson) -> None:
     teacher = find("bm25")
     assert teacher.facts["kind"] == "bm25"
     index = Bm25(MINI.passages())
@@ -273,7 +271,9 @@ def test_bm25_teaches_everybody(find: Make, lesson: Lesson) -> None:
     assert any(expected)
 
 
-def test_a_group_s_run_teaches_before_its_shift_s(find: Make, lesson: Lesson, write: Make) -> None:
+def test_the_run_of_a_seed_comes_first_and_then_of_the_group(
+    find: Make, lesson: Lesson, write: Make
+) -> None:
     folder = write(None, baseline="bm25", held_out=None)
     assert find(folder).score.args[0].name == "length.run.gz"
     write()
@@ -290,12 +290,9 @@ def test_scores_that_a_run_lacks_are_named(find: Make, lesson: Lesson, write: Ma
     folder = write(of=[(first, known), (second, known)])
     with pytest.raises(DataError) as caught:
         find(folder).score(lesson, pytest.fail)
-    for said in (
-        "lacks the scores of 4 of 9 passages that training meets, of 2 queries: ",
-        f"{lesson.doc_ids[3]} for query {second}, {lesson.doc_ids[0]} for query {third}",
-        "--keep-model",
-    ):
-        assert said in str(caught.value)
+    missing = f"{lesson.doc_ids[3]} for query {second}, {lesson.doc_ids[0]} for query {third}"
+    for words in ("4 of 9 passages", missing, "--keep-model"):
+        assert words in str(caught.value)
     write(run_sha256="0" * 64)
     with pytest.raises(UsageError, match="is not the run that the sidecar beside it describes"):
         find(folder).score(lesson, pytest.fail)
@@ -315,7 +312,7 @@ NOT_HELD_OUT = "does not say that short was held out of this teacher"
         ("long", {}, NotFoundError, "holds no run of length without short, of seed 1"),
     ],
 )
-def test_what_may_not_teach(
+def test_teachers_that_are_refused(
     group: str | None, facts: Values, error: type[Exception], said: str, find: Make, write: Make
 ) -> None:
     with pytest.raises(error, match=said):

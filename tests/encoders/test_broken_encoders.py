@@ -134,7 +134,6 @@ LOADERS: list[tuple[str, Use]] = [
 ]
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(("model", "loader"), LOADERS)
 def test_every_loader_refuses_pickles_unopened(
     model: str, loader: Use, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -153,7 +152,6 @@ def test_every_loader_refuses_pickles_unopened(
     assert os.environ["DISABLE_SAFETENSORS_CONVERSION"] == "no"
 
 
-@pytest.mark.extended
 def test_the_conversion_that_the_error_gives_is_right(
     tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +174,6 @@ def test_the_conversion_that_the_error_gives_is_right(
     assert all(torch.equal(found[name], value) for name, value in held.items())
 
 
-@pytest.mark.extended
 def test_pickles_of_the_hub_are_refused(
     tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def test_the_buckets_hold_the_queries_of_the_length_shift(
     assert len(buckets) == len(length) == 6980
 
 
+@pytest.mark.extended
 def test_the_page_is_what_its_commands_print(real_data: Path, tmp_path: Path) -> None:
     text = (REPOSITORY / "docs" / "official-release.md").read_text(encoding="utf-8")
     # A row of the table of leaks, which takes the longest by far, is checked in tests/docs.
