@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,10 +16,8 @@ from msshift_bench.baselines.retrievers.splade import (
     sparse_vectors,
 )
 from msshift_bench.baselines.training.trainer import in_processes
-from msshift_bench.data import open_collection
 from msshift_bench.mini.generator import passages
 from tests.parity.conftest import loss_of
-from tests.support.bare_runs import bare_run
 
 pytestmark = pytest.mark.neural
 
@@ -189,15 +185,3 @@ def test_recipes_choose_the_in_batch_negatives() -> None:
     paper: Any = open_system("splade", "paper")
     assert (paper.query_flops, paper.passage_flops, paper.flops_steps) == (3e-4, 1e-4, 50_000)
     assert paper.in_batch_negatives == "positives"
-
-
-def test_a_run_tells_how_sparse_its_vectors_are(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    told = "a model: 20.0 terms per query and 100.0 per passage on average"
-    for recipe, more in (("mini", ""), ("paper", "; MS-Shift reports 24 and 130")):
-        run = bare_run(open_collection("mini:60"), tmp_path, system=open_system("splade", recipe))
-        run.facts["index"] = {"terms_per_query": 20.04, "terms_per_passage": 99.96}
-        with caplog.at_level(logging.INFO, "msshift_bench"):
-            SparseSearch()._tell(run)
-        assert caplog.messages[-1] == told + more
