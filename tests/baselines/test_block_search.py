@@ -1,4 +1,4 @@
-"""Passages in blocks: what is encoded is kept, and the number of blocks changes no ranking."""
+"""Blocks of encoded passages are kept, and their number changes no ranking."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.baselines.conftest import Patch, Values
 from tests.support.making import make_runs
 
 
-def test_blocks_that_are_there_are_kept(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_existing_blocks_are_not_encoded_again(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(searcher, "_SIZE", 2)
     given = [Passage(name, name * length) for length, name in enumerate("abcde", 1)]
     encoded, seen = list[str](), list[int]()

@@ -1,4 +1,4 @@
-"""BM25 tuned on training queries: the choice, what it rests on, and what is refused."""
+"""BM25 tuned on training queries: the chosen parameters, their facts, and refusals."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_the_models_of_a_run_set_share_a_recipe(given: Values, monkeypatch: Patc
     refused(r"short\.run\.json differs from this request: seed 1 inst", stemmer="none")
 
 
-def test_what_goes_against_tuning_is_refused(given: Values) -> None:
+def test_options_that_are_refused(given: Values) -> None:
     with pytest.raises(UsageError, match="of bm25-tuned 'k1': it is a field of bm25; valid are"):
         plan_runs("bm25-tuned", k1=1.0, **given)
     with pytest.raises(UsageError, match="bm25-tuned has no model to keep"):

@@ -161,7 +161,7 @@ def test_a_factory_gives_losses(given: Values, tmp_path: Path, capsys: Any) -> N
 
 
 @pytest.mark.neural
-def test_parameters_tell_models_apart(given: Values) -> None:
+def test_parameters_distinguish_models(given: Values) -> None:
     given |= {"name": "bag", "depth": 5}
     evaluate(Bag, parameters={"sizes": (1, 2)}, **given)
     assert evaluate(Bag, parameters={"sizes": (1, 2)}, **given).doubts == [
@@ -240,7 +240,9 @@ NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_docum
         (_each({}), {"shift": "lenght"}, "shift 'lenght': did you mean 'length'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be(model: object, options: Values, message: str, given: Values) -> None:
+def test_models_and_options_that_are_refused(
+    model: object, options: Values, message: str, given: Values
+) -> None:
     with pytest.raises((UsageError, DataError), match=re.escape(message)):
         evaluate(model, **{**given, **options})
 
@@ -256,7 +258,7 @@ def test_what_cannot_be(model: object, options: Values, message: str, given: Val
         (lambda texts: np.zeros((len(texts), 3)), "encode_query gave vectors of 16 dimensions, "),
     ],
 )
-def test_vectors_that_cannot_be(answer: Callable[..., Any], message: str, data: Path) -> None:
+def test_vectors_that_are_refused(answer: Callable[..., Any], message: str, data: Path) -> None:
     model = SimpleNamespace(encode_query=Bag().encode_query, encode_document=answer)
     with pytest.raises((UsageError, DataError), match=re.escape(message)):
         evaluate(model, "length", data=data)

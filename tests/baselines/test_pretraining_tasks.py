@@ -1,4 +1,4 @@
-"""What an encoder meets in its pre-training, and the losses that it learns from."""
+"""The batches of a pre-training, and its losses."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def is_in(span: list[int], pieces: Any) -> bool:
     return bool((everywhere == span).all(1).any())
 
 
-def test_every_passage_comes_once_per_round_and_in_another_order(make_items: Make) -> None:
+def test_a_round_has_every_passage_once_in_another_order(make_items: Make) -> None:
     items = make_items()
     rounds = [[items[place][0].tobytes() for place in range(n, n + 60)] for n in (0, 60)]
     assert sorted(rounds[0]) == sorted(rounds[1])
@@ -244,7 +244,7 @@ def test_similarities_of_spans_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in recipe_files() if name.startswith("pretrain")])
-def test_the_recipes_that_come_along_load(name: str) -> None:
+def test_packaged_recipes_load(name: str) -> None:
     assert read_recipe(PretrainingRecipe, name.removeprefix("pretrain-")).random
 
 
@@ -267,7 +267,7 @@ PAIRS = {"share": 0.2, "pairs": 1.0}
         ({"precision": "fp8"}, "precision: unknown name 'fp8'; did you mean 'fp32'"),
     ],
 )
-def test_recipes_that_cannot_be(changes: Values, message: str, tmp_path: Path) -> None:
+def test_recipes_that_are_refused(changes: Values, message: str, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(tiny_pretraining(**changes))
     with pytest.raises(UsageError, match=message):
         pretrain_encoder("mini:60", tmp_path / "mine.toml", out=tmp_path / "encoder")

@@ -1,4 +1,4 @@
-"""Recipes: those that come along, what a file of one's own may say, and how it is refused."""
+"""The packaged recipes, files of recipes, and how they are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SYSTEMS = [*NEURAL, "monot5", "knrm", "duet", "pacrr"]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_recipes_that_come_along_load(system: str) -> None:
+def test_packaged_recipes_load(system: str) -> None:
     names = [name.removeprefix(f"{system}-") for name in recipe_files() if name.startswith(system)]
     of_all = {"mini", "pool", "paper", "zhan"} if system in NEURAL else {"mini"}
     assert of_all <= {*names}
@@ -30,7 +30,7 @@ def test_the_recipes_that_come_along_load(system: str) -> None:
 
 
 @pytest.mark.parametrize("system", ["splade", "monobert"])
-def test_the_lexical_prior_is_all_that_no_prior_lacks(system: str) -> None:
+def test_no_prior_differs_in_the_prior_only(system: str) -> None:
     mini, without = (open_system(system, name).parameters() for name in ("mini", "mini-no-prior"))
     assert mini["random"].pop("matching") is True
     assert without["random"].pop("matching") is False
@@ -80,12 +80,12 @@ def test_the_recipes_of_zhan(system: str) -> None:
         ({"system": "monot5", "random": {"matching": True}}, "matching is true; .* a T5 does not"),
     ],
 )
-def test_what_is_wrong_is_named_with_the_file(load: Make, changes: Values, message: str) -> None:
+def test_an_error_names_the_file_and_the_key(load: Make, changes: Values, message: str) -> None:
     with pytest.raises(UsageError, match=rf"mine\.toml(:\d+:|:)? (?s:.*){message}"):
         load(**changes)
 
 
-def test_a_recipe_is_about_what_its_first_lines_say_up_to_a_colon() -> None:
+def test_the_title_of_a_recipe_is_its_first_comment_up_to_a_colon() -> None:
     for text, about in (
         ("# A small one,\n# for tests: quick.\nsteps = 3\n", "A small one, for tests"),
         ("# Only comments", "Only comments"),
@@ -120,7 +120,9 @@ OF_BROKEN = [
 
 
 @pytest.mark.parametrize(("changes", "expected"), [(WRONG, OF_WRONG), (BROKEN, OF_BROKEN)])
-def test_all_is_said_with_its_line(load: Make, changes: Values, expected: list[str]) -> None:
+def test_all_errors_are_listed_with_their_lines(
+    load: Make, changes: Values, expected: list[str]
+) -> None:
     with pytest.raises(UsageError) as caught:
         load(**changes)
     head, *messages = str(caught.value).splitlines()
@@ -133,13 +135,13 @@ def test_all_is_said_with_its_line(load: Make, changes: Values, expected: list[s
         assert any(line.startswith(f"  {path}{where}: {message}") for line in messages), message
 
 
-def test_epochs_are_steps_of_what_there_is(load: Make) -> None:
+def test_steps_of_epochs(load: Make) -> None:
     recipe = load(steps=None, epochs=3)
     assert [recipe.steps_of(examples) for examples in (1, 8, 9, 80)] == [1, 3, 4, 30]
     assert load().steps_of(1_000_000) == 7
 
 
-def test_what_recipes_had_not_at_first_leaves_their_digests_as_they_were(load: Make) -> None:
+def test_defaults_of_newer_keys_do_not_change_digests(load: Make) -> None:
     later = {"negatives_refreshes", "teacher", "teacher_loss", "teacher_scale", "judgement_weight"}
     plain = load().parameters()
     assert not later & plain.keys()
@@ -149,7 +151,7 @@ def test_what_recipes_had_not_at_first_leaves_their_digests_as_they_were(load: M
     assert taught.digest() == same.digest()
 
 
-def test_files_that_are_no_recipe(tmp_path: Path) -> None:
+def test_files_that_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     with pytest.raises(NotFoundError, match=r"no recipe .*bad\.toml"):
         open_system("bi-encoder", path)
@@ -161,7 +163,7 @@ def test_files_that_are_no_recipe(tmp_path: Path) -> None:
         open_system("bi-encoder", "mni")
 
 
-def test_what_set_replaces_is_checked_like_a_file() -> None:
+def test_changes_are_checked_as_a_file_is() -> None:
     mini: Any = partial(open_system, "bi-encoder", "mini")
     plain = mini()
     assert mini({"encoder": "random"}) == plain

@@ -1,4 +1,4 @@
-"""What systems start from: encoders and word vectors, made or read, and what is refused."""
+"""Encoders and word vectors that systems start from, made or read, and refusals."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_weights_that_are_cut_off_are_named(name: str, tiny_models: Path, tmp_pa
 
 
 @pytest.mark.neural
-def test_weights_that_a_training_lost_are_refused() -> None:
+def test_weights_that_are_not_finite_are_refused() -> None:
     model = libraries.torch.nn.Linear(2, 2)
     backbones.check_finite_weights(model, "a bi-encoder")
     with libraries.torch.no_grad():
@@ -115,7 +115,7 @@ def test_a_sidecar_names_the_versions_of_libraries(monkeypatch: Patch) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '["Transformer"]', "[" * 100_000, "\x00"])
-def test_what_is_no_json_of_a_model(tmp_path: Path, content: str) -> None:
+def test_settings_of_a_model_that_are_refused(tmp_path: Path, content: str) -> None:
     settings, modules = tmp_path / _SETTINGS, tmp_path / "modules.json"
     settings.write_text(content)
     with pytest.raises(UsageError, match=r"\.json is not a JSON object, as a model's"):
@@ -160,7 +160,7 @@ def test_words_with_the_same_neighbours_have_like_vectors(tmp_path: Path) -> Non
         np.testing.assert_array_equal(other.vectors, table.vectors)
 
 
-def test_words_that_never_stand_beside_another_still_match_themselves() -> None:
+def test_words_without_neighbours_match_themselves() -> None:
     for texts in (["apple", "pear"], ["apple apple apple"]):
         table = table_of(texts=texts, seed=3)
         assert table.vectors[1:].any(axis=1).all()

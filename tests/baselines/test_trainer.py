@@ -77,7 +77,7 @@ def test_a_checkpoint_that_was_cut_short_is_removed(state: str | None, tmp_path:
 
 @pytest.mark.neural
 @pytest.mark.extended
-def test_the_best_weights_are_kept_and_training_ends_in_time(
+def test_the_best_weights_are_kept_and_training_ends_early(
     fit: Make, recipe: Any, tmp_path: Path, monkeypatch: Patch, caplog: Any
 ) -> None:
     caplog.set_level("INFO", "msshift_bench")
@@ -148,7 +148,7 @@ def test_mean_reciprocal_rank_by_hand() -> None:
     assert mean_reciprocal_rank(scores, judged) == 0.16666666666666669
 
 
-def test_candidates_are_bm25_s_and_the_relevant_ones(tsv_folder: Any, tmp_path: Path) -> None:
+def test_candidates_are_bm25_s_and_the_relevant_passages(tsv_folder: Any, tmp_path: Path) -> None:
     texts = ["red apple", "green apple", "blue apple", "red pear", "stone"]
     lines = "".join(f"d{i}\t{text}\n" for i, text in enumerate(texts))
     rows = (
@@ -181,7 +181,7 @@ def test_candidates_are_bm25_s_and_the_relevant_ones(tsv_folder: Any, tmp_path: 
         ("bm25", 2, {}, UsageError, "bm25 cannot be trained on 2 GPUs"),
     ],
 )  # fmt: skip
-def test_what_gpus_cannot_train_is_refused(
+def test_requests_of_gpus_that_are_refused(
     system: str, gpus: int, changes: Values, error: type[Exception], said: str,
     data: Path, tmp_path: Path, monkeypatch: Patch,
 ) -> None:  # fmt: skip

@@ -1,4 +1,4 @@
-"""The triples that a model meets: order, sources, how they are kept, and teachers' scores."""
+"""Training triples: order, sources, files, and teachers' scores."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_a_teacher_whose_weights_were_changed_is_refused(tiny_models: Path) -> N
 
 
 @pytest.mark.neural
-def test_the_distance_to_a_teacher_is_that_of_the_paper_or_of_softmaxes() -> None:
+def test_the_distance_to_a_teacher_by_hand() -> None:
     both = [[[2.0, 1.0], [0.0, 0.0]], [[1.0, 0.0], [3.0, 1.0]]]
     scores, taught = libraries.torch.tensor(both)
     # Margins 1 and 0 for the teacher's 1 and 2.

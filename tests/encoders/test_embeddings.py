@@ -1,4 +1,4 @@
-"""Queries as vectors: those of the model, the same in any company, kept and never damaged."""
+"""Queries as vectors: equal to the model's, independent of order and batch, and cached."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_vectors_are_those_of_the_model(embed: Embed, encoders: Path, pooling: s
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_neither_order_nor_company_nor_threads_change_a_vector(
+def test_order_batch_and_threads_do_not_change_a_vector(
     threads: int, embed: Embed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
@@ -120,7 +120,7 @@ def test_equal_texts_are_embedded_once_and_long_ones_are_cut(embed: Embed) -> No
         assert (one == two) is equal
 
 
-def test_a_complete_cache_needs_no_model_and_damage_to_it_is_noticed(
+def test_a_complete_cache_needs_no_model_and_damage_is_refused(
     embed: Embed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = embed()
@@ -154,7 +154,7 @@ def test_the_digest_of_an_encoder_is_of_its_content(encoders: Path, tmp_path: Pa
         (moved / name).write_bytes(content)
 
 
-def test_what_another_process_completed_meanwhile_is_not_done_again(
+def test_a_cache_that_another_process_completed_is_read(
     embed: Embed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[Embeddings] = []

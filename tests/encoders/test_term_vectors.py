@@ -1,4 +1,4 @@
-"""Vectors of terms: which texts they bring together, and that no machine changes their bits."""
+"""Vectors of terms: which texts are near, and that their bits do not depend on the machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_rows_are_the_golden_ones_have_length_one_and_belong_to_their_texts() ->
 
 
 @pytest.mark.extended
-def test_neither_a_hash_seed_nor_threads_play_a_part() -> None:
+def test_hash_seed_and_threads_do_not_change_vectors() -> None:
     # The test above has the seed and the threads of this process.
     script = (
         "import hashlib; from msshift_bench import mini; "
@@ -62,7 +62,7 @@ def test_terms_that_never_meet_come_close_through_their_neighbours() -> None:
     assert max(alike[car, boat], alike[lorry, ship]) < 0.3
 
 
-def test_texts_without_a_telling_term_get_vectors() -> None:
+def test_texts_without_a_shared_term_get_vectors() -> None:
     for texts in (["alone"], ["?!"], ["same word", "same phrase"]):
         vectors = term_vectors(texts)
         assert vectors.shape == (len(texts), DIMENSIONS)

@@ -53,7 +53,7 @@ def index(name: str, parameters: str | None, depth: int = 10) -> VectorIndex:
     ("name", "little", "much"),
     [("HNSW32", "efSearch=1", "efSearch=2000"), ("IVF31,Flat", "nprobe=1", "nprobe=31")],
 )
-def test_more_effort_comes_nearer_to_the_exact_ranking(
+def test_more_effort_has_a_higher_recall(
     name: str, little: str, much: str, passages: EncodedPassages, tmp_path: Path
 ) -> None:
     queries = vectors(150, seed=9)

@@ -38,7 +38,7 @@ def test_a_loss_over_queries_is_scipys_paired_t_test(queries: int, sign: int) ->
     assert uncertainty.interval(value, 0.95) == pytest.approx(tuple(interval), rel=1e-9)
 
 
-def test_far_out_in_the_tail_it_is_too() -> None:
+def test_a_small_p_value_is_scipys() -> None:
     rng = np.random.default_rng(0)
     out = rng.random((1, 5000))
     inside = out + rng.normal(0.02, 0.1, (1, 5000))

@@ -170,7 +170,7 @@ IDS = [system.name for system, _ in SYSTEMS]
 
 
 @pytest.mark.parametrize(("system", "by_hand"), SYSTEMS, ids=IDS)
-def test_the_score_is_that_of_the_papers_equations(
+def test_a_score_is_the_equations_of_the_paper(
     system: WordReranker[Any], by_hand: Any, tmp_path: Any
 ) -> None:
     model, _, table = model_of(system)
@@ -229,7 +229,7 @@ def test_gradients_are_finite_differences(system: WordReranker[Any]) -> None:
     assert checked > 8
 
 
-def test_vectors_are_trained_where_the_recipe_says_so() -> None:
+def test_finetune_trains_the_word_vectors() -> None:
     for system, trained in ((Knrm, True), (Pacrr, False)):
         model, _, _ = model_of(system)
         assert model[0].network.embedding.weight.requires_grad is trained

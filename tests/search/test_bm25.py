@@ -1,4 +1,4 @@
-"""BM25: its index is bm25s' to the bit, and rankings depend on nothing but the passages."""
+"""BM25: its index equals bm25s' bit by bit, and rankings depend on the passages only."""
 
 from __future__ import annotations
 
@@ -77,19 +77,19 @@ def test_nothing_depends_on_the_order_of_passages_or_the_number_of_threads(
         ({"stop_words": "nltk"}, "unknown stop words 'nltk'"),
     ],
 )
-def test_parameters_that_cannot_be(options: dict[str, Any], message: str) -> None:
+def test_parameters_that_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Bm25Parameters(**options)
 
 
-def test_what_cannot_be_indexed() -> None:
+def test_passages_without_words_are_refused() -> None:
     for texts in ([], ["the", "?"]):
         with pytest.raises(DataError, match=f"none of the {len(texts)} passages holds a word"):
             Bm25(Passage(str(number), text) for number, text in enumerate(texts))
 
 
 @pytest.mark.extended
-def test_jax_stays_out_of_it(tmp_path: Path) -> None:
+def test_jax_is_not_imported(tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text("raise SystemError('it would take the GPU')")
     script = (
         "import sys; from msshift_bench.records import Passage; from msshift_bench.search import "
@@ -206,7 +206,7 @@ def test_a_damaged_index_is_made_again(
     assert "is made again" in caplog.text
 
 
-def test_an_index_that_cannot_be_kept_serves_all_the_same(
+def test_an_index_that_cannot_be_kept_is_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Streams().index(tmp_path)

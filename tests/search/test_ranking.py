@@ -1,4 +1,4 @@
-"""The one accumulator: whatever the blocks and the scores, rankings are those of brute force."""
+"""Rankings of blocks of scores equal brute force."""
 
 from __future__ import annotations
 
