@@ -20,7 +20,7 @@ from tests.support.making import make_runs
 from tests.support.run_files import sidecar
 from tests.support.tiny_models import KINDS
 
-pytestmark = [pytest.mark.neural, pytest.mark.extended]
+pytestmark = pytest.mark.neural
 
 SHALLOW = "RR@10 counts no passage behind rank"
 
