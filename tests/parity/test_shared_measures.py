@@ -26,6 +26,7 @@ from msshift_bench.evaluation import Result, Settings, parse_measure, score_runs
 from msshift_bench.stats import Figures
 from tests.support.forking import run_forked
 
+EXTENDED = pytest.mark.extended
 TOLERANCE = 1e-12
 CUTOFFS = (1, 3, 5, 10, 100)
 RECALLS = (0.0, 0.1, 0.5, 1.0)
@@ -148,7 +149,10 @@ def run_strategy(values: Any) -> Any:
     return st.dictionaries(query_ids, st.dictionaries(doc_ids, values, min_size=1), min_size=1)
 
 
-@pytest.mark.parametrize(("level", "judged_only"), [(1, False), (2, False), (1, True)])
+@pytest.mark.parametrize(
+    ("level", "judged_only"),
+    [(1, False), *(pytest.param(*one, marks=EXTENDED) for one in ((2, False), (1, True)))],
+)
 @settings(max_examples=25)
 @given(qrels_strategy, run_strategy(any_scores))
 def test_every_measure_of_trec_eval(level: int, judged_only: bool, qrels: Any, run: Any) -> None:
@@ -202,8 +206,11 @@ WITHOUT_TIES = ["Compat", "Compat(p=0.8)"]
 
 @pytest.mark.parametrize(
     ("names", "ties"),
-    [(IR_MEASURES, "trec"), (IN_PYTHON, "doc-id-ascending"), (WITHOUT_TIES, "none")],
-    ids=["trec", "ascending", "without ties"],
+    [
+        pytest.param(IR_MEASURES, "trec", marks=EXTENDED, id="trec"),
+        pytest.param(IN_PYTHON, "doc-id-ascending", id="ascending"),
+        pytest.param(WITHOUT_TIES, "none", id="without ties"),
+    ],
 )
 @settings(max_examples=25)
 @given(qrels=qrels_strategy, run=run_strategy(scores))
@@ -234,7 +241,6 @@ def test_every_measure_of_ir_measures(names: list[str], ties: Any, qrels: Any, r
         assert row.value == pytest.approx(whole, rel=0, abs=TOLERANCE), row.measure
 
 
-@settings(max_examples=60)
 @given(qrels_strategy, run_strategy(scores), st.integers(1, 3))
 def test_accuracy_of_ir_measures(qrels: Any, run: Any, level: int) -> None:
     # It leaves equal scores as they stand. It divides by the number of non-relevant documents, and
