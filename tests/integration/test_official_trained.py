@@ -22,7 +22,7 @@ from tests.support.official_checkout import write_mini_checkout
 from tests.support.run_files import sidecar
 from tests.support.tiny_recipes import tiny_recipe
 
-pytestmark = [pytest.mark.neural, pytest.mark.extended]
+pytestmark = pytest.mark.neural
 
 COLLECTION = "mini:300"
 
@@ -49,6 +49,7 @@ def train(data: Path, folder: Path, **options: Any) -> list[Path]:
     return make_runs("bi-encoder", data=data, recipe=recipe, out=folder / "runs", **options)
 
 
+@pytest.mark.extended
 def test_the_official_edition_is_trained_on_and_submitted(
     data: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -76,6 +77,7 @@ def test_the_official_edition_is_trained_on_and_submitted(
     assert checked.rescored
 
 
+@pytest.mark.extended
 def test_without_validation_queries_the_last_weights_are_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
