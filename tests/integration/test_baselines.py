@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from msshift_bench.baselines import open_system
+from msshift_bench.baselines import Run, open_system
 from msshift_bench.baselines.systems.finding import our_systems
+from msshift_bench.baselines.systems.lexical import Bm25System
 from msshift_bench.baselines.systems.shift_data import ShiftData
 from msshift_bench.data import open_dataset
 from msshift_bench.data.collection import open_collection
@@ -127,10 +128,27 @@ def test_a_complete_run_is_skipped(
 ) -> None:
     (run,) = bm25(data, tmp_path)
     before = run.stat().st_mtime_ns
-    monkeypatch.setattr("msshift_bench.baselines.systems.lexical.Bm25System.rank", None)
+    monkeypatch.setattr(Bm25System, "rank", None)
     assert bm25(data, tmp_path) == [run]
     assert run.stat().st_mtime_ns == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["bm25"]
+
+
+def test_a_run_that_another_process_made_meanwhile_is_skipped(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    check = Bm25System.check
+
+    def late(system: Bm25System, run: Run) -> None:
+        monkeypatch.setattr(Bm25System, "check", check)
+        bm25(data, tmp_path)
+        caplog.clear()
+
+    monkeypatch.setattr(Bm25System, "check", late)
+    with caplog.at_level("INFO", "msshift_bench"):
+        (run,) = bm25(data, tmp_path)
+    assert caplog.messages == ["bm25 on length: complete already, skipped"]
+    assert sidecar(run)["run_sha256"] == sha256_of(run)
 
 
 def change_sidecar(run: Path) -> None:
