@@ -1,4 +1,4 @@
-"""Models of sentence-transformers, evaluated from memory: as those of folders are."""
+"""Models of sentence-transformers in memory are evaluated as saved models are."""
 
 from __future__ import annotations
 

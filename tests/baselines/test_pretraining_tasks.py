@@ -167,7 +167,7 @@ def loss_of_pairs(learner: Any, batch: Any, recipe: PretrainingRecipe) -> Any:
 
 
 def loss_of_the_library(learner: Any, batch: Any, recipe: PretrainingRecipe) -> Any:
-    """Return what transformers' model of masked words has as loss, twice."""
+    """Return twice the loss of transformers' model of masked words."""
     labels = libraries.torch.full_like(batch["masked_ids"], -100)
     labels[batch["places"].unbind(1)] = batch["targets"]
     model = libraries.transformers.BertForMaskedLM.from_pretrained(learner.name_or_path)

@@ -28,7 +28,7 @@ _ATTRIBUTE = re.compile(r"^    (\w+): (.*)")
 
 
 def described(kind: type) -> dict[str, str]:
-    """Return what a class's docstring says of its own fields."""
+    """Return the fields that a class's docstring describes, and their descriptions."""
     _, _, section = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
     found: dict[str, str] = {}
     for line in section.splitlines():
@@ -51,7 +51,7 @@ def table(kind: type) -> str:
 
 
 def kinds() -> list[type]:
-    """Return every table of the recipes: those that all share, then those of single systems."""
+    """Return every class of a table of recipes: first the shared ones."""
     found: list[Any] = [TrainingSettings, Recipe, SearchSettings, EarlyStopping, RandomEncoder]
     found += [Reranker, WordReranker, WordVectors]
     for architecture in neural_systems().values():

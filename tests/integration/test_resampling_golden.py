@@ -124,7 +124,7 @@ def test_restrain_on_the_pool(real_data: Path, pool: Collection, tmp_path: Path)
         for group in ("interpolation", "extrapolation")
     }
     assert [len(one) for one in sets.values()] == [1000, 1000, 4000, 4000]
-    # The board's digest is that of TREC DL's judged queries, whatever the size.
+    # The board's digest is of TREC DL's judged queries, for every size.
     accepted = {BOARDS["ms-marco"].shifts[f"restrain-{size}"] for size in ("14k", "45k", "200k")}
     assert {(data_digest("restrain-1k", tmp_path / "x"),)} == accepted
     for group in ("interpolation", "extrapolation"):

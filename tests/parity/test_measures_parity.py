@@ -38,7 +38,7 @@ def test_the_rank_column_as_in_the_script_of_ms_marco(
     left_out: Any,
     rng: random.Random,
 ) -> None:
-    """The script puts each passage where its rank says; ranks that are left out stay empty."""
+    """The script puts each passage at its rank; missing ranks stay empty."""
     folder = tmp_path_factory.mktemp("msmarco")
     reference, candidate = folder / "qrels.tsv", folder / "run.tsv"
     reference.write_text(

@@ -1,4 +1,4 @@
-"""monoBERT: its order is that of its scores, and its losses are those of the formulas."""
+"""monoBERT: its order follows its scores, and its losses equal the formulas."""
 
 from __future__ import annotations
 

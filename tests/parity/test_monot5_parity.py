@@ -1,4 +1,4 @@
-"""monoT5: a folder laid out as the published model's scores as T5 does for its whole prompt."""
+"""monoT5: a folder with the published layout scores as T5 does for the complete prompt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAIRS = [("what is true", TEXTS[0]), ("who", TEXTS[1]), (TEXTS[2], TEXTS[3] * 9)
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a T5 as castorini/monot5-base-msmarco-10k lies on the Hub.
+    """Return a T5 with the files of castorini/monot5-base-msmarco-10k on the Hub.
 
     That is two JSON files, the weights, converted to safetensors, and a SentencePiece model, here
     learnt from `mini`.

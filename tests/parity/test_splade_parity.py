@@ -111,7 +111,7 @@ def test_the_weights_rise_with_the_square_of_the_step(made: tuple[Any, Any]) -> 
 
 
 def regularise() -> None:
-    """Compare the regulariser's gradient over two processes with that of one."""
+    """Compare the regulariser's gradients of two processes and of one."""
     import torch
     from torch import distributed
 

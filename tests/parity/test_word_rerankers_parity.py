@@ -179,7 +179,6 @@ def test_a_score_is_the_equations_of_the_paper(
         for query, passage in PAIRS
     ]
     expected = [by_hand(weights_of(model), table, *pair) for pair in given]
-    # The scores differ, so that the comparison says something.
     assert len({round(one, 3) for one in expected}) == len(PAIRS)
     scores = pair_scores(model, PAIRS, 2)
     np.testing.assert_allclose(scores, expected, rtol=2e-4, atol=1e-5)

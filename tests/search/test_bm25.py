@@ -145,7 +145,7 @@ def test_an_index_is_made_once_and_gives_the_same_bits(stemmer: str, tmp_path: P
     texts, rows_of_texts = ["red fish", "Zürich 12"], [memory.ids.sorted] * 2
     scored = [list(index.score(texts, rows_of_texts)) for index in (memory, again)]
     np.testing.assert_array_equal(*scored, strict=True)
-    # The files are those of bm25s: it opens them alone.
+    # bm25s opens the files, too.
     (folder,) = tmp_path.iterdir()
     scores = bm25s.BM25.load(folder).get_scores(["red"])
     assert (scores[memory.ids.sorted] == next(memory.score(["red"], rows_of_texts[:1]))).all()
