@@ -21,17 +21,11 @@ CASES = {
 }
 """Name -> case. Those whose names begin with the same word are parts of one benchmark."""
 
-SCRIPTS = {
-    **dict.fromkeys(("damaged_streams", "faults", "killed_systems"), "tests.killed"),
-    **dict.fromkeys(
-        (
-            "coverage_simulation", "full", "leaderboard_page", "leakage_tiers", "link_simulation",
-            "star_simulation",
-        ),
-        "benchmarks",
-    ),
-}  # fmt: skip
-"""Measurements of another kind, and harnesses that look for what goes wrong -> their folders."""
+SCRIPTS = (
+    "coverage_simulation", "damaged_streams", "faults", "full", "killed_systems",
+    "leaderboard_page", "leakage_tiers", "link_simulation", "star_simulation",
+)  # fmt: skip
+"""Measurements of another kind, and scripts that look for lost or wrong files."""
 
 
 def usage() -> str:
@@ -54,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
         name, label, sizes = rest
         act_as_child(CASES[name], label, argparse.Namespace(**json.loads(sizes)))
     elif first in SCRIPTS:
-        os.execv(sys.executable, [sys.executable, "-m", f"{SCRIPTS[first]}.{first}", *rest])
+        os.execv(sys.executable, [sys.executable, "-m", f"benchmarks.{first}", *rest])
     elif rest and f"{first} {rest[0]}" in CASES:
         name = f"{first} {rest[0]}"
         run_case(name, CASES[name], rest[1:])

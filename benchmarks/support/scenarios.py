@@ -1,4 +1,4 @@
-"""Every command of the pipeline that writes, on the smallest data, and what stands there before."""
+"""The commands of the pipeline that write, on the smallest data, and the files that they find."""
 
 from __future__ import annotations
 
@@ -26,25 +26,20 @@ COLLECTION, BOARD_COLLECTION = "mini:300", "mini"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A command that writes, and what its user does next.
+    """A command that writes files.
 
     Attributes:
-        prepare: makes what stands in the folder before.
-        command: its arguments.
-        reads: commands that read what the command changes, after a fault.
-        done: what an undisturbed run, called again, says instead of doing it again; "" if it does.
-        own: patterns of the user's own files in the folder: any bytes are good ones there, as far
-            as they can be parsed.
-        is_script: whether it runs as the installed console script, because it imports what cannot
-            be forked.
+        prepare: writes the files that the command finds in its folder.
+        command: its words after ``msshift``.
+        reads: commands that read the files that the command changes.
+        inputs: patterns of files that a user writes: every content of these files is valid, if it
+            can be parsed.
     """
 
     prepare: Callable[[Path], object]
     command: Command
     reads: Sequence[Command] = ()
-    done: str = ""
-    own: Sequence[str] = ()
-    is_script: bool = False
+    inputs: Sequence[str] = ()
 
 
 def _data(folder: Path, collection: str = COLLECTION, **options: Any) -> None:
@@ -72,10 +67,10 @@ def _submission(folder: Path) -> None:
 
 
 def _earlier_submission(folder: Path) -> None:
-    """Make a submission with fewer runs, and describe the system anew."""
+    """Make a submission with fewer runs, and describe the system again."""
     _submission(folder)
     (folder / "submission" / "runs" / "made-up" / "length" / "short.run.gz").unlink()
-    write_system(folder / "system.toml", note="With other words.", length="msshift")
+    write_system(folder / "system.toml", note="Another note.", length="msshift")
 
 
 def _planted(folder: Path) -> None:
@@ -128,10 +123,7 @@ SCENARIOS = {
     "install": Scenario(_data, ("install", "msshift"), [_VERIFY]),
     "run bm25": Scenario(_data, ("run", "bm25", *_BASELINE)),
     "run bi-encoder": Scenario(
-        _recipe,
-        ("run", "bi-encoder", "--recipe", "tiny.toml", *_BASELINE),
-        own=["tiny.toml"],
-        is_script=True,
+        _recipe, ("run", "bi-encoder", "--recipe", "tiny.toml", *_BASELINE), inputs=["tiny.toml"]
     ),
     "evaluate": Scenario(
         _runs,
@@ -141,18 +133,20 @@ SCENARIOS = {
         ),
     ),
     "report": Scenario(_runs, ("report", "runs", "--data", "msshift", "--no-links")),
-    "submit": Scenario(_runs, _SUBMIT, own=["system.toml"]),
+    "submit": Scenario(_runs, _SUBMIT, inputs=["system.toml"]),
     "submit over a submission": Scenario(
-        _earlier_submission, _SUBMIT, [_CHECK], own=["system.toml"]
+        _earlier_submission, _SUBMIT, [_CHECK], inputs=["system.toml"]
     ),
     "leaderboard check": Scenario(_submission, _BADGE, [_CHECK]),
     "leaderboard build": Scenario(
         _submission, ("leaderboard", "build", "--entries", "submission/entries", "--out", "site")
     ),
     "leakage find": Scenario(
-        _planted, ("leakage", "find", "--train", "train.tsv", "--test", "test.tsv"), own=["*.tsv"]
+        _planted,
+        ("leakage", "find", "--train", "train.tsv", "--test", "test.tsv"),
+        inputs=["*.tsv"],
     ),
     "leakage clean": Scenario(
-        _found, ("leakage", "clean", "--found", "found", "--train", "train.tsv"), own=["*.tsv"]
+        _found, ("leakage", "clean", "--found", "found", "--train", "train.tsv"), inputs=["*.tsv"]
     ),
 }
