@@ -1,6 +1,6 @@
-"""Work that is killed where it reports how far it is: the successor ends in the same bytes.
+"""Work that ends at one of its progress reports; the next call continues, with equal bytes.
 
-`scripts/bench killed_systems` and `scripts/bench faults` kill at moments that are drawn.
+`scripts/bench killed_systems` and `scripts/bench faults` kill at drawn moments.
 """
 
 from __future__ import annotations
@@ -8,69 +8,85 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from msshift_bench.baselines.systems import searcher
 from msshift_bench.data import verify_dataset
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders import triples as builder
 from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.encoders import EncoderSpec, embed_queries, embeddings
 from msshift_bench.errors import UsageError
 from msshift_bench.mini import generator as mini
-from msshift_bench.plumbing import line_and_stage
-from tests.conftest import Build
+from msshift_bench.plumbing import line_and_stage, reporting
+from tests.conftest import REPOSITORY, Build
+from tests.support.command_line import run_python
 from tests.support.file_bytes import file_bytes
-from tests.support.forking import PRELOADED, Held
+from tests.support.kills import Killed
 from tests.support.making import make_runs
 from tests.support.tiny_encoder import make_tiny_encoder
 from tests.support.tiny_recipes import tiny_recipe
 
-pytestmark = [pytest.mark.extended, pytest.mark.neural]
+Moment = tuple[str, int]
+"""A stage, and the number of its report: from 1, or the last one."""
 
-Report = tuple[str, int, int]
-
-
-def reach(held: Held, stage: str, nth: int) -> list[Report]:
-    """Let work on to the n-th report of a stage, or the stage's last; return all that it told."""
-    told: list[Report] = []
-    for report in held.reports():
-        told.append(report)
-        _, found = line_and_stage(report[0])
-        nth -= found == stage
-        if not nth or (found == stage and report[1] == report[2] > 0):
-            return told
-    raise AssertionError(f"it ended before {stage}: {told}")
+COLLECTION = "mini:200"
 
 
-def kill_at(held: Held, stage: str, nth: int) -> list[Report]:
-    told = reach(held, stage, nth)
-    assert held.kill()
-    return told
+class Killer:
+    """Receives the progress reports, and calls a function at one of them.
+
+    Args:
+        moment: the report; `None` for none of them.
+        act: the function; by default it raises `Killed`.
+    """
+
+    def __init__(self, moment: Moment | None, act: Callable[[], object] | None = None) -> None:
+        self.stage, self.left = moment or ("", 0)
+        self.reports: list[tuple[str, int, int]] = []
+        self.act = act or self._raise
+
+    def __call__(self, line: str, done: int, total: int) -> None:
+        stage = line_and_stage(line)[1]
+        self.reports.append((stage, done, total))
+        if stage == self.stage and self.left:
+            self.left -= 1
+            if not self.left or done == total > 0:
+                self.left = 0
+                self.act()
+
+    def _raise(self) -> None:
+        raise Killed
+
+
+def killed(act: Callable[[], object], moment: Moment) -> list[tuple[str, int, int]]:
+    """Call a function and end it at a report; return the reports."""
+    killer = Killer(moment)
+    with pytest.raises(Killed), reporting(killer):
+        act()
+    return killer.reports
 
 
 def times_of(paths: Iterable[Path]) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in paths}
 
 
-# Baselines. Driver and trainer are the same for all: the bi-encoder is killed most often.
+@pytest.fixture(scope="module")
+def data(build_once: Build) -> Path:
+    return build_once(COLLECTION, "length")
 
-COLLECTION = "mini:200"
 
-MOMENTS = {
-    "bm25": [("search", 2)],
-    "bi-encoder": [("negatives", 1), ("train", 5), ("encode", 2), ("search", 1)],
-    "splade": [("search", 1)],
-    "colbert": [("encode", 2)],
-    "monobert": [("search", 3)],
-    "knrm": [("train", 6)],
-}
-"""System -> where it is killed, one after the other."""
+# ---- a training ---------------------------------------------------------------------------------
 
-COMMON = {
+
+MOMENTS: tuple[Moment, ...] = (("negatives", 1), ("train", 5), ("encode", 2), ("search", 1))
+
+RECIPE: dict[str, Any] = {
     "accumulate": 2,
     "steps": 8,
     "warmup_steps": 2,
@@ -80,111 +96,114 @@ COMMON = {
     "checkpoint_every": 3,
     "validation": {"every": 4, "queries": 5, "depth": 5, "patience": 0},
     "random": {"dropout": 0.2, "initial": 0.05, "matching": False},
-}
-
-OWN: dict[str, dict[str, Any]] = {
-    "bi-encoder": {"pooling": "mean", "normalize": True, "loss_scale": 10},
-    "splade": {"query_flops": 0.01, "passage_flops": 0.01, "flops_steps": 5},
-    "colbert": {"in_batch_negatives": True, "search": {"candidates": "all"}},
-    "monobert": {"loss": "softmax"},
-    "knrm": {"random": None},
+    "pooling": "mean",
+    "normalize": True,
+    "loss_scale": 10,
 }
 
 
-def make_in_small_parts(system: str, options: dict[str, Any], data: Path, out: Path) -> None:
-    """Make the runs of a system, which encodes and scores in many small parts."""
-    from msshift_bench.baselines.rerankers import reranker
-    from msshift_bench.baselines.systems import searcher
-
-    searcher._SIZE = 60
-    reranker._PAIRS = 200
-    make_runs(system, ["length"], data=data, out=out, collection=COLLECTION, **options)
-
-
-@pytest.fixture(scope="session")
-def data(build_once: Build) -> Path:
-    return build_once(COLLECTION, "length")
+def train(data: Path, out: Path, moment: Moment | None = None, act: Any = None) -> None:
+    """Train a bi-encoder, which encodes in small parts, and search with it."""
+    recipe = out.parent / "recipe.toml"
+    recipe.write_text(tiny_recipe("bi-encoder", **RECIPE))
+    options: dict[str, Any] = {"recipe": recipe, "held_out": ["short"], "collection": COLLECTION}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(searcher, "_SIZE", 60)
+        make_runs("bi-encoder", data=data, out=out, progress=Killer(moment, act), **options)
 
 
 def final_files(out: Path) -> dict[str, bytes]:
-    """Return the files under final names, the seconds of sidecars left out."""
+    """Return the files without those of unfinished work, and without the seconds of sidecars."""
     found = {}
     for name, content in file_bytes(out).items():
         if any(part.startswith(".") for part in Path(name).parts):
             continue
         if name.endswith(".json"):
-            # Its checksum covers the seconds, too.
-            of_time = dict.fromkeys(("seconds", "checksum"))
-            content = json.dumps({**json.loads(content), **of_time}).encode()
+            # The checksum covers the seconds.
+            no_time = dict.fromkeys(("seconds", "checksum"))
+            content = json.dumps({**json.loads(content), **no_time}).encode()
         else:
             assert gzip.decompress(content)
         found[name] = content
     return found
 
 
-@pytest.mark.parametrize("system", MOMENTS)
-def test_a_killed_baseline_ends_in_the_same_bytes(system: str, data: Path, tmp_path: Path) -> None:
-    options: dict[str, Any] = {}
-    if system in OWN:
-        options = {"recipe": tmp_path / f"{system}.toml", "held_out": ["short"]}
-        options["recipe"].write_text(tiny_recipe(system, **{**COMMON, **OWN[system]}))
-
-    def start(out: str) -> Held:
-        return Held(make_in_small_parts, system, options, data, tmp_path / out)
-
-    start("undisturbed").finish()
-    expected = final_files(tmp_path / "undisturbed")
-    assert len(expected) == 2
-    for moment in MOMENTS[system]:
-        kill_at(start("killed"), *moment)
-        assert final_files(tmp_path / "killed").items() <= expected.items()
-    start("killed").finish()
-    assert final_files(tmp_path / "killed") == expected
-    assert not (tmp_path / "killed" / ".work").exists()
-    assert not [path for path in (tmp_path / "killed").rglob(".*") if path.is_file()]
+@pytest.fixture(scope="module")
+def expected_run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("training") / "runs"
+    train(data, out)
+    found = final_files(out)
+    assert len(found) == 2
+    return found
 
 
-# Embeddings.
+@pytest.mark.neural
+def test_an_interrupted_training_ends_in_the_same_bytes(
+    data: Path, tmp_path: Path, expected_run: dict[str, bytes]
+) -> None:
+    for moment in MOMENTS[1::2]:
+        with pytest.raises(Killed):
+            train(data, tmp_path / "runs", moment)
+        assert final_files(tmp_path / "runs").items() <= expected_run.items()
+    train(data, tmp_path / "runs")
+    assert final_files(tmp_path / "runs") == expected_run
+    assert not [*(tmp_path / "runs").rglob(".*")]
 
 
-def embed_in_small_blocks(encoder: str, cache: Path) -> None:
-    from msshift_bench.encoders import embeddings
-    from msshift_bench.encoders.models import EncoderSpec
-
-    embeddings._BLOCK = 64
-    spec = EncoderSpec(encoder, max_length=24)
-    embeddings.embed_queries(dict(mini.queries(400)), spec, cache=cache)
-
-
-def test_a_killed_embedding_ends_in_the_same_bytes(tmp_path: Path) -> None:
-    encoder, killed, undisturbed = (tmp_path / name for name in ("tiny", "killed", "undisturbed"))
-    texts = [query.text for query in mini.queries(400)]
-    make_tiny_encoder(encoder, texts, length=24, layers=1, hidden=32)
-    Held(embed_in_small_blocks, str(encoder), undisturbed).finish()
-    standing: list[dict[str, int]] = [{}]
-    for nth in (3, 6):
-        kill_at(Held(embed_in_small_blocks, str(encoder), killed), "embed", nth)
-        standing.append(times_of(killed.glob("*/blocks/*.npy")))
-    assert all(first.items() < then.items() for first, then in pairwise(standing))
-    Held(embed_in_small_blocks, str(encoder), killed).finish()
-    assert file_bytes(killed) == file_bytes(undisturbed)
+TRAIN = """
+import os, signal, sys
+from pathlib import Path
+from tests.integration.test_killed_at_reports import train
+*paths, stage, number = sys.argv[1:]
+train(*map(Path, paths), (stage, int(number)), lambda: os.kill(os.getpid(), signal.SIGKILL))
+"""
 
 
-# Triples.
+@pytest.mark.neural
+@pytest.mark.extended
+def test_a_training_that_sigkill_ends_ends_in_the_same_bytes(
+    data: Path, tmp_path: Path, expected_run: dict[str, bytes]
+) -> None:
+    out, environment = tmp_path / "runs", {"PYTHONPATH": str(REPOSITORY)}
+    for stage, number in (*MOMENTS, ("none", 0)):
+        done = run_python(TRAIN, tmp_path, environment, [data, out, stage, str(number)])
+        assert done.returncode == (-9 if number else 0), done.stderr
+        assert final_files(out).items() <= expected_run.items()
+    assert final_files(out) == expected_run
+    assert not [*out.rglob(".*")]
 
-TRIPLES = {"count": 10, "depth": 50}
 
-SMALL_FILES = {"BLOCK_QUERIES": 40, "_SHARD_ROWS": 700}
-"""Several files instead of one."""
+# ---- embeddings ---------------------------------------------------------------------------------
 
 
-def add_in_small_files(folder: Path, options: dict[str, Any]) -> None:
-    vars(builder).update(SMALL_FILES)
-    add_triples(folder, open_collection(COLLECTION), **{**TRIPLES, **options})
+@pytest.mark.neural
+def test_an_interrupted_embedding_ends_in_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embeddings, "_BLOCK", 64)
+    queries = dict(mini.queries(400))
+    make_tiny_encoder(tmp_path / "tiny", queries.values(), length=24, layers=1, hidden=32)
+    spec = EncoderSpec(str(tmp_path / "tiny"), max_length=24)
+    embed_queries(queries, spec, cache=tmp_path / "expected")
+    finished, cache = [dict[str, int]()], tmp_path / "killed"
+    for number in (3, 6):
+        killed(lambda: embed_queries(queries, spec, cache=cache), ("embed", number))
+        finished.append(times_of(cache.glob("*/blocks/*.npy")))
+    assert all(first.items() < then.items() for first, then in pairwise(finished))
+    embed_queries(queries, spec, cache=cache)
+    assert file_bytes(cache) == file_bytes(tmp_path / "expected")
 
 
-def adding(folder: Path, **options: Any) -> Held:
-    return Held(add_in_small_files, folder, options, libraries=PRELOADED)
+# ---- triples ------------------------------------------------------------------------------------
+
+
+TRIPLES: dict[str, Any] = {"count": 10, "depth": 50}
+
+
+@pytest.fixture
+def _small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builder, "BLOCK_QUERIES", 40)
+    monkeypatch.setattr(builder, "_SHARD_ROWS", 700)
 
 
 @pytest.fixture
@@ -193,47 +212,55 @@ def copy(data: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def expected(data: Path, tmp_path: Path) -> dict[str, bytes]:
-    folder = Path(shutil.copytree(data, tmp_path / "undisturbed" / "msshift"))
-    adding(folder).finish()
+def expected(data: Path, tmp_path: Path, _small_files: None) -> dict[str, bytes]:
+    folder = Path(shutil.copytree(data, tmp_path / "expected" / "msshift"))
+    add(folder)
     return file_bytes(folder)
 
 
-def test_killed_triples_are_continued(copy: Path, expected: dict[str, bytes]) -> None:
+def add(folder: Path, **options: Any) -> None:
+    add_triples(folder, open_collection(COLLECTION), **{**TRIPLES, **options})
+
+
+def test_interrupted_triples_are_continued(copy: Path, expected: dict[str, bytes]) -> None:
     before, unfinished = file_bytes(copy), copy.with_name(".msshift.triples")
-    standing: list[dict[str, int]] = [{}]
-    for stage, nth in (("index", 1), ("negatives", 2), ("length-long-triples", 1)):
-        told = kill_at(adding(copy), stage, nth)
+    finished: list[dict[str, int]] = [{}]
+    reports = []
+    for moment in (("index", 1), ("negatives", 2), ("length-long-triples", 1)):
+        reports = killed(lambda: add(copy), moment)
         assert file_bytes(copy) == before
-        standing.append(times_of(unfinished.glob("negatives/*.npy")))
-    # Every successor leaves the finished blocks as they are.
-    assert all(first.items() <= then.items() for first, then in pairwise(standing))
-    every = next(-(-total // 40) for name, _, total in told if name == "negatives")
-    assert [len(names) for names in standing[1:]] == [0, 2, every]
+        finished.append(times_of(unfinished.glob("negatives/*.npy")))
+    # Every call leaves the finished blocks as they are.
+    assert all(first.items() <= then.items() for first, then in pairwise(finished))
+    blocks = next(-(-total // 40) for name, _, total in reports if name == "negatives")
+    assert [len(names) for names in finished[1:]] == [0, 2, blocks]
     assert any(path.name.startswith("length-long") for path in unfinished.iterdir())
-    stages = {name for name, _, _ in adding(copy).finish()}
-    assert "index" not in stages
+    last = Killer(None)
+    with reporting(last):
+        add(copy)
+    assert "index" not in {name for name, _, _ in last.reports}
     assert file_bytes(copy) == expected
     assert verify_dataset(copy)[1] == []
     assert not unfinished.exists()
 
 
-def test_triples_that_were_left_by_other_parameters_are_not_taken(
+def test_unfinished_triples_with_other_parameters_are_not_used(
     copy: Path, expected: dict[str, bytes]
 ) -> None:
     for changes in ({"seed": 1}, {"count": 9}, {"depth": 49}):
-        kill_at(adding(copy, **changes), "length-long-triples", 1)
-    adding(copy).finish()
+        killed(lambda changes=changes: add(copy, **changes), ("length-long-triples", 1))
+    add(copy)
     assert file_bytes(copy) == expected
     assert not copy.with_name(".msshift.triples").exists()
 
 
-def test_two_processes_that_add_triples_at_once_are_told(
+def test_the_second_of_two_calls_that_add_triples_at_once_is_refused(
     copy: Path, expected: dict[str, bytes]
 ) -> None:
-    held = adding(copy)
-    reach(held, "negatives", 1)
-    with pytest.raises(UsageError, match=r"another process is writing .*msshift"):
-        add_triples(copy, open_collection(COLLECTION), **TRIPLES)
-    held.finish()
+    def add_meanwhile() -> None:
+        with pytest.raises(UsageError, match=r"another process is writing .*msshift"):
+            add(copy)
+
+    with reporting(Killer(("negatives", 1), add_meanwhile)):
+        add(copy)
     assert file_bytes(copy) == expected
