@@ -341,5 +341,7 @@ def check_target(path: Path, *, inputs: Iterable[Path] = (), others: Iterable[Pa
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     partial = end.with_name(partial_name(end.name))
     descriptor = _hold(partial, path)
-    partial.unlink()
-    os.close(descriptor)
+    try:
+        partial.unlink()
+    finally:
+        os.close(descriptor)

@@ -1,111 +1,156 @@
-"""Commands that are killed, or meet another fault: the next one needs no help.
-
-A small share of `scripts/bench faults`, and of ``--every-call``, which kills at every change of the
-file system; and that it would see what it looks for.
-"""
+"""Commands with a fault; `scripts/bench faults` draws faults of every kind for every command."""
 
 from __future__ import annotations
 
-import subprocess
+import os
+import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.killed.fault_table import FAULTS, Trial, inflict, kill_at_call, trial
-from tests.killed.laboratory import Done, Laboratory, is_outside
-from tests.killed.outcomes import judge
-from tests.killed.scenarios import SCENARIOS
-from tests.support.forking import PRELOADED
-from tests.support.warm_forkserver import warm_forkserver
-
-pytestmark = pytest.mark.extended
-
-HERE = ("build over a build", "triples", "evaluate")
-"""One that replaces a folder, one that adds to it, and one that writes several files."""
+from benchmarks.support.fault_table import FAULTS, Trial, make_trial, trial
+from benchmarks.support.outcomes import judge
+from benchmarks.support.scenarios import SCENARIOS
+from benchmarks.support.trial_folders import Done, Trials
+from tests.conftest import Build, Command
+from tests.support.fabricated import write_runs, write_system
+from tests.support.file_bytes import file_bytes
+from tests.support.kills import Killed, changes_below
 
 
-@pytest.fixture(scope="module")
-def laboratory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
-    with warm_forkserver(PRELOADED):
-        yield Laboratory(tmp_path_factory.mktemp("killed"))
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Let no file be larger than `size`, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("scenario", HERE)
-def test_a_kill_leaves_nothing_that_the_next_command_does_not_mend(
-    laboratory: Laboratory, scenario: str
-) -> None:
-    calls = laboratory.undisturbed(scenario).done.calls
-    seen = {number for number, call in enumerate(calls, 1) if is_outside(call)}
-    moments = {*seen, *(number + 1 for number in seen)}.intersection(range(1, len(calls) + 1))
-    assert len(moments) >= 2
-    for number in sorted(moments):
-        outcome = kill_at_call(laboratory, scenario, {"call": number})
-        assert (outcome.ended, outcome.wrong) == ("stopped", []), number
+@pytest.fixture
+def data(build_copy: Build) -> Path:
+    return build_copy("mini", "length")
 
 
-def test_a_write_that_the_system_refuses_does_not_brick_the_badges(
-    laboratory: Laboratory, msshift_script: Path
-) -> None:
-    """As a full disk does: no file may hold a byte."""
-    folder = laboratory.prepare("leaderboard check")
-    check = SCENARIOS["leaderboard check"].command
-    refused = subprocess.run(
-        ["bash", "-c", 'ulimit -f 0; exec "$@"', "bash", str(msshift_script), *check],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert refused.returncode == 3, refused.stderr
-    assert "File too large; raise the limit" in refused.stderr
-    assert sorted(path.name for path in folder.iterdir()) == [
-        *("msshift", "runs", "submission", "system.toml")
-    ]
-    assert laboratory.finish("leaderboard check", folder) == []
+@pytest.fixture
+def runs(data: Path, tmp_path: Path) -> Path:
+    return write_runs(tmp_path / "runs" / "made-up", data)
 
 
-TEN = (
-    ("SIGKILL at a moment", "import of texts"),
-    ("SIGINT at a moment", "submit"),
-    ("SIGTERM at a moment", "leaderboard check"),
-    ("disk full", "evaluate"),
-    ("files limited in size", "leakage clean"),
-    ("right taken away", "evaluate"),
-    ("file cut off", "import of texts"),
-    ("bit flipped", "leakage clean"),
-    ("two at once", "export"),
-    ("umask changed", "submit"),
+EVALUATE = (
+    "evaluate",
+    "runs",
+    "--data",
+    "msshift",
+    "--output",
+    "r.json",
+    "--per-query",
+    "s.parquet",
 )
 
 
-@pytest.mark.parametrize(("fault", "scenario"), TEN)
-def test_a_command_that_meets_a_fault_leaves_its_outputs_in_the_end(
-    laboratory: Laboratory, fault: str, scenario: str
+def test_a_command_that_is_killed_at_any_change_of_files_leaves_them_in_the_end(
+    msshift: Command, runs: Path, tmp_path: Path
+) -> None:
+    before = file_bytes(tmp_path)
+    with changes_below(tmp_path) as changes:
+        assert msshift(*EVALUATE).returncode == 0
+    after, number = file_bytes(tmp_path), len(changes)
+    assert set(after) - set(before) == {"r.json", "s.parquet"}
+    assert number >= 4
+    for kill_at in range(1, number + 1):
+        for name in ("r.json", "s.parquet"):
+            (tmp_path / name).unlink(missing_ok=True)
+        with pytest.raises(Killed), changes_below(tmp_path, kill_at):
+            msshift(*EVALUATE)
+        for name, content in file_bytes(tmp_path).items():
+            assert name.endswith(".partial") or content == after[name], (kill_at, name)
+        assert msshift(*EVALUATE).returncode == 0
+        assert file_bytes(tmp_path) == after, changes[kill_at - 1]
+
+
+def test_a_full_disk_leaves_the_files_as_they_were_and_the_next_check_gives_badges(
+    msshift: Command, runs: Path, tmp_path: Path
+) -> None:
+    system = write_system(tmp_path / "system.toml", length="msshift")
+    submit = ("submit", runs, "--system", system, "--data", "msshift")
+    assert msshift(*submit).returncode == 0
+    before = file_bytes(tmp_path)
+    options = ("--entries", "submission/entries", "--data", "msshift", "--runs", "submission/runs")
+    for command in (("leaderboard", "check", *options), EVALUATE, submit):
+        with largest_file(0):
+            done = msshift(*command)
+        assert done.returncode == 3, done.stderr
+        assert "File too large; raise the limit" in done.stderr
+        assert file_bytes(tmp_path) == before
+    assert msshift("leaderboard", "check", *options).returncode == 0
+    assert [*(tmp_path / "submission").rglob("rescored.csv")]
+
+
+def test_new_files_and_folders_obey_the_umask(msshift: Command, tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        assert msshift("build", "length", "--collection", "mini:60").returncode == 0
+    finally:
+        os.umask(before)
+    made = [*(tmp_path / "msshift").rglob("*"), tmp_path / "msshift"]
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o750}
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o640}
+
+
+# ---- the script ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Trials:
+    return Trials(tmp_path_factory.mktemp("faults"))
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("fault", "scenario"),
+    [
+        ("SIGKILL before a change", "build over a build"),
+        ("SIGKILL at a moment", "import of texts"),
+        ("SIGINT at a moment", "leakage clean"),
+        ("disk full", "leakage clean"),
+        ("right removed", "leakage clean"),
+        ("file cut off", "import of texts"),
+        ("bit flipped", "leakage clean"),
+        ("two at once", "leakage clean"),
+    ],
+)
+def test_a_command_with_a_fault_leaves_its_outputs_in_the_end(
+    trials: Trials, fault: str, scenario: str
 ) -> None:
     if not FAULTS[fault].is_possible():
-        pytest.skip("takes root's rights")
-    _, outcome = inflict(laboratory, Trial(fault, scenario, "12"))
+        pytest.skip("needs root's rights")
+    _, outcome = make_trial(trials, Trial(fault, scenario, "12"))
     assert outcome.wrong == []
 
 
-def test_what_is_lost_or_silently_wrong_is_seen(laboratory: Laboratory) -> None:
-    folder = laboratory.prepare("leakage clean", finished=True)
+@pytest.mark.extended
+def test_lost_and_wrong_files_are_noticed(trials: Trials) -> None:
+    folder = trials.prepare("leakage clean", finished=True)
     (folder / "clean" / "queries.tsv").write_text("half a fi")
     (folder / "clean" / ".queries.tsv.partial").touch()
-    outcome = judge(laboratory, "leakage clean", folder, Done(0, ""))
+    outcome = judge(trials, "leakage clean", folder, Done(0, ""))
     assert outcome.ended == "wrong"
     assert outcome.wrong == [
         "clean/queries.tsv is neither old nor new",
         "clean/.queries.tsv.partial is left",
         "clean/queries.tsv is different",
     ]
-    folder = laboratory.prepare("leakage clean")
-    outcome = judge(laboratory, "leakage clean", folder, Done(1, "Traceback\nKeyError: 3"))
+    folder = trials.prepare("leakage clean")
+    outcome = judge(trials, "leakage clean", folder, Done(1, "Traceback\nKeyError: 3"))
     assert outcome.wrong == ["it ends with 1: Traceback\nKeyError: 3"]
 
 
-def test_a_series_has_every_fault_and_every_command_and_is_the_same_again() -> None:
+def test_a_series_has_every_fault_and_every_command_and_is_reproducible() -> None:
     series = [trial(0, number) for number in range(100)]
     assert series == [trial(0, number) for number in range(100)]
     assert series != [trial(1, number) for number in range(100)]
