@@ -1,21 +1,26 @@
-"""Tasks in this process, and what they return: kept in a folder, at a URL, or at S3."""
+"""Tasks in this process, and their results in a folder, at a URL, or at S3."""
 
 from __future__ import annotations
 
+import logging
 import os
+import queue
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from msshift_bench import engine
+from msshift_bench._version import __version__
 from msshift_bench.baselines.systems import lexical
 from msshift_bench.data import open_dataset
-from msshift_bench.engine import Engine, KeptArray, engine_in_use, using_engine
-from msshift_bench.errors import DataError, IntegrityError, MissingError
-from msshift_bench.plumbing import report_progress
+from msshift_bench.engine import Engine, KeptArray, engine_in_use, hearing, using_engine
+from msshift_bench.errors import DataError, IntegrityError, MissingError, UsageError
+from msshift_bench.plumbing import report_progress, reporting
 from tests.conftest import Build, Command
 from tests.support.file_bytes import flip
 from tests.support.making import make_runs
@@ -25,7 +30,7 @@ NOWHERE = Path("nowhere")
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers to be raised to a power, and what to do instead."""
+    """Numbers to raise to a power, or to refuse."""
 
     numbers: np.ndarray
     exponent: int = 3
@@ -33,19 +38,19 @@ class Numbers:
     at: str = field(default="here", compare=False)
 
 
-carried_out: list[int] = []
-"""The first number of each task that this process carried out."""
+done: list[int] = []
+"""The first number of each task that this process has run."""
 
 
 def power(item: Numbers) -> np.ndarray:
-    carried_out.append(int(item.numbers[0]))
+    done.append(int(item.numbers[0]))
     if item.word == "wrong":
         raise DataError("a wrong word")
     return item.numbers**item.exponent
 
 
 def threads(_: int) -> set[int]:
-    """Return the numbers of threads of libraries of numbers, and of those still to be loaded."""
+    """Return the numbers of threads of the loaded libraries of numbers, and of later ones."""
     from threadpoolctl import threadpool_info
 
     loaded = {library["num_threads"] for library in threadpool_info()}
@@ -53,7 +58,7 @@ def threads(_: int) -> set[int]:
 
 
 def sleep(folder: Path) -> None:
-    """Say so, and sleep until something ends it."""
+    """Report, and sleep until an exception."""
     try:
         report_progress(str(folder), 1, 2)
         while True:
@@ -77,13 +82,13 @@ def expected(tmp_path: Path) -> dict[str, bytes]:
     results = kept(Engine(), tmp_path / "expected")
     numbers = np.arange(9) ** 3
     assert list(results.values()) == [numbers[start : start + 4].tobytes() for start in range(5)]
-    carried_out.clear()
+    done.clear()
     return results
 
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    """Start moto's server, which plays S3, with a bucket; give a folder in it."""
+    """Start moto's server of S3 with a bucket; return the URL of a folder in it."""
     s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
     moto_server = pytest.importorskip("moto.server", reason="moto is not installed")
     server = moto_server.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
@@ -100,36 +105,38 @@ def s3() -> Iterator[str]:
     server.stop()
 
 
-def test_what_stands_is_not_made_again(tmp_path: Path, expected: dict[str, bytes]) -> None:
+def test_a_finished_result_is_not_made_again(tmp_path: Path, expected: dict[str, bytes]) -> None:
     assert list(Engine().map(len, ["a", "bc"])) == [1, 2]
     assert kept(Engine(), tmp_path, 2).items() < expected.items()
     (tmp_path / next(iter(expected))).unlink()
     results = Engine().keep(power, items(5, at="elsewhere"), tmp_path)
-    # Each stands as soon as it is given, in the order of the items.
+    # Each is complete when it is returned, in the order of the items.
     for name in expected:
         result = next(results)
         assert (result.name, result.stands()) == (name, True)
         assert isinstance(result.load(), np.memmap)
-    assert carried_out == [0, 1, 0, 2, 3, 4]
+    assert done == [0, 1, 0, 2, 3, 4]
     assert set(kept(Engine(), tmp_path, word="another")).isdisjoint(expected)
 
 
-@pytest.mark.extended
-def test_what_stands_at_a_url_is_not_made_again(s3: str, expected: dict[str, bytes]) -> None:
-    import s3fs
-
-    engine = Engine(store=s3)
+@pytest.mark.parametrize("store", ["memory", pytest.param("s3", marks=pytest.mark.extended)])
+def test_a_finished_result_at_a_url_is_not_made_again(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path, expected: dict[str, bytes]
+) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    url = request.getfixturevalue("s3") if store == "s3" else f"memory://{tmp_path}/"
+    remote = Engine(store=url)
     for _ in range(2):
-        assert kept(engine, NOWHERE) == expected
-        assert carried_out == list(range(5))
-    first, *_ = engine.keep(power, items(1), NOWHERE)
-    s3fs.S3FileSystem().pipe_file(str(first), b"damaged")
-    with pytest.raises(IntegrityError, match=r"s3://results/numbers/00000-.*\.npy was damaged"):
+        assert kept(remote, NOWHERE) == expected
+        assert done == list(range(5))
+    first, *_ = remote.keep(power, items(1), NOWHERE)
+    fsspec.filesystem(store).pipe_file(str(first), b"damaged")
+    with pytest.raises(IntegrityError, match=rf"{url}00000-.*\.npy was damaged"):
         first.load()
-    # Another machine's listing of the folder would have been made before.
+    # The listing of the folder must not be older than the removal.
     first.remove()
     assert not first.stands()
-    assert kept(engine, NOWHERE) == expected
+    assert kept(remote, NOWHERE) == expected
     assert first.stands()
     assert not NOWHERE.exists()
 
@@ -146,7 +153,13 @@ def test_a_damaged_result_is_refused(tmp_path: Path, expected: dict[str, bytes])
     assert kept(Engine(), tmp_path) == expected
 
 
-def test_a_misspelt_bucket_or_url_is_refused(s3: str) -> None:
+def test_an_unknown_kind_of_url_is_refused() -> None:
+    with pytest.raises(MissingError, match="nosuch://bucket cannot be used: ValueError"):
+        kept(Engine(store="nosuch://bucket"), NOWHERE)
+
+
+@pytest.mark.extended
+def test_an_unknown_bucket_is_refused(s3: str) -> None:
     import s3fs
 
     wrong = KeptArray("s3://wrok/results", "a.npy")
@@ -155,27 +168,61 @@ def test_a_misspelt_bucket_or_url_is_refused(s3: str) -> None:
         with pytest.raises(MissingError, match=r"s3://wrok/results cannot be used: FileNotFound"):
             wrong.write(np.arange(5))
     assert s3fs.S3FileSystem().ls("") == ["results"]
-    with pytest.raises(MissingError, match="nosuch://bucket cannot be used: ValueError"):
-        kept(Engine(store="nosuch://bucket"), NOWHERE)
 
 
-def test_nobody_answers(tmp_path: Path) -> None:
+# ---- the parts of a cluster's tasks, in this process --------------------------------------------
+
+
+def test_a_cluster_that_does_not_answer_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
     with pytest.raises(MissingError, match=r"no Ray cluster answers at 127\.0\.0\.1:9 \("):
         kept(Engine("127.0.0.1:9"), tmp_path)
     assert kept(Engine("127.0.0.1:9"), tmp_path, 0) == {}
 
 
-@pytest.mark.extended
+def work(number: int) -> int:
+    logging.getLogger("msshift_bench.engine").info("at work in %s", Path.cwd().name)
+    report_progress("work", 1, number)
+    if number > 2:
+        raise DataError(f"{number} is too large")
+    return number * 10
+
+
+def test_a_task_reports_to_the_caller_and_works_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.chdir(tmp_path.parent)
+    messages: queue.Queue[Any] = queue.Queue()
+    reports: list[tuple[str, int, int]] = []
+
+    def run(number: int, version: str = __version__) -> int:
+        return engine._carry_out(work, number, 1, version, tmp_path, messages)
+
+    with (
+        caplog.at_level("INFO", "msshift_bench"),
+        reporting(lambda *one: reports.append(one)),
+        hearing(messages),
+    ):
+        assert run(2) == 20
+        with pytest.raises(DataError, match=r"^3 is too large$"):
+            run(3)
+        with pytest.raises(UsageError, match=rf"has msshift-bench {__version__}, and .* 0\.0\.1"):
+            run(1, "0.0.1")
+    assert reports == [("work", 1, 2), ("work", 1, 3)]
+    assert caplog.messages.count(f"at work in {tmp_path.name}") >= 2
+
+
+# ---- a run --------------------------------------------------------------------------------------
+
+
 def test_neither_blocks_nor_store_change_a_run(
     msshift: Command, build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = build_once("mini:300", "length")
 
     def run(out: str) -> bytes:
-        (path,) = make_runs(
-            "bm25", ["length"], collection="mini:300", out=tmp_path / out, data=data
-        )
+        (path,) = make_runs("bm25", out=tmp_path / out, data=data)
         return path.read_bytes()
 
     expected = run("here")
@@ -190,7 +237,7 @@ def test_neither_blocks_nor_store_change_a_run(
         assert engine_in_use() == Engine()
         assert len(list(store.iterdir())) == number
     command = ("run", "bm25", "--shift", "length", "--data", data, "--collection", "mini:300")
-    done = msshift(*command, "--out", "there", "--store", "kept")
-    assert (done.returncode, done.stdout) == (0, "there/bm25/length.run.gz\n")
+    ended = msshift(*command, "--out", "there", "--store", "kept")
+    assert (ended.returncode, ended.stdout) == (0, "there/bm25/length.run.gz\n")
     assert (tmp_path / "there/bm25/length.run.gz").read_bytes() == expected
     assert len(list((tmp_path / "kept").glob("00000-*.npy"))) == 1

@@ -1,8 +1,7 @@
-"""The same bytes from a Ray cluster that loses a node as from this process alone."""
+"""A Ray cluster that loses a node gives the same bytes as this process alone."""
 
 from __future__ import annotations
 
-import random
 import signal
 import time
 from collections.abc import Iterator
@@ -17,16 +16,16 @@ from msshift_bench.dataset_builders.negatives import mine_negatives
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.engine import Engine, engine_in_use, using_engine
 from msshift_bench.errors import DataError, UsageError
+from msshift_bench.plumbing import reporting
 from tests.conftest import Build
 from tests.engine.test_engine import items, kept, power, sleep, threads
 from tests.support.making import make_runs
 from tests.support.mini_rows import mini_rows
-from tests.support.ray_cluster import add_node, ray_cluster
+from tests.support.ray_cluster import RayCluster, ray_cluster
 from tests.support.run_files import sidecar
 from tests.support.tiny_encoder import make_tiny_encoder
 from tests.support.tiny_recipes import tiny_recipe
 
-# Its workers are forked from the process that has imported what models need.
 pytestmark = [pytest.mark.cluster, pytest.mark.extended, pytest.mark.neural]
 pytestmark += [pytest.mark.filterwarnings("default")]
 
@@ -36,32 +35,33 @@ SIZE = 300
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """A node of one processor, and one of two, which tests may remove, and then add again."""
+def cluster() -> Iterator[RayCluster]:
+    """Start a node of one processor, and one of two, which tests may kill and then add again."""
     with ray_cluster() as cluster:
-        add_node(cluster, processors=2)
+        cluster.add_node(processors=2)
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def engine(cluster: Any) -> Iterator[Engine]:
-    """The engine of a block, which has one connection until its end."""
+def engine(cluster: RayCluster) -> Iterator[Engine]:
+    """Return the engine of a block, which has one connection until its end."""
     with using_engine(Engine(cluster.address)):
         yield engine_in_use()
         assert ray.is_initialized()
     assert not ray.is_initialized()
 
 
-def test_a_node_is_killed_between_two_results(cluster: Any, engine: Engine, tmp_path: Path) -> None:
+def test_a_node_is_killed_between_two_results(
+    cluster: RayCluster, engine: Engine, tmp_path: Path
+) -> None:
     expected = kept(Engine(), tmp_path / "here", 30)
-    moment = random.randrange(30)
     results = {}
     for place, result in enumerate(engine.keep(power, items(30), tmp_path / "ray")):
         results[result.name] = result.load().tobytes()
-        if place == moment:
-            cluster.remove_node(cluster.list_all_nodes()[-1])
-    assert results == expected, f"a node was killed after result {moment}"
-    add_node(cluster, processors=2)
+        if place == 7:
+            cluster.remove_node()
+    assert results == expected
+    cluster.add_node(processors=2)
 
 
 def test_workers_write_to_a_url(engine: Engine, tmp_path: Path) -> None:
@@ -73,12 +73,12 @@ def test_workers_write_to_a_url(engine: Engine, tmp_path: Path) -> None:
     assert not (tmp_path / "unused").exists()
 
 
-def test_a_refusal_of_a_task_is_said_in_its_words(engine: Engine, tmp_path: Path) -> None:
+def test_the_refusal_of_a_task_has_its_message(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^a wrong word$"):
         kept(engine, tmp_path, word="wrong")
 
 
-def test_a_task_uses_as_many_threads_as_it_is_told(engine: Engine) -> None:
+def test_a_task_uses_as_many_threads_as_it_has_processors(engine: Engine) -> None:
     for number in (1, 2, 1):
         assert list(engine.map(threads, range(3), cpus=number)) == [{number}] * 3
 
@@ -102,7 +102,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.mark.usefixtures("engine", "one_thread")
 def test_trainings_and_blocks_of_a_search_give_the_same_runs(
-    cluster: Any,
+    cluster: RayCluster,
     build_once: Build,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -117,8 +117,8 @@ def test_trainings_and_blocks_of_a_search_give_the_same_runs(
     def progress(*reports: Any) -> None:
         reported.append(reports)
         stage, done, _ = reports
-        if "(2 of 2): train" in stage and done == 4 and len(cluster.list_all_nodes()) > 1:
-            cluster.remove_node(cluster.list_all_nodes()[-1])
+        if "(2 of 2): train" in stage and done == 4 and len(cluster.nodes) > 1:
+            cluster.remove_node()
 
     def run(out: str) -> dict[Path, bytes]:
         common: dict[str, Any] = {"collection": "mini:300", "data": data, "out": Path(out)}
@@ -138,8 +138,8 @@ def test_trainings_and_blocks_of_a_search_give_the_same_runs(
             with pytest.raises(UsageError, match=r"find .*/short: the folder of runs must"):
                 run("elsewhere")
         assert run("ray") == expected
-        assert len(cluster.list_all_nodes()) == 1
-        add_node(cluster, processors=2)
+        assert len(cluster.nodes) == 1
+        cluster.add_node(processors=2)
     for number, group in enumerate(("short", "long"), 1):
         line = f"bi-encoder without {group} of length"
         assert (f"{line} ({number} of 2): train", 7, 7) in reported
@@ -150,16 +150,13 @@ def test_trainings_and_blocks_of_a_search_give_the_same_runs(
         assert here[key] == there[key]
 
 
-def test_an_interrupt_ends_the_tasks(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_ends_the_tasks(engine: Engine, tmp_path: Path) -> None:
     def interrupt(*report: Any) -> None:
-        # A worker outlives its node by a second, and what it tells meanwhile may come now.
+        # Other reports may come from a worker that outlives its node by a second.
         if report == (f"{tmp_path}", 1, 2):
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("msshift_bench.engine.report_progress", interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), reporting(interrupt):
         list(engine.map(sleep, [tmp_path]))
     deadline = time.monotonic() + 60
     while not (tmp_path / "ended").exists():
