@@ -25,7 +25,7 @@ from msshift_bench.plumbing import (
 
 
 class Clock:
-    """A clock that is set by hand."""
+    """A clock that tests set."""
 
     now = 0.0
 
@@ -33,10 +33,7 @@ class Clock:
         return self.now
 
 
-# ---- in a log -------------------------------------------------------------------------------
-
-
-def test_a_log_is_silent_for_a_while_then_says_what_is_left() -> None:
+def test_a_log_has_a_line_every_ten_seconds_with_the_time_left() -> None:
     clock, lines = Clock(), list[str]()
     model = "splade without C2 of topics (3 of 5)"
     with reporting(ProgressLog(lines.append, clock).tell), in_line(model):
@@ -54,7 +51,7 @@ def test_a_log_is_silent_for_a_while_then_says_what_is_left() -> None:
     ] + [f"{begin} 100/100", f"{model}: search 1,234"]
 
 
-def test_a_log_speaks_more_rarely_the_longer_it_takes() -> None:
+def test_a_log_has_fewer_lines_the_longer_it_takes() -> None:
     clock, times = Clock(), list[float]()
     log = ProgressLog(lambda _: times.append(clock.now), clock)
     for second in range(24 * 3600):
@@ -66,7 +63,7 @@ def test_a_log_speaks_more_rarely_the_longer_it_takes() -> None:
     assert gaps == sorted(gaps)
 
 
-def test_what_an_earlier_process_did_is_not_this_one_s_pace() -> None:
+def test_the_work_of_an_earlier_process_does_not_change_the_pace() -> None:
     clock, lines = Clock(), list[str]()
     log = ProgressLog(lines.append, clock)
     log.tell("train", 5000, 10_000)
@@ -75,11 +72,8 @@ def test_what_an_earlier_process_did_is_not_this_one_s_pace() -> None:
     assert lines == ["train 5,050/10,000, about 16.5 min left"]
 
 
-# ---- on a terminal --------------------------------------------------------------------------
-
-
 def drawn(*reports: tuple[str, int, int]) -> list[str]:
-    """Return the last picture of the bars before they leave, line by line."""
+    """Return the lines of the last picture of the bars."""
     terminal = io.StringIO()
     with (
         mock.patch.object(terminal, "isatty", return_value=True),
@@ -95,7 +89,7 @@ def drawn(*reports: tuple[str, int, int]) -> list[str]:
     return [" ".join(line) for line in lines if line]
 
 
-def test_stages_of_a_line_share_a_bar_and_others_have_their_own() -> None:
+def test_stages_of_a_line_share_a_bar_and_other_stages_have_one_each() -> None:
     told = drawn(("k-means", 3, 25), ("k-means", 19, 19), ("selection", 5, 9))
     assert told[-2:] == ["k-means 19/19 0:00:00", "selection 5/9 0:00:00"]
     told = drawn(("a model: index", 0, 0), ("a model: train", 7, 7), ("another: search", 1, 9))
@@ -122,10 +116,7 @@ def test_a_count_without_a_total_has_none() -> None:
     assert drawn(("passages", 20_000, 0))[-1] == "passages 20,000 0:00:00"
 
 
-# ---- the parts ------------------------------------------------------------------------------
-
-
-def test_items_are_counted_to_the_last() -> None:
+def test_items_are_counted_to_the_end() -> None:
     told: list[tuple[str, int, int]] = []
     with reporting(lambda *report: told.append(report)):
         assert sum(1 for _ in counted(range(25_000), "passages")) == 25_000
@@ -140,7 +131,7 @@ def test_items_are_counted_to_the_last() -> None:
     ("seconds", "text"),
     [(0.4, "0 s"), (89, "89 s"), (90, "1.5 min"), (5400, "1.5 h"), (250_000, "2.9 days")],
 )
-def test_a_length_of_time_is_read_at_a_glance(seconds: float, text: str) -> None:
+def test_a_duration_has_one_unit(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 

@@ -9,7 +9,7 @@ import pytest
 from msshift_bench.plumbing import keep_freed_memory
 
 
-def test_glibc_is_told_and_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_glibc_gets_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int]] = []
     library = SimpleNamespace(mallopt=lambda *option: told.append(option))
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)

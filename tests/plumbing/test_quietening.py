@@ -1,4 +1,4 @@
-"""Libraries are quiet while they work for us, and then as loud as before."""
+"""Libraries print nothing during a call, and as much as before afterwards."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def libraries() -> Iterator[Libraries]:
     found.show()
 
 
-def test_libraries_that_are_named_are_quiet_and_then_as_before(libraries: Libraries) -> None:
+def test_named_libraries_print_nothing_and_then_as_before(libraries: Libraries) -> None:
     levels, both = libraries.levels, (libraries.datasets, libraries.transformers)
     with pytest.raises(ValueError, match="within"), quieten(*both):
         assert libraries.bars == (False, False)
@@ -58,4 +58,4 @@ def test_libraries_that_are_named_are_quiet_and_then_as_before(libraries: Librar
     libraries.transformers.utils.logging.disable_progress_bar()
     with quieten(*both):
         pass
-    assert libraries.bars == (False, False), "what was quiet stays so"
+    assert libraries.bars == (False, False), "disabled bars stay disabled"
