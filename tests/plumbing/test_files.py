@@ -1,3 +1,5 @@
+"""A file is written completely or not at all, by one process at a time."""
+
 from __future__ import annotations
 
 import errno
@@ -40,7 +42,9 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_an_array_that_does_not_fit_says_why_and_where(tmp_path: Path) -> None:
+def test_the_error_of_an_array_that_does_not_fit_names_the_reason_and_the_file(
+    tmp_path: Path,
+) -> None:
     """numpy's own error is "384000 requested and 150962 written"."""
     path, before = tmp_path / "vectors.npy", resource.getrlimit(resource.RLIMIT_FSIZE)
     write_array(path, np.arange(3))
@@ -55,14 +59,14 @@ def test_an_array_that_does_not_fit_says_why_and_where(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_a_writer_that_opened_before_another_renamed_keeps_the_file_whole(
+def test_a_writer_that_opened_before_another_renamed_writes_the_complete_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.json"
     locking = fcntl.flock
 
     def lock_late(descriptor: int, kind: int) -> None:
-        """Let another writer begin and end between our opening and our locking."""
+        """Let another writer begin and end between opening and locking."""
         monkeypatch.setattr(fcntl, "flock", locking)
         write_json(path, {"by": "another"})
         locking(descriptor, kind)
@@ -102,7 +106,7 @@ for child in children:
 
 
 @pytest.mark.extended
-def test_readers_never_see_what_several_writers_have_half_written(tmp_path: Path) -> None:
+def test_readers_never_find_a_half_written_file_of_several_writers(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     write_json(path, {"writer": 0, "filling": list(range(300))})
     script = [sys.executable, "-c", WRITE_OVER_AND_OVER, path, str(WRITERS), str(WRITES)]
@@ -113,7 +117,7 @@ def test_readers_never_see_what_several_writers_have_half_written(tmp_path: Path
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+def test_a_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     for name in ("there", "not-yet"):
         link = tmp_path / name
@@ -125,7 +129,7 @@ def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
         assert link.is_symlink()
         assert (tmp_path / "elsewhere" / name).read_text() == "[\n 1\n]\n"
     assert len(list((tmp_path / "elsewhere").iterdir())) == 2
-    with pytest.raises(FileExistsError):  # it copies only where there can be no link
+    with pytest.raises(FileExistsError):  # It copies only where links are impossible.
         link_file(tmp_path / "there", tmp_path / "not-yet")
 
 
@@ -146,7 +150,7 @@ def test_only_files_are_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/dev/stdout", "out"])
-def test_what_is_printed_to_is_not_replaced(tmp_path: Path, target: str) -> None:
+def test_the_file_of_stdout_is_not_replaced(tmp_path: Path, target: str) -> None:
     script = f"from msshift_bench.plumbing import *; check_target(Path({target!r}))"
     with (tmp_path / "out").open("wb") as file:
         command = [sys.executable, "-c", f"from pathlib import Path; {script}"]
@@ -173,7 +177,7 @@ def test_inputs_and_other_outputs_are_no_targets(tmp_path: Path) -> None:
     assert not (tmp_path / "x.json").exists()
 
 
-def test_a_folder_that_is_not_there_is_a_typing_error(tmp_path: Path) -> None:
+def test_a_missing_folder_is_a_typing_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder in ("reprots", "file"):
         with pytest.raises(NotFoundError, match=f"there is no folder .*{folder} to write x.json"):
@@ -181,7 +185,9 @@ def test_a_folder_that_is_not_there_is_a_typing_error(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_target_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_is_opened_and_locked_for_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ".x.json.partial").write_text("left by a killed process")
     check_target(tmp_path / "x.json")
     assert list(tmp_path.iterdir()) == []
@@ -206,7 +212,7 @@ def test_a_target_is_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         check_target(longest)
 
 
-def test_without_locks_one_sentence_says_so(
+def test_a_system_without_locks_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "fcntl", None)  # As on Windows.

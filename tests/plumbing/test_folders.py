@@ -1,6 +1,9 @@
+"""A folder is replaced as one, by one process at a time."""
+
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 import subprocess
@@ -21,6 +24,7 @@ from msshift_bench.plumbing.folders import (
     copy_files,
     hold_folder,
     hold_unfinished,
+    is_held,
     remove_folder,
     replace_folder,
     settle,
@@ -39,13 +43,13 @@ def names(folder: Path) -> list[str]:
 
 
 def leave_between_the_renames(folder: Path) -> None:
-    """Leave what a process leaves that is killed between its two renames."""
+    """Write the files of a process that was killed between its two renames."""
     work = folder.with_name(f".{folder.name}.partial")
     write(work / "old", "old")
     write(work / "new", "new")
 
 
-def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_folder_is_replaced_completely_or_not_at_all(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with replace_folder(folder) as partial:
         write(partial, "a")
@@ -81,7 +85,7 @@ def test_a_reader_waits_for_a_writer_between_its_renames(tmp_path: Path) -> None
     assert names(folder) == ["new"]
 
 
-def test_a_reader_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_waits_for_a_limited_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folders, "_MOMENTS", 2)
     leave_between_the_renames(tmp_path / "data")
     with (
@@ -114,7 +118,7 @@ def test_the_old_folder_stays_if_the_new_one_cannot_be_renamed(
     assert names(folder) == ["old"]
 
 
-def test_what_a_link_leads_to_is_replaced_and_the_link_alone_is_removed(tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_replaced_and_only_the_link_is_removed(tmp_path: Path) -> None:
     write(tmp_path / "disk" / "data", "old")
     link = tmp_path / "data"
     link.symlink_to(Path("disk", "data"))
@@ -126,10 +130,10 @@ def test_what_a_link_leads_to_is_replaced_and_the_link_alone_is_removed(tmp_path
     assert (names(tmp_path), names(tmp_path / "disk")) == (["disk"], ["data"])
 
 
-def test_what_cannot_be_removed_stays_and_nobody_waits_for_it(
+def test_a_reader_does_not_wait_for_files_that_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a disk that can only be read."""
+    """As on a read-only disk."""
     write(tmp_path / ".data.partial", "left by a killed process")
     monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
     monkeypatch.setattr(time, "sleep", pytest.fail)
@@ -137,19 +141,27 @@ def test_what_cannot_be_removed_stays_and_nobody_waits_for_it(
     assert names(tmp_path) == [".data.partial"]
 
 
-def test_a_file_is_not_replaced_by_a_folder(tmp_path: Path) -> None:
+def test_a_file_and_the_root_of_a_file_system_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="is not a folder"), replace_folder(tmp_path / "file"):
         pass
     assert names(tmp_path) == ["file"]
     with pytest.raises(UsageError, match="is not a folder"), replace_folder(tmp_path / "new"):
-        (tmp_path / "new").touch()  # by others, meanwhile
+        (tmp_path / "new").touch()  # by another process
     assert names(tmp_path) == ["file", "new"]
+    root = Path("/")
+    settle(root)
+    with pytest.raises(UsageError, match="/ is the root of the file system; give a folder in it"):
+        check_folder(root)
+    with pytest.raises(UsageError, match="/ is the root of the file system"), replace_folder(root):
+        pytest.fail("replaced")
 
 
 @pytest.mark.extended
-def test_holders_of_a_folder_that_is_removed_and_made_again_do_not_meet(tmp_path: Path) -> None:
-    """Whoever opened the folder that its holder then removed must not believe to hold the new."""
+def test_processes_that_remove_and_make_a_folder_again_hold_it_one_at_a_time(
+    tmp_path: Path,
+) -> None:
+    """A process that opened the folder before its removal does not hold the new folder."""
     script = (
         "import os, sys; from pathlib import Path\n"
         "from msshift_bench.errors import UsageError\n"
@@ -168,7 +180,25 @@ def test_holders_of_a_folder_that_is_removed_and_made_again_do_not_meet(tmp_path
     subprocess.run([sys.executable, "-c", script, tmp_path / "held"], check=True)
 
 
-def test_a_folder_is_gone_before_it_is_removed(
+def test_a_folder_that_is_made_again_before_it_is_locked_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, lock, late = tmp_path / "held", fcntl.flock, []
+
+    def lock_late(descriptor: int, kind: int) -> None:
+        if not late:
+            late.append(folder.rmdir())
+            folder.mkdir()
+        lock(descriptor, kind)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    with hold_folder(folder):
+        assert late == [None]
+        assert is_held(folder)
+    assert not is_held(folder)
+
+
+def test_a_folder_is_renamed_before_it_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write(tmp_path / "data", "a")
@@ -187,7 +217,7 @@ def test_a_folder_is_gone_before_it_is_removed(
     assert names(tmp_path) == []
 
 
-def test_where_no_folder_can_be_made_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError), hold_folder(tmp_path / "file"):
         pass
@@ -202,7 +232,7 @@ def test_where_no_folder_can_be_made_is_an_error(tmp_path: Path) -> None:
         ("part", "part"), ("thesis.tex", "thesis.tex"), ("mark .git", ".git"),
     ],
 )  # fmt: skip
-def test_only_what_was_written_there_is_replaced(
+def test_a_folder_with_other_files_is_not_replaced(
     tmp_path: Path, present: str, foreign: str
 ) -> None:
     folder, message = (
@@ -230,10 +260,8 @@ def test_files_are_copied_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert raised.value.filename == str(tmp_path / "other" / "a")
 
 
-def test_two_processes_may_try_at_once_whether_something_can_be_written_into_a_folder(
-    tmp_path: Path,
-) -> None:
-    """As the processes of one training do, and whoever else writes run sets to the same folder."""
+def test_two_processes_may_check_a_folder_for_their_files_at_once(tmp_path: Path) -> None:
+    """As the processes of one training do, and others that write run sets to the same folder."""
     for folder, written in ((tmp_path, tmp_path / "new"), (tmp_path / "runs", tmp_path / "runs")):
         work = tmp_path / f".{written.name}.partial"
         with hold_folder(work):
@@ -246,16 +274,7 @@ def test_two_processes_may_try_at_once_whether_something_can_be_written_into_a_f
         check_folder(tmp_path / "file", inside=True)
 
 
-def test_the_root_of_a_file_system_is_nobody_s_to_replace() -> None:
-    root = Path("/")
-    settle(root)
-    with pytest.raises(UsageError, match="/ is the root of the file system; give a folder in it"):
-        check_folder(root)
-    with pytest.raises(UsageError, match="/ is the root of the file system"), replace_folder(root):
-        pytest.fail("replaced")
-
-
-def test_the_working_directory_is_not_pulled_away(
+def test_the_working_directory_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = write(tmp_path / "a" / "b", "kept")
@@ -269,7 +288,7 @@ def test_the_working_directory_is_not_pulled_away(
     with replace_folder(Path("new")) as new:
         write(new, "x")
     assert names(here) == ["kept", "new"]
-    # A folder that was removed meanwhile holds nothing back.
+    # A working directory that was removed meanwhile does not matter.
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
