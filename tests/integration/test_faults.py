@@ -115,11 +115,8 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Trials:
     ("fault", "scenario"),
     [
         ("SIGKILL before a change", "build over a build"),
-        ("SIGKILL at a moment", "import of texts"),
         ("SIGINT at a moment", "leakage clean"),
         ("disk full", "leakage clean"),
-        ("right removed", "leakage clean"),
-        ("file cut off", "import of texts"),
         ("bit flipped", "leakage clean"),
         ("two at once", "leakage clean"),
     ],
