@@ -16,7 +16,6 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +37,6 @@ WORDS = [b"nan", b"inf", b"1e39", b"-1", b"0", b"1", b"2", b"0x1", b"1_0", b"+1"
 WORDS += [b"", b" ", b"\t", b"\n", b"\r", b"\r\n", b"\v", b"\f", b"\0", b"\x1c", b'"', b"#", b","]
 WORDS += ["é".encode(), "\u00a0".encode(), "\ufeff".encode(), b"\xff", b"d1", b"q1", b"Q0", b"."]
 
-Mutation = Callable[[bytearray, random.Random], None]
-
 
 def make_run(rng: random.Random) -> bytes:
     """A sound run: some queries, some documents, ties, either format, either gap."""
@@ -55,79 +52,50 @@ def make_run(rng: random.Random) -> bytes:
     return text.replace(b" ", b"\t") if rng.random() < 0.3 else text
 
 
-def flip_byte(data: bytearray, rng: random.Random) -> None:
-    data[rng.randrange(len(data))] = rng.randrange(256)
+def change_bytes(data: bytearray, rng: random.Random) -> None:
+    """Flip a byte, delete some, or insert a word."""
+    change, at = rng.randrange(3), rng.randrange(len(data))
+    if change == 0:
+        data[at] = rng.randrange(256)
+    elif change == 1:
+        del data[at : at + rng.choice([1, 1, 1, 2, 5, 50])]
+    else:
+        data[at:at] = rng.choice(WORDS)
 
 
-def delete_bytes(data: bytearray, rng: random.Random) -> None:
-    start = rng.randrange(len(data))
-    del data[start : start + rng.choice([1, 1, 1, 2, 5, 50])]
-
-
-def insert_word(data: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(len(data) + 1)
-    data[at:at] = rng.choice(WORDS)
-
-
-def replace_field(data: bytearray, rng: random.Random) -> None:
-    lines = [line.split(b" ") for line in bytes(data).split(b"\n")]
-    line = rng.choice(lines)
-    column = rng.randrange(len(line))
-    other = rng.choice(lines)[column : column + 1]
-    line[column] = rng.choice([*other, *other, *other, rng.choice(WORDS)])
-    data[:] = b"\n".join(b" ".join(fields) for fields in lines)
-
-
-def move_line(data: bytearray, rng: random.Random) -> None:
+def change_lines(data: bytearray, rng: random.Random) -> None:
+    """Replace a field, move a line, repeat or drop it, or end lines in another way."""
+    change = rng.choice(["field", "field", "field", "move", "move", "repeat", "drop", "end"])
+    if change == "end":
+        end = rng.choice([b"\r\n", b"\n", b" \n", b"\n\n"])
+        data[:] = data.replace(b"\n", end, rng.choice([1, -1]))
+        return
     lines = bytes(data).split(b"\n")
-    line = lines.pop(rng.randrange(len(lines)))
-    lines.insert(rng.randrange(len(lines) + 1), line)
+    at = rng.randrange(len(lines))
+    line = lines[at]
+    if change == "field":
+        fields = line.split(b" ")
+        column = rng.randrange(len(fields))
+        other = rng.choice(lines).split(b" ")[column : column + 1]
+        fields[column] = rng.choice([*other, *other, *other, rng.choice(WORDS)])
+        lines[at] = b" ".join(fields)
+    if change in ("move", "drop"):
+        del lines[at]
+    if change in ("move", "repeat"):
+        lines.insert(rng.randrange(len(lines) + 1), line)
     data[:] = b"\n".join(lines)
-
-
-def repeat_line(data: bytearray, rng: random.Random) -> None:
-    lines = bytes(data).split(b"\n")
-    lines.insert(rng.randrange(len(lines) + 1), rng.choice(lines))
-    data[:] = b"\n".join(lines)
-
-
-def drop_line(data: bytearray, rng: random.Random) -> None:
-    lines = bytes(data).split(b"\n")
-    del lines[rng.randrange(len(lines))]
-    data[:] = b"\n".join(lines)
-
-
-def end_lines_otherwise(data: bytearray, rng: random.Random) -> None:
-    data[:] = data.replace(
-        b"\n", rng.choice([b"\r\n", b"\n", b" \n", b"\n\n"]), rng.choice([1, -1])
-    )
-
-
-MUTATIONS: tuple[Mutation, ...] = (
-    flip_byte,
-    delete_bytes,
-    insert_word,
-    replace_field,
-    replace_field,
-    replace_field,
-    move_line,
-    move_line,
-    repeat_line,
-    drop_line,
-    end_lines_otherwise,
-)
 
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
     """Damage a run in a few places; sometimes compress it, and damage that."""
     mutated = bytearray(data)
     for _ in range(rng.choice([0, 1, 1, 1, 2, 2, 3, 6])):
-        rng.choice(MUTATIONS)(mutated, rng)
+        rng.choice((change_bytes, change_lines, change_lines))(mutated, rng)
         mutated = mutated or bytearray(b"\n")
     if rng.random() < 0.1:
         mutated = bytearray(gzip.compress(bytes(mutated), mtime=0))
         if rng.random() < 0.5:
-            rng.choice((flip_byte, delete_bytes, insert_word))(mutated, rng)
+            change_bytes(mutated, rng)
     return bytes(mutated)
 
 
