@@ -1,8 +1,4 @@
-"""Malformed run files, each with what reading it must find.
-
-``python tests/corpus/make_malformed.py FOLDER`` writes them all and a list ``expected.tsv``;
-``tests/runs/test_malformed.py`` reads every one.
-"""
+"""Malformed run files, each with its first finding; ``tests/runs/test_malformed.py`` reads them."""
 
 from __future__ import annotations
 
@@ -11,9 +7,7 @@ import functools
 import gzip
 import io
 import lzma
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -36,11 +30,11 @@ class Malformed(NamedTuple):
     """One malformed file.
 
     Attributes:
-        name: the file's name, which says what is wrong with it.
+        name: the file's name, which describes its error.
         content: its bytes.
         code: the first finding's code.
-        line: the first finding's line; 0 where the whole file is meant.
-        severity: ``"error"``, or ``"warning"`` where the file can be evaluated all the same.
+        line: the first finding's line; 0 for the complete file.
+        severity: ``"error"``, or ``"warning"`` if the file can be evaluated.
         tie_policy: the policy under which it is read.
     """
 
@@ -53,7 +47,7 @@ class Malformed(NamedTuple):
 
 
 def changed(line: int, old: str, new: str) -> bytes:
-    """The good run with `old` replaced by `new` in one line, which must hold it."""
+    """Return the good run with `old` replaced by `new` in one line, which must contain it."""
     lines = GOOD.splitlines(keepends=True)
     if old not in lines[line - 1]:
         raise ValueError(f"line {line} does not hold {old!r}")
@@ -62,13 +56,13 @@ def changed(line: int, old: str, new: str) -> bytes:
 
 
 def inserted(line: int, new: str) -> bytes:
-    """The good run with a new line before line `line`."""
+    """Return the good run with a new line before line `line`."""
     lines = GOOD.splitlines(keepends=True)
     return "".join([*lines[: line - 1], new + "\n", *lines[line - 1 :]]).encode()
 
 
 def ranked(*ranks: int) -> bytes:
-    """Three-column lines of query 1 with these ranks."""
+    """Return three-column lines of query 1 with these ranks."""
     return "".join(f"1\td{number}\t{rank}\n" for number, rank in enumerate(ranks)).encode()
 
 
@@ -80,7 +74,7 @@ def zstd(data: bytes) -> bytes:
 
 
 def parquet(**changes: list | pa.Array | None) -> bytes:
-    """A Parquet run with some columns changed, or left out where the change is `None`."""
+    """Return a Parquet run with some columns changed, or removed where the change is `None`."""
     columns = {"query_id": ["1", "1", "2"], "doc_id": ["d1", "d2", "d2"], "score": [2.0, 1.0, 3.0]}
     table = {name: values for name, values in {**columns, **changes}.items() if values is not None}
     sink = io.BytesIO()
@@ -116,7 +110,7 @@ def field_counts() -> Iterator[Malformed]:
 
 
 def scores() -> Iterator[Malformed]:
-    """Scores that are no numbers, or none that can be compared."""
+    """Scores that are no numbers, or cannot be compared."""
     for score in ("nan", "NaN", "-nan"):
         yield Malformed(f"score-{score}", changed(3, " 8 ", f" {score} "), "score-nan", 3)
     for score in ("inf", "-Infinity", "1e39", "-1e300", "1e999"):
@@ -128,7 +122,7 @@ def scores() -> Iterator[Malformed]:
 
 
 def ranks() -> Iterator[Malformed]:
-    """Ranks that are no ranks, and rankings that are odd."""
+    """Ranks that are no ranks, and unusual rankings."""
     for rank in ("x", "1.0", "-1", "1_0", "0x2", "1" + "0" * 30, "٢"):
         content = changed(2, " 2 ", f" {rank} ")
         yield Malformed(f"rank-{rank[:5]}", content, "rank-not-integer", 2)
@@ -154,7 +148,7 @@ def ranks() -> Iterator[Malformed]:
 
 
 def documents_and_queries() -> Iterator[Malformed]:
-    """Documents that stand twice, and ids that do not fit the test set."""
+    """Documents that occur twice, and ids that do not fit the test set."""
     good = GOOD.encode()
     cases = {
         "twice-in-a-row": (changed(2, "d1", "d5"), 2),
@@ -202,7 +196,7 @@ def encodings() -> Iterator[Malformed]:
 
 
 def empty_and_damaged() -> Iterator[Malformed]:
-    """Files that hold nothing, or not all of what they held."""
+    """Empty and damaged files."""
     good = GOOD.encode()
     gz = functools.partial(gzip.compress, mtime=0)
     compressors = {"gz": gz, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstd}
@@ -224,7 +218,7 @@ def empty_and_damaged() -> Iterator[Malformed]:
 
 
 def repeated(text: str) -> pa.Array:
-    """A column of one text, which the file holds once."""
+    """Return a column of one text, which the file contains once."""
     return pa.DictionaryArray.from_arrays(pa.array([0] * 1100), pa.array([text]))
 
 
@@ -256,7 +250,7 @@ def parquet_files() -> Iterator[Malformed]:
 
 
 def corpus() -> list[Malformed]:
-    """Every malformed file."""
+    """Return every malformed file."""
     return [
         *field_counts(),
         *scores(),
@@ -266,18 +260,3 @@ def corpus() -> list[Malformed]:
         *empty_and_damaged(),
         *parquet_files(),
     ]
-
-
-def main(folder: Path) -> None:
-    """Write every file and the list of what must be found in each."""
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = ["name\tcode\tline\tseverity\ttie_policy"]
-    for number, (name, content, *expected) in enumerate(corpus()):
-        safe = "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "_" for c in name)
-        (folder / f"{number:03}-{safe}").write_bytes(content)
-        lines.append("\t".join([f"{number:03}-{safe}", *map(str, expected)]))
-    (folder / "expected.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

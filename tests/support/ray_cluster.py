@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 __all__ = ["RayCluster", "ray_cluster"]
@@ -22,11 +22,18 @@ _SECONDS = 120
 
 _ENVIRONMENT = {
     "PYTHONPATH": str(Path(__file__).parents[2]),  # Workers import the functions of tests.
-    "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_raylet_start_wait_time_s": "120",
     "RAY_worker_register_timeout_seconds": "300",
 }
+
+
+_OPTIONS = (
+    "--block", "--disable-usage-stats", "--include-log-monitor=false", "--log-color=false",
+    f"--object-store-memory={80 << 20}", "--min-worker-port=0", "--max-worker-port=0",
+    "--metrics-export-port=0", "--dashboard-agent-listen-port=0", "--dashboard-agent-grpc-port=0",
+)  # fmt: skip
+"""The options of each node; 0 is any free port."""
 
 
 class RayCluster:
@@ -34,26 +41,32 @@ class RayCluster:
 
     Args:
         folder: a folder with a short path: the path of a socket has at most 107 characters.
-        environment: variables of all nodes, such as those of Ray's tokens.
+        environment: variables of the first node.
 
     Attributes:
         address: its ``host:port``.
+        folder: the folder; as ``RAY_TMPDIR`` it lets Ray's address ``auto`` find the cluster.
         nodes: the processes of its nodes, the first node first.
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        self._folder, self._environment = folder, dict(environment)
+        self.folder = folder
         self.nodes: list[subprocess.Popen[bytes]] = []
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.address = f"127.0.0.1:{port}"
         head = ("--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={folder}")
-        self._start(*head, "--num-cpus=1")
+        self._start((*head, "--num-cpus=1"), environment)
 
-    def add_node(self, processors: int) -> None:
-        """Start a node."""
-        self._start(f"--address={self.address}", f"--num-cpus={processors}")
+    def add_node(self, processors: int, environment: Mapping[str, str] | None = None) -> None:
+        """Start a node.
+
+        Args:
+            processors: its processors.
+            environment: variables in addition to those of this process.
+        """
+        self._start((f"--address={self.address}", f"--num-cpus={processors}"), environment or {})
 
     def remove_node(self) -> None:
         """Kill the last node, with all of its processes."""
@@ -64,23 +77,23 @@ class RayCluster:
         while self.nodes:
             self.remove_node()
 
-    def _start(self, *options: str) -> None:
-        number = len(list(self._folder.glob("*.log")))
-        log = self._folder / f"{number}.log"
-        common = ("--node-ip-address=127.0.0.1", "--include-log-monitor=false")
+    def _start(self, options: Sequence[str], environment: Mapping[str, str]) -> None:
+        log = self.folder / f"node{len(list(self.folder.glob('node*.log')))}.log"
+        variables = {**_ENVIRONMENT, "RAY_TMPDIR": str(self.folder), **environment}
+        command = [str(Path(sys.executable).with_name("ray")), "start", *options, *_OPTIONS]
         with log.open("wb") as output:
             node = subprocess.Popen(
-                [
-                    str(Path(sys.executable).with_name("ray")), "start", "--block",
-                    *options, *common, f"--object-store-memory={80 << 20}", "--log-color=false",
-                ],
-                env={**os.environ, **_ENVIRONMENT, **self._environment},
-                stdout=output, stderr=output, start_new_session=True,
-            )  # fmt: skip
+                command,
+                env={**os.environ, **variables},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
         self.nodes.append(node)
         deadline = time.monotonic() + _SECONDS
         while b"Ray runtime started" not in log.read_bytes():
             if node.poll() is not None or time.monotonic() > deadline:
+                self.stop()
                 raise RuntimeError(f"a node of Ray did not start: {log.read_text()}")
             time.sleep(0.1)
 
@@ -100,17 +113,14 @@ def ray_cluster(environment: Mapping[str, str] | None = None) -> Iterator[RayClu
     """Start a cluster; end the connection and all nodes with the block.
 
     Args:
-        environment: variables of all nodes, in addition to those of this process.
+        environment: variables of the first node, in addition to those of this process.
     """
     import ray
 
     folder = Path(tempfile.mkdtemp(prefix="ray"))
-    cluster = None
-    try:
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         cluster = RayCluster(folder, environment or {})
+        stack.callback(cluster.stop)
+        stack.callback(ray.shutdown)
         yield cluster
-    finally:
-        ray.shutdown()
-        if cluster is not None:
-            cluster.stop()
-        shutil.rmtree(folder, ignore_errors=True)
