@@ -38,38 +38,34 @@ Moment = tuple[str, int]
 COLLECTION = "mini:200"
 
 
-class Killer:
-    """Receives the progress reports, and calls a function at one of them.
-
-    Args:
-        moment: the report; `None` for none of them.
-        act: the function; by default it raises `Killed`.
-    """
-
-    def __init__(self, moment: Moment | None, act: Callable[[], object] | None = None) -> None:
-        self.stage, self.left = moment or ("", 0)
-        self.reports: list[tuple[str, int, int]] = []
-        self.act = act or self._raise
-
-    def __call__(self, line: str, done: int, total: int) -> None:
-        stage = line_and_stage(line)[1]
-        self.reports.append((stage, done, total))
-        if stage == self.stage and self.left:
-            self.left -= 1
-            if not self.left or done == total > 0:
-                self.left = 0
-                self.act()
-
-    def _raise(self) -> None:
-        raise Killed
+Reports = list[tuple[str, int, int]]
 
 
-def killed(act: Callable[[], object], moment: Moment) -> list[tuple[str, int, int]]:
+def kill() -> None:
+    raise Killed
+
+
+def killer(moment: Moment, act: Callable[[], object] = kill, seen: Reports | None = None) -> Any:
+    """Return a receiver of progress reports that calls `act` at one, and adds them to `seen`."""
+    reports, (stage, left) = [] if seen is None else seen, moment
+
+    def receive(line: str, done: int, total: int) -> None:
+        nonlocal left
+        reports.append((line_and_stage(line)[1], done, total))
+        if left and reports[-1][0] == stage:
+            left = 0 if done == total > 0 else left - 1
+            if not left:
+                act()
+
+    return receive
+
+
+def killed(act: Callable[[], object], moment: Moment) -> Reports:
     """Call a function and end it at a report; return the reports."""
-    killer = Killer(moment)
-    with pytest.raises(Killed), reporting(killer):
+    reports: Reports = []
+    with pytest.raises(Killed), reporting(killer(moment, seen=reports)):
         act()
-    return killer.reports
+    return reports
 
 
 def times_of(paths: Iterable[Path]) -> dict[str, int]:
@@ -102,14 +98,14 @@ RECIPE: dict[str, Any] = {
 }
 
 
-def train(data: Path, out: Path, moment: Moment | None = None, act: Any = None) -> None:
+def train(data: Path, out: Path, moment: Moment = ("", 0), act: Any = kill) -> None:
     """Train a bi-encoder, which encodes in small parts, and search with it."""
     recipe = out.parent / "recipe.toml"
     recipe.write_text(tiny_recipe("bi-encoder", **RECIPE))
     options: dict[str, Any] = {"recipe": recipe, "held_out": ["short"], "collection": COLLECTION}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(searcher, "_SIZE", 60)
-        make_runs("bi-encoder", data=data, out=out, progress=Killer(moment, act), **options)
+        make_runs("bi-encoder", data=data, out=out, progress=killer(moment, act), **options)
 
 
 def final_files(out: Path) -> dict[str, bytes]:
@@ -225,7 +221,7 @@ def add(folder: Path, **options: Any) -> None:
 def test_interrupted_triples_are_continued(copy: Path, expected: dict[str, bytes]) -> None:
     before, unfinished = file_bytes(copy), copy.with_name(".msshift.triples")
     finished: list[dict[str, int]] = [{}]
-    reports = []
+    reports: Reports = []
     for moment in (("index", 1), ("negatives", 2), ("length-long-triples", 1)):
         reports = killed(lambda: add(copy), moment)
         assert file_bytes(copy) == before
@@ -235,10 +231,10 @@ def test_interrupted_triples_are_continued(copy: Path, expected: dict[str, bytes
     blocks = next(-(-total // 40) for name, _, total in reports if name == "negatives")
     assert [len(names) for names in finished[1:]] == [0, 2, blocks]
     assert any(path.name.startswith("length-long") for path in unfinished.iterdir())
-    last = Killer(None)
-    with reporting(last):
+    with reporting(killer(("", 0), seen=reports)):
+        reports.clear()
         add(copy)
-    assert "index" not in {name for name, _, _ in last.reports}
+    assert "index" not in {name for name, _, _ in reports}
     assert file_bytes(copy) == expected
     assert verify_dataset(copy)[1] == []
     assert not unfinished.exists()
@@ -261,6 +257,6 @@ def test_the_second_of_two_calls_that_add_triples_at_once_is_refused(
         with pytest.raises(UsageError, match=r"another process is writing .*msshift"):
             add(copy)
 
-    with reporting(Killer(("negatives", 1), add_meanwhile)):
+    with reporting(killer(("negatives", 1), add_meanwhile)):
         add(copy)
     assert file_bytes(copy) == expected

@@ -20,27 +20,17 @@ class Killed(BaseException):
     """The process would have been killed here."""
 
 
-class _Counter:
-    """The changes below a folder, and the number of the change at which `kill` is called."""
-
-    def __init__(self, folder: Path, number: int, kill: Callable[[], object]) -> None:
-        self.folder, self.number, self.kill = str(folder), number, kill
-        self.changes: list[str] = []
-
-
-_counters: list[_Counter] = []
+_running: list[Callable[[str, tuple[Any, ...]], None]] = []
+"""The hooks of the blocks that run now."""
 
 
 @cache
 def _add_hook() -> None:
-    """Add the hook, which Python cannot remove, once."""
+    """Add an audit hook, which Python cannot remove, once."""
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        for counter in _counters:
-            if change := change_of(event, arguments, counter.folder):
-                counter.changes.append(change)
-                if 0 < counter.number <= len(counter.changes):
-                    counter.kill()
+        for one in _running:
+            one(event, arguments)
 
     sys.addaudithook(hook)
 
@@ -50,33 +40,42 @@ def _raise() -> None:
 
 
 @contextmanager
-def changes_below(folder: Path, kill_at: int = 0) -> Iterator[list[str]]:
-    """Count the changes below the working directory; from one of them on, refuse all with `Killed`.
+def changes_below(
+    folder: Path, kill_at: int = 0, kill: Callable[[], object] = _raise
+) -> Iterator[list[str]]:
+    """Count the changes below the working directory; call `kill` at each from one of them on.
 
-    So the files are as after a SIGKILL, whatever the program does while the exception passes.
+    So the files are as after a SIGKILL, whatever the program does while `Killed` passes.
 
     Args:
         folder: the working directory.
         kill_at: the number of the first change that is refused, from 1; 0 refuses none.
+        kill: raises an exception, or ends the process.
 
     Yields:
         The changes so far, one line each.
     """
+    changes: list[str] = []
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if change := change_of(event, arguments, str(folder)):
+            changes.append(change)
+            if 0 < kill_at <= len(changes):
+                kill()
+
     _add_hook()
-    _counters.append(_Counter(folder, kill_at, _raise))
+    _running.append(hook)
     try:
-        yield _counters[-1].changes
+        yield changes
     finally:
-        _counters.pop()
+        _running.remove(hook)
 
 
 def sigkilled(act: Callable[[], object], folder: Path, kill_at: int) -> bool:
     """Fork a process for `act`, which a SIGKILL ends at a change; return whether it was killed."""
     process = os.fork()
     if not process:
-        _add_hook()
-        kill = lambda: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
-        _counters.append(_Counter(folder, kill_at, kill))
-        act()
+        with changes_below(folder, kill_at, lambda: os.kill(os.getpid(), signal.SIGKILL)):
+            act()
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
