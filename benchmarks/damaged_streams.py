@@ -1,10 +1,10 @@
-"""Damaged and legal files of several streams in all four compressions, as runs and as qrels.
+"""Damaged and valid files of several streams in all four compressions, as runs and as qrels.
 
-Each file is one made of one stream or of twenty, changed in one place: a bit flipped, bytes left
-out, put in or repeated, the end cut off, padding or garbage between two streams or behind the last,
-or, legally, padded and joined as the format allows. What `gzip -t`, `bzip2 -t`, `xz -t` and
-`zstd -t` refuse must be refused; whatever is read must be what the file held before, or what the
-tool decompresses it to. Exit code 1 if that fails once.
+Each file has one stream or twenty, with one change: a bit flipped, bytes removed, added or
+repeated, the end cut off, padding or garbage between two streams or after the last; or it is valid,
+with the padding that its format allows. A file must be refused if `gzip -t`, `bzip2 -t`, `xz -t` or
+`zstd -t` refuses it. Other files are refused, or give the bytes that the tool gives. Exit code 1
+otherwise.
 
 ``scripts/bench damaged_streams [--count 300] [--seed 0]``
 """
@@ -37,7 +37,7 @@ WRONG = OUTCOMES[-2:]
 
 
 def compress(name: str, data: bytes) -> bytes:
-    """Compress into one stream, with the checksum that the format's own tool adds."""
+    """Return the bytes as one stream, with the checksum that the format's own tool adds."""
     if name == "zst":
         command = ["zstd", "-q", "-c", "--check"]
         return subprocess.run(command, input=data, capture_output=True, check=True).stdout
@@ -47,7 +47,7 @@ def compress(name: str, data: bytes) -> bytes:
 
 
 def texts(kind: str, streams: int) -> list[bytes]:
-    """The texts of the streams: a run, or qrels, of 200 queries."""
+    """Return the texts of the streams: a run, or qrels, of 200 queries."""
     if kind == "runs":
         lines = [f"q{n} Q0 d{d} {d} {9 - d} t\n" for n in range(200) for d in range(1, 6)]
     else:
@@ -93,13 +93,13 @@ DAMAGE: tuple[Callable[[bytes, random.Random], bytes], ...] = (
 
 
 def between(name: str, rng: random.Random) -> bytes:
-    """What may be put between two streams or behind the last: legal for some, damage for others."""
+    """Return bytes for between two streams or after the last: valid in some formats only."""
     kinds = [b"", b"", bytes(4), bytes(8), bytes(rng.randrange(1, 9)), b"x", rng.randbytes(9)]
     return rng.choice([*kinds, SKIPPABLE] if name == "zst" else kinds)
 
 
 def make(name: str, streams: Sequence[bytes], rng: random.Random) -> bytes:
-    """A file with one thing changed, or with something between its streams, or as it was."""
+    """Return a file with one change, with bytes between its streams, or without a change."""
     how = rng.random()
     if how < 0.7:
         return rng.choice(DAMAGE)(b"".join(streams), rng)
@@ -110,7 +110,7 @@ def make(name: str, streams: Sequence[bytes], rng: random.Random) -> bytes:
 
 
 def by_tool(name: str, path: Path) -> bytes | None:
-    """What the format's own tool reads; `None` if it refuses to."""
+    """Return the bytes that the format's own tool gives; `None` if it refuses the file."""
     tool = [TOOLS[name], "-q"] if name == "zst" else [TOOLS[name]]
     with path.open("rb") as file:
         if subprocess.run([*tool, "-t"], stdin=file, capture_output=True, check=False).returncode:
@@ -120,7 +120,7 @@ def by_tool(name: str, path: Path) -> bytes | None:
 
 
 def parsed(kind: str, path: Path) -> object:
-    """What a reader makes of a file, in a form that can be compared."""
+    """Return what our reader gives for a file, in a form that can be compared."""
     if kind == "qrels":
         return read_qrels(path)
     run = judge_run(path, JUDGEMENTS)
@@ -129,7 +129,7 @@ def parsed(kind: str, path: Path) -> object:
 
 
 def outcome(name: str, kind: str, path: Path, plain: Path) -> str:
-    """Read one file in both ways; return one of `OUTCOMES`."""
+    """Read a file with our reader and with the tool; return one of `OUTCOMES`."""
     text = by_tool(name, path)
     try:
         found = parsed(kind, path)
@@ -144,7 +144,7 @@ def outcome(name: str, kind: str, path: Path, plain: Path) -> str:
 
 
 def try_all(name: str, count: int, seed: int, folder: Path) -> Counter[str]:
-    """Make `count` files of one format, half of them runs, and read them."""
+    """Make `count` files of one format, half of them runs; return the counts of `OUTCOMES`."""
     outcomes: Counter[str] = Counter()
     streams = {
         (kind, number): [compress(name, text) for text in texts(kind, number)]
