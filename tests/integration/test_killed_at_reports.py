@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from msshift_bench.baselines.rerankers import reranker
 from msshift_bench.baselines.systems import searcher
 from msshift_bench.data import verify_dataset
 from msshift_bench.data.collection import open_collection
@@ -77,12 +78,18 @@ def data(build_once: Build) -> Path:
     return build_once(COLLECTION, "length")
 
 
-# ---- a training ---------------------------------------------------------------------------------
+# ---- systems ------------------------------------------------------------------------------------
 
 
-MOMENTS: tuple[Moment, ...] = (("negatives", 1), ("train", 5), ("encode", 2), ("search", 1))
+MOMENTS: dict[str, tuple[Moment, ...]] = {
+    "bm25": (("search", 2),),
+    "bi-encoder": (("negatives", 1), ("train", 5), ("encode", 2), ("search", 1)),
+    "colbert": (("encode", 2),),
+    "monobert": (("train", 6), ("search", 3)),
+}
+"""System -> where it ends, one after the other."""
 
-RECIPE: dict[str, Any] = {
+COMMON: dict[str, Any] = {
     "accumulate": 2,
     "steps": 8,
     "warmup_steps": 2,
@@ -92,20 +99,28 @@ RECIPE: dict[str, Any] = {
     "checkpoint_every": 3,
     "validation": {"every": 4, "queries": 5, "depth": 5, "patience": 0},
     "random": {"dropout": 0.2, "initial": 0.05, "matching": False},
-    "pooling": "mean",
-    "normalize": True,
-    "loss_scale": 10,
+}
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "bi-encoder": {"pooling": "mean", "normalize": True, "loss_scale": 10},
+    "colbert": {"in_batch_negatives": True, "search": {"candidates": "all"}},
+    "monobert": {"loss": "softmax"},
 }
 
 
-def train(data: Path, out: Path, moment: Moment = ("", 0), act: Any = kill) -> None:
-    """Train a bi-encoder, which encodes in small parts, and search with it."""
-    recipe = out.parent / "recipe.toml"
-    recipe.write_text(tiny_recipe("bi-encoder", **RECIPE))
-    options: dict[str, Any] = {"recipe": recipe, "held_out": ["short"], "collection": COLLECTION}
+def make(
+    data: Path, out: Path, system: str, moment: Moment = ("", 0), act: Callable[[], object] = kill
+) -> None:
+    """Make the run of a system, which encodes and scores in many small parts."""
+    options: dict[str, Any] = {}
+    if system in RECIPES:
+        options = {"recipe": out.with_name(f"{system}.toml"), "held_out": ["short"]}
+        options["recipe"].write_text(tiny_recipe(system, **COMMON, **RECIPES[system]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(searcher, "_SIZE", 60)
-        make_runs("bi-encoder", data=data, out=out, progress=killer(moment, act), **options)
+        patch.setattr(reranker, "_PAIRS", 200)
+        options |= {"collection": COLLECTION, "progress": killer(moment, act)}
+        make_runs(system, data=data, out=out, **options)
 
 
 def final_files(out: Path) -> dict[str, bytes]:
@@ -124,48 +139,54 @@ def final_files(out: Path) -> dict[str, bytes]:
     return found
 
 
-@pytest.fixture(scope="module")
-def expected_run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    out = tmp_path_factory.mktemp("training") / "runs"
-    train(data, out)
-    found = final_files(out)
-    assert len(found) == 2
-    return found
-
-
-@pytest.mark.neural
-def test_an_interrupted_training_ends_in_the_same_bytes(
-    data: Path, tmp_path: Path, expected_run: dict[str, bytes]
+@pytest.mark.parametrize(
+    "system",
+    [
+        "bm25",
+        pytest.param("bi-encoder", marks=pytest.mark.neural),
+        *(
+            pytest.param(system, marks=[pytest.mark.neural, pytest.mark.extended])
+            for system in ("colbert", "monobert")
+        ),
+    ],
+)
+def test_an_interrupted_system_ends_in_the_same_bytes(
+    system: str, data: Path, tmp_path: Path
 ) -> None:
-    for moment in MOMENTS:
+    make(data, tmp_path / "expected", system)
+    expected = final_files(tmp_path / "expected")
+    assert len(expected) == 2
+    for moment in MOMENTS[system]:
         with pytest.raises(Killed):
-            train(data, tmp_path / "runs", moment)
-        assert final_files(tmp_path / "runs").items() <= expected_run.items()
-    train(data, tmp_path / "runs")
-    assert final_files(tmp_path / "runs") == expected_run
+            make(data, tmp_path / "runs", system, moment)
+        assert final_files(tmp_path / "runs").items() <= expected.items()
+    make(data, tmp_path / "runs", system)
+    assert final_files(tmp_path / "runs") == expected
     assert not [*(tmp_path / "runs").rglob(".*")]
 
 
-TRAIN = """
+MAKE = """
 import os, signal, sys
 from pathlib import Path
-from tests.integration.test_killed_at_reports import train
-*paths, stage, number = sys.argv[1:]
-train(*map(Path, paths), (stage, int(number)), lambda: os.kill(os.getpid(), signal.SIGKILL))
+from tests.integration.test_killed_at_reports import make
+data, out, system, stage, number = sys.argv[1:]
+kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
+make(Path(data), Path(out), system, (stage, int(number)), kill)
 """
 
 
 @pytest.mark.neural
 @pytest.mark.extended
-def test_a_training_that_sigkill_ends_ends_in_the_same_bytes(
-    data: Path, tmp_path: Path, expected_run: dict[str, bytes]
-) -> None:
-    out, environment = tmp_path / "runs", {"PYTHONPATH": str(REPOSITORY)}
-    for stage, number in (*MOMENTS[1:3], ("none", 0)):
-        done = run_python(TRAIN, tmp_path, environment, [data, out, stage, str(number)])
+def test_a_training_that_sigkill_ends_ends_in_the_same_bytes(data: Path, tmp_path: Path) -> None:
+    system = "bi-encoder"
+    make(data, tmp_path / "expected", system)
+    expected, out = final_files(tmp_path / "expected"), tmp_path / "runs"
+    for stage, number in (*MOMENTS[system][1:3], ("none", 0)):
+        words = [data, out, system, stage, str(number)]
+        done = run_python(MAKE, tmp_path, {"PYTHONPATH": str(REPOSITORY)}, words)
         assert done.returncode == (-9 if number else 0), done.stderr
-        assert final_files(out).items() <= expected_run.items()
-    assert final_files(out) == expected_run
+        assert final_files(out).items() <= expected.items()
+    assert final_files(out) == expected
     assert not [*out.rglob(".*")]
 
 
