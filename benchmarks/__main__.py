@@ -22,7 +22,7 @@ CASES = {
 """Name -> case. Those whose names begin with the same word are parts of one benchmark."""
 
 SCRIPTS = (
-    "coverage_simulation", "damaged_streams", "faults", "full", "killed_systems",
+    "coverage_simulation", "damaged_streams", "faults", "full", "fuzz_runs", "killed_systems",
     "leaderboard_page", "leakage_tiers", "link_simulation", "star_simulation",
 )  # fmt: skip
 """Measurements of another kind, and scripts that look for lost or wrong files."""

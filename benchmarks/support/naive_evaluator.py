@@ -1,4 +1,4 @@
-"""A slow, plain evaluator that shares no code with the package: the judge of the fuzz harness."""
+"""A slow, plain evaluator that shares no code with the package: for `scripts/bench fuzz_runs`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Ranking = dict[str, list[tuple[str, float, int]]]
 
 
 def as_32_bit(number: float) -> float | None:
-    """The nearest 32-bit float, or `None` if there is no finite one."""
+    """Return the nearest 32-bit float, or `None` if there is no finite one."""
     try:
         rounded = struct.unpack("<f", struct.pack("<f", number))[0]
     except OverflowError:
@@ -57,7 +57,7 @@ def first_line(lines: list[str]) -> str:
 
 
 def rank_documents(documents: list[tuple[str, float, int]], policy: str) -> dict[int, str] | None:
-    """Place from 1 -> document; `None` if the policy cannot order them."""
+    """Return place from 1 -> document; `None` if the policy cannot order them."""
     if policy == "rank":
         places = {rank: doc for doc, _, rank in documents}
         return places if len(places) == len(documents) and 0 not in places else None
@@ -69,7 +69,7 @@ def rank_documents(documents: list[tuple[str, float, int]], policy: str) -> dict
 def evaluate(
     data: bytes, qrels: dict[str, dict[str, int]], policy: str
 ) -> dict[str, list[float]] | None:
-    """RR@10, nDCG@10 and R@5 of every query of the qrels; `None` if the run is malformed."""
+    """Return RR@10, nDCG@10 and R@5 of every query of the qrels; `None` if the run is malformed."""
     run = parse(data)
     if run is None:
         return None

@@ -3,8 +3,8 @@
 Every mutated file must either stop with findings, and then the naive evaluator must call it
 malformed too, or give the naive evaluator's scores.
 
-``python tests/fuzz/fuzz_runs.py [--count 200000] [--seed 0]`` prints a summary; a failing input is
-saved beside the working directory as ``fuzz-failure.run``, and the exit code is 1.
+``scripts/bench fuzz_runs [--count 200000] [--seed 0]`` prints a summary. A failing input is saved as
+``fuzz-failure.run`` in the working directory, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from naive_evaluator import evaluate
 
+from benchmarks.support.naive_evaluator import evaluate
 from msshift_bench.evaluation.settings import parse_measure
 from msshift_bench.runs import Judgements, judge_run, validate_run
 
@@ -39,7 +39,7 @@ WORDS += ["é".encode(), "\u00a0".encode(), "\ufeff".encode(), b"\xff", b"d1", b
 
 
 def make_run(rng: random.Random) -> bytes:
-    """A sound run: some queries, some documents, ties, either format, either gap."""
+    """Return a valid run: some queries, some documents, ties, either format, either gap."""
     lines = []
     three = rng.random() < 0.2
     for query in rng.sample([*QRELS, "x"], rng.randint(1, 5)):
@@ -100,7 +100,7 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
 
 
 def text_of(data: bytes) -> bytes | None:
-    """The text of a file that may be compressed; `None` if it cannot be decompressed."""
+    """Return the text of a file that may be compressed; `None` if it cannot be decompressed."""
     if not data.startswith(b"\x1f\x8b"):
         return data
     try:
@@ -110,7 +110,7 @@ def text_of(data: bytes) -> bytes | None:
 
 
 def check(data: bytes, policy: str, path: Path) -> str:
-    """Read one file; return what came of it.
+    """Read one file; return the first finding's code, or ``scored``.
 
     Raises:
         AssertionError: if the package and the naive evaluator disagree.
@@ -131,7 +131,7 @@ def check(data: bytes, policy: str, path: Path) -> str:
 
 
 def fuzz(count: int, seed: int, folder: Path) -> Counter[str]:
-    """Check `count` mutated files; return how many ended in what."""
+    """Check `count` mutated files; return the count of each outcome."""
     outcomes: Counter[str] = Counter()
     for number in range(count):
         rng = random.Random(seed * 1_000_000_007 + number)
