@@ -3,8 +3,8 @@
 Every mutated file must either stop with findings, and then the naive evaluator must call it
 malformed too, or give the naive evaluator's scores.
 
-``scripts/bench fuzz_runs [--count 200000] [--seed 0]`` prints a summary. A failing input is saved as
-``fuzz-failure.run`` in the working directory, and the exit code is 1.
+``scripts/bench fuzz_runs [--count 200000] [--seed 0]`` prints a summary. For a failing input, it
+writes ``fuzz-failure.run`` and ends with 1.
 """
 
 from __future__ import annotations

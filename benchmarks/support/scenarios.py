@@ -2,26 +2,66 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.support.planted_leaks import plant
+from msshift_bench.data import open_dataset
 from msshift_bench.data.collection import open_collection
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.leaderboard.submit import submit_system
 from msshift_bench.leakage import find_leakage
-from tests.support.fabricated import write_runs, write_system
-from tests.support.tiny_recipes import tiny_recipe
+from msshift_bench.shifts import SHIFTS
 
 __all__ = ["SCENARIOS", "Command", "Scenario"]
 
 Command = tuple[str, ...]
 
 COLLECTION, BOARD_COLLECTION = "mini:300", "mini"
+
+
+_SYSTEM = """
+board = "mini"
+version = 1
+authors = ["Ada Lovelace"]
+note = "{note}"
+submitted = "2026-11-21"
+
+[system]
+name = "made-up"
+title = "Made up"
+family = "dense"
+description = "Ranks that were drawn."
+backbone = ""
+backbone_revision = ""
+candidates = ""
+licence = "Apache-2.0"
+year = 2026
+parameters = ""
+
+[system.links]
+paper = ""
+code = "https://example.org/code"
+model = ""
+
+[training]
+data = "The shifts' own training splits."
+hard_negatives = ""
+distillation = ""
+hardware = "none"
+
+[training.queries]
+length = "msshift"
+
+[reproduction]
+commands = ""
+tolerance = ""
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +91,29 @@ def _triples(folder: Path) -> None:
     add_triples(folder / "msshift", open_collection(COLLECTION), count=5, depth=20)
 
 
-def _recipe(folder: Path) -> None:
-    _data(folder)
-    (folder / "tiny.toml").write_text(tiny_recipe("bi-encoder"), "utf-8")
-
-
 def _runs(folder: Path) -> Path:
+    """Write a run set with a loss on the held-out group, and the description of its system."""
     _data(folder, BOARD_COLLECTION)
-    write_system(folder / "system.toml", length="msshift")
-    return write_runs(folder / "runs" / "made-up", folder / "msshift")
+    _describe(folder, "")
+    tests, runs = open_dataset(folder / "msshift").test_sets(SHIFTS["length"]), folder / "runs"
+    queries = {row.query_id: row for rows in tests.values() for row in rows}
+    for held_out in tests:
+        lines = []
+        for number, (query_id, row) in enumerate(sorted(queries.items())):
+            ranked = [f"filler{place}" for place in range(12)]
+            for doc_id in row.relevant_doc_ids:
+                ranked.insert(number % (12 if row.group == held_out else 6), doc_id)
+            lines += [
+                f"{query_id} Q0 {one} {n} {99 - n} made-up" for n, one in enumerate(ranked, 1)
+            ]
+        path = runs / "made-up" / "length" / f"{held_out}.run.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress("\n".join([*lines, ""]).encode(), mtime=0))
+    return runs / "made-up"
+
+
+def _describe(folder: Path, note: str) -> None:
+    (folder / "system.toml").write_text(_SYSTEM.format(note=note), "utf-8")
 
 
 def _submission(folder: Path) -> None:
@@ -70,7 +124,7 @@ def _earlier_submission(folder: Path) -> None:
     """Make a submission with fewer runs, and describe the system again."""
     _submission(folder)
     (folder / "submission" / "runs" / "made-up" / "length" / "short.run.gz").unlink()
-    write_system(folder / "system.toml", note="Another note.", length="msshift")
+    _describe(folder, "Another note.")
 
 
 def _planted(folder: Path) -> None:
@@ -123,7 +177,7 @@ SCENARIOS = {
     "install": Scenario(_data, ("install", "msshift"), [_VERIFY]),
     "run bm25": Scenario(_data, ("run", "bm25", *_BASELINE)),
     "run bi-encoder": Scenario(
-        _recipe, ("run", "bi-encoder", "--recipe", "tiny.toml", *_BASELINE), inputs=["tiny.toml"]
+        _data, ("run", "bi-encoder", "--held-out", "short", "--set", "steps=4", *_BASELINE)
     ),
     "evaluate": Scenario(
         _runs,
