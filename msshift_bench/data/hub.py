@@ -127,7 +127,7 @@ def push_dataset(
     manifest, findings = verify_dataset(dataset)
     if findings:
         raise IntegrityError(f"{folder} is not what was built, and is not pushed:", findings)
-    api = hub.HfApi(token=token, library_name="msshift-bench")
+    api = _client(hub, token)
     with _hub_errors(f"cannot push to {repo}"):
         if not _has_token(hub, token):
             raise MissingError(
@@ -174,8 +174,13 @@ def push_dataset(
             if moved:  # The Hub can move a tag only by deleting it first.
                 api.delete_tag(repo, tag=tag, repo_type="dataset")
             api.create_tag(repo, tag=tag, revision=commit, repo_type="dataset")
-    url = f"{hub.constants.ENDPOINT}/datasets/{repo}/tree/{tag}"
+    url = f"{api.endpoint}/datasets/{repo}/tree/{tag}"
     return Pushed(repo, commit, tag, url, created, not changed, changed)
+
+
+def _client(hub: ModuleType, token: str | None) -> Any:
+    """Return the object that makes every request for a data set."""
+    return hub.HfApi(token=token, library_name="msshift-bench")
 
 
 def _ensure(api: Any, repo: str, *, private: bool) -> bool:
@@ -231,12 +236,8 @@ def _download(repo: str, revision: str | None = None, token: str | None = None) 
     what = f"cannot download {repo}" + (f" at {revision}" if revision else "")
     with _hub_errors(what):
         _has_token(hub, token)
-        downloaded = hub.snapshot_download(
-            repo,
-            repo_type="dataset",
-            revision=revision,
-            token=token,
-            ignore_patterns=list(_NOT_THE_DATA),
+        downloaded = _client(hub, token).snapshot_download(
+            repo, repo_type="dataset", revision=revision, ignore_patterns=list(_NOT_THE_DATA)
         )
     return Path(downloaded)
 

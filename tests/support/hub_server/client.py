@@ -1,33 +1,27 @@
-"""Running the real clients against the loopback Hub, each in a process of its own.
-
-They read ``HF_ENDPOINT`` and the like once, when they are imported.
-"""
+"""The environment and the programs of the Hub's clients, which read ``HF_ENDPOINT`` at import."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from msshift_bench.data.dataset import open_dataset
 from msshift_bench.data.manifest import read_manifest
-from tests.support.forking import run_forked
+from tests.support.command_line import Done, run_python
 from tests.support.hub_server.server import TOKEN, LoopbackHub
 
 __all__ = ["client_environment", "load_rows", "python", "rows_of"]
 
-_OURS = ("HF_", "HUGGING", "MSSHIFT_", "XDG_")
-
-_WITHOUT_TORCH = {"USE_TORCH": "0"}
-"""Where there is torch, `datasets` imports it to stream, for seconds, and does not use it."""
+Rows = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 def client_environment(home: Path, hub: LoopbackHub | None, token: str = TOKEN) -> dict[str, str]:
-    """Return an environment whose caches lie under `home`; offline, if there is no `hub`."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
+    """Return an environment with caches below `home`; offline without a `hub`."""
+    foreign = ("HF_", "HUGGING", "MSSHIFT_", "XDG_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {
         **inherited,
         "HF_HOME": str(home / "hf"),
@@ -37,17 +31,17 @@ def client_environment(home: Path, hub: LoopbackHub | None, token: str = TOKEN) 
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_XET": "1",
         "HF_UPDATE_DOWNLOAD_COUNTS": "0",
-        "NO_PROXY": "127.0.0.1,localhost",
+        "NO_PROXY": "127.0.0.1",
+        # With torch installed, `datasets` imports it to stream, for seconds, without using it.
+        "USE_TORCH": "0",
         **({"HF_ENDPOINT": hub.url} if hub else {"HF_HUB_OFFLINE": "1"}),
         **({"HF_TOKEN": token} if token else {}),
     }
 
 
-def python(
-    script: str, folder: Path, environment: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """Run a script in a folder and return what came of it."""
-    return run_forked(script, ["-c"], folder, {**environment, **_WITHOUT_TORCH})
+def python(program: str, folder: Path, environment: Mapping[str, str]) -> Done:
+    """Run a program in a fresh interpreter with only these variables."""
+    return run_python(program, folder, {**dict.fromkeys(os.environ), **environment})
 
 
 _LOAD = """
@@ -62,7 +56,7 @@ print(json.dumps(loaded))
 """
 
 
-def rows_of(folder: Path, *configs: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
+def rows_of(folder: Path, *configs: str) -> Rows:
     """Return config -> split -> rows as this package loads them; by default of all configs."""
     return {
         config: {
@@ -75,18 +69,10 @@ def rows_of(folder: Path, *configs: str) -> dict[str, dict[str, list[dict[str, A
 
 def load_rows(
     name: str, configs: list[str], folder: Path, environment: Mapping[str, str], **kwargs: Any
-) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Return config -> split -> rows as the plain datasets library loads them.
-
-    Args:
-        name: the first argument of `datasets.load_dataset`.
-        configs: each is loaded with all its splits.
-        folder: where the process runs.
-        environment: of the process.
-        kwargs: further arguments of `datasets.load_dataset`.
-    """
-    arguments = ["-c", json.dumps([name, configs, kwargs])]
-    done = run_forked(_LOAD, arguments, folder, {**environment, **_WITHOUT_TORCH})
+) -> Rows:
+    """Return config -> split -> rows as `datasets.load_dataset(name, config, **kwargs)` does."""
+    arguments = [json.dumps([name, configs, kwargs])]
+    done = run_python(_LOAD, folder, {**dict.fromkeys(os.environ), **environment}, arguments)
     assert done.returncode == 0, done.stderr
-    loaded: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(done.stdout)
+    loaded: Rows = json.loads(done.stdout)
     return loaded

@@ -1,0 +1,428 @@
+"""Pushing to the Hub and installing from it, with a fake of `huggingface_hub.HfApi`.
+
+tests/integration/test_hub.py does the same with the real client and an HTTP server.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from huggingface_hub import HfApi, errors
+
+import msshift_bench as ms
+from msshift_bench.data.dataset import installed_folder
+from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.errors import (
+    HubError,
+    IntegrityError,
+    MissingError,
+    MsShiftError,
+    NotFoundError,
+    UsageError,
+)
+from tests.conftest import Build, Command
+from tests.support.file_bytes import file_bytes, flip
+from tests.support.hub_server.client import rows_of
+from tests.support.hub_server.repository import (
+    RefusedError,
+    Repository,
+    digest_of,
+    is_large,
+)
+
+REPO = "org/msshift"
+TOKEN = "hf_secretThatNobodyMayPrint"
+
+
+class FakeApi:
+    """The methods of `HfApi` that the product calls, on repositories in memory.
+
+    Attributes:
+        repositories: name -> repository.
+        called: the names of the methods that were called.
+        failures: method -> the error that it raises.
+    """
+
+    endpoint = "https://hub.example.org"
+
+    def __init__(self, downloads: Path) -> None:
+        self.repositories: dict[str, Repository] = {}
+        self.called: list[str] = []
+        self.failures: dict[str, Exception] = {}
+        self._downloads = downloads
+
+    def open(self, token: str | None = None, library_name: str = "") -> FakeApi:
+        assert token in (None, TOKEN)
+        return self
+
+    def _repository(self, method: str, repo: str) -> Repository:
+        assert hasattr(HfApi, method)
+        self.called.append(method)
+        if method in self.failures:
+            raise self.failures[method]
+        if repo not in self.repositories:
+            raise http_error(404, kind=errors.RepositoryNotFoundError)
+        return self.repositories[repo]
+
+    def dataset_info(self, repo: str) -> Any:
+        repository = self._repository("dataset_info", repo)
+        return SimpleNamespace(sha=repository.head.oid, private=repository.private)
+
+    def create_repo(self, repo: str, *, repo_type: str, private: bool | None) -> None:
+        assert (repo_type, repo in self.repositories) == ("dataset", False)
+        self.repositories[repo] = Repository(private=bool(private))
+        self._repository("create_repo", repo)
+
+    def list_repo_tree(self, repo: str, *, revision: str, **_: Any) -> list[Any]:
+        commit = self._repository("list_repo_tree", repo).resolve(revision)
+        return [SimpleNamespace(path="a-folder")] + [
+            SimpleNamespace(
+                path=path,
+                blob_id=digest_of(path, data),
+                lfs=SimpleNamespace(sha256=digest_of(path, data)) if is_large(path) else None,
+            )
+            for path, data in commit.files.items()
+        ]
+
+    def list_repo_refs(self, repo: str, *, repo_type: str) -> Any:
+        tags = self._repository("list_repo_refs", repo).tags.items()
+        return SimpleNamespace(
+            tags=[SimpleNamespace(name=tag, target_commit=oid) for tag, oid in tags]
+        )
+
+    def create_commit(
+        self, repo: str, operations: list[Any], *, commit_message: str, parent_commit: str, **_: Any
+    ) -> Any:
+        changes = {
+            one.path_in_repo: Path(path).read_bytes()
+            if (path := getattr(one, "path_or_fileobj", None))
+            else None
+            for one in operations
+        }
+        repository = self._repository("create_commit", repo)
+        return repository.commit(commit_message, changes, parent_commit)
+
+    def create_tag(self, repo: str, *, tag: str, revision: str, repo_type: str) -> None:
+        tags = self._repository("create_tag", repo).tags
+        assert tag not in tags
+        tags[tag] = revision
+
+    def delete_tag(self, repo: str, *, tag: str, repo_type: str) -> None:
+        del self._repository("delete_tag", repo).tags[tag]
+
+    def hf_hub_download(self, repo: str, name: str, *, revision: str, repo_type: str) -> str:
+        self._repository("hf_hub_download", repo)
+        return str(self._write(repo, revision) / name)
+
+    def snapshot_download(
+        self, repo: str, *, repo_type: str, revision: str | None, ignore_patterns: list[str]
+    ) -> str:
+        self._repository("snapshot_download", repo)
+        return str(self._write(repo, revision))
+
+    def _write(self, repo: str, revision: str | None) -> Path:
+        try:
+            commit = self.repositories[repo].resolve(revision)
+        except RefusedError:
+            raise http_error(404, kind=errors.RevisionNotFoundError) from None
+        for path, data in self.repositories[repo].held(commit.oid).items():
+            target = self._downloads / commit.oid / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+        return self._downloads / commit.oid
+
+
+def http_error(
+    status: int, message: str = "", kind: type[errors.HfHubHTTPError] = errors.HfHubHTTPError
+) -> errors.HfHubHTTPError:
+    """Return an error of huggingface_hub, whose text has the token as a request's headers have."""
+    response: Any = SimpleNamespace(status_code=status, headers={}, request=None)
+    return kind(f"Authorization: {TOKEN}", response=response, server_message=message)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    api = FakeApi(tmp_path / "downloads")
+    monkeypatch.setattr("huggingface_hub.HfApi", api.open)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    return api
+
+
+@pytest.fixture(scope="module")
+def first(build_once: Build) -> Path:
+    return build_once("mini:300", "length", "wh-words")
+
+
+@pytest.fixture(scope="module")
+def second(build_once: Build) -> Path:
+    """Another build of the same data version: one shift less, other rows."""
+    return build_once("mini:300", "length", samples=Samples(seed=1))
+
+
+# Push.
+
+
+def test_the_first_push_commits_and_tags_and_the_second_changes_nothing(
+    hub: FakeApi, first: Path, msshift: Command
+) -> None:
+    words = ("push", first, "--repo", REPO, "--format", "json")
+    done = msshift(*words)
+    assert done.returncode == 0, done.stderr
+    assert TOKEN not in done.stdout + done.stderr
+    repository = hub.repositories[REPO]
+    pushed = {
+        "repo": REPO,
+        "commit": repository.head.oid,
+        "tag": "2.0.0",
+        "url": f"{hub.endpoint}/datasets/{REPO}/tree/2.0.0",
+        "created": True,
+        "unchanged": False,
+        "files": sorted(file_bytes(first)),
+    }
+    assert json.loads(done.stdout) == pushed
+    assert repository.held() == file_bytes(first)
+    assert len(repository.commits) == 2
+    assert repository.tags == {"2.0.0": repository.head.oid}
+    assert repository.head.message.startswith("MS-Shift 2.0.0")
+    assert not repository.private
+    hub.called.clear()
+    again = json.loads(msshift(*words).stdout)
+    assert again == {**pushed, "created": False, "unchanged": True, "files": []}
+    assert {name.split("_")[0] for name in hub.called} == {"dataset", "list"}
+
+
+def test_a_lost_tag_is_set_again_without_a_commit(hub: FakeApi, first: Path) -> None:
+    ms.push_dataset(first, REPO, private=True)
+    repository = hub.repositories[REPO]
+    assert repository.private
+    tags = dict(repository.tags)
+    repository.tags.clear()
+    assert ms.push_dataset(first, REPO).unchanged
+    assert repository.tags == tags
+
+
+def test_other_rows_of_the_same_version_need_move_tag(
+    hub: FakeApi, first: Path, second: Path, msshift: Command
+) -> None:
+    repository = hub.repositories[REPO] = Repository().publish(first, "2.0.0")
+    refused = msshift("push", second, "--repo", REPO)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    assert "2.0.0 with other content (README.md and " in refused.stderr
+    assert "--move-tag" in refused.stderr
+    assert len(repository.commits) == 2
+    # `eval.yaml` makes the repository a benchmark of the Hub; it is no part of a data set.
+    repository.commit("a benchmark", {"eval.yaml": b"name: MS-Shift\n"})
+    pushed = ms.push_dataset(second, REPO, move_tag=True)
+    assert repository.held() == {**file_bytes(second), "eval.yaml": b"name: MS-Shift\n"}
+    assert repository.tags == {"2.0.0": pushed.commit}
+    stale = file_bytes(first).keys() - file_bytes(second).keys()
+    assert stale
+    assert stale < set(pushed.files)
+    assert ms.push_dataset(second, REPO, move_tag=True).unchanged
+
+
+@pytest.mark.parametrize("method", ["delete_tag", "create_tag"])
+def test_a_failed_tag_is_completed_by_the_next_push(
+    hub: FakeApi, first: Path, second: Path, method: str
+) -> None:
+    repository = hub.repositories[REPO] = Repository().publish(first, "2.0.0")
+    before = dict(repository.tags)
+    hub.failures = {method: http_error(507)}
+    with pytest.raises(HubError, match="run the same command again") as caught:
+        ms.push_dataset(second, REPO, move_tag=True)
+    assert f"{REPO} (commit {repository.head.oid[:12]})" in str(caught.value)
+    assert repository.tags == (before if method == "delete_tag" else {})
+    hub.failures = {}
+    assert ms.push_dataset(second, REPO, move_tag=True).unchanged
+    assert len(repository.commits) == 3
+    assert repository.held("2.0.0") == file_bytes(second)
+
+
+def test_changed_bytes_are_not_pushed(hub: FakeApi, first: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(first, tmp_path / "copy"))
+    flip(copy / "length-short" / "test.parquet", 100)
+    with pytest.raises(IntegrityError) as caught:
+        ms.push_dataset(copy, REPO)
+    assert {one.source for one in caught.value.findings} == {
+        str(copy / "length-short/test.parquet")
+    }
+    assert hub.called == []
+
+
+@pytest.mark.parametrize(
+    ("files", "private", "words"),
+    [
+        ({"one.png": b""}, False, "not a data set"),
+        ({"manifest.json": b'{"manifest_version": 3}'}, False, "not a data set"),
+        ({}, True, "public"),
+    ],
+)
+def test_other_repositories_are_left_alone(
+    hub: FakeApi, first: Path, files: dict[str, bytes], private: bool, words: str
+) -> None:
+    repository = hub.repositories[REPO] = Repository()
+    if files:
+        repository.commit("files", files)
+    before = list(repository.commits)
+    with pytest.raises(UsageError, match=f"{REPO} exists and is .*{words}"):
+        ms.push_dataset(first, REPO, private=private)
+    assert repository.commits == before
+    if private:
+        assert not ms.push_dataset(first, REPO).created
+
+
+@pytest.mark.parametrize(
+    ("repo", "token", "kind", "code", "words"),
+    [
+        (REPO, "", MissingError, 3, "HF_TOKEN"),
+        # The HTTP library would quote a header that it refuses to send.
+        (REPO, "hf_not\x7fasc\u00efi", UsageError, 2, "HF_TOKEN"),
+        (REPO, "hf_two words\x01", UsageError, 2, "HF_TOKEN"),
+        ("msshift", TOKEN, UsageError, 2, "org/msshift, not 'msshift'"),
+    ],
+)
+def test_wrong_names_and_tokens_are_refused_before_any_request(
+    hub: FakeApi,
+    first: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    repo: str,
+    token: str,
+    kind: type[MsShiftError],
+    code: int,
+    words: str,
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(kind, match=words) as caught:
+        ms.push_dataset(first, repo)
+    assert caught.value.exit_code == code
+    assert not token or token not in str(caught.value).replace(repo, "")
+    assert hub.called == []
+
+
+FAILURES: list[tuple[Exception, type[MsShiftError], str]] = [
+    (errors.OfflineModeIsEnabled(), HubError, "HF_HUB_OFFLINE"),
+    (errors.HTTPError("too late"), HubError, "no answer"),
+    (http_error(400, "it is full\nmore"), HubError, r"it is full \(HTTP 400\)$"),
+    (http_error(400), HubError, r"HTTP 400\)$"),
+    (http_error(401, "Invalid credentials"), HubError, "HF_TOKEN"),
+    (http_error(401, "Invalid username or password."), NotFoundError, "no such data set"),
+    (http_error(403), HubError, "right to write"),
+    (http_error(409), HubError, "same command again"),
+    (http_error(412), HubError, "same command again"),
+    (http_error(507), HubError, "try again later"),
+    (http_error(404, kind=errors.RevisionNotFoundError), NotFoundError, "no such revision"),
+]
+
+
+@pytest.mark.parametrize(("failure", "kind", "words"), FAILURES)
+def test_errors_of_the_client_become_one_line_with_a_fix(
+    hub: FakeApi, first: Path, failure: Exception, kind: type[MsShiftError], words: str
+) -> None:
+    hub.failures = {"create_commit": failure}
+    with pytest.raises(kind, match=words) as caught:
+        ms.push_dataset(first, REPO)
+    assert str(caught.value).startswith(f"cannot push to {REPO}: ")
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 3
+    assert hub.repositories[REPO].tags == {}
+    # No message holds the token: neither the error nor the errors that lead to it.
+    assert TOKEN not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_other_errors_are_not_hidden(hub: FakeApi, first: Path) -> None:
+    hub.failures = {"create_commit": ValueError("a defect")}
+    with pytest.raises(ValueError, match="a defect"):
+        ms.push_dataset(first, REPO)
+
+
+# Install.
+
+
+Install = Callable[..., Any]
+
+
+@pytest.fixture
+def install(hub: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Return a function that installs a data set into the caches of a home of its own."""
+    from datasets import config
+
+    monkeypatch.setenv("MSSHIFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    return ms.install_dataset
+
+
+def test_an_installed_data_set_loads_by_its_bare_name(
+    install: Install, first: Path, second: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = install(first)
+    assert (done.folder, done.unchanged) == (tmp_path / "cache/data/msshift", False)
+    assert (done.data_version, list(done.configs)) == ("2.0.0", list(rows_of(first)))
+    assert file_bytes(done.folder) == file_bytes(first)
+    prepared = sorted(path.name for path in done.cache.iterdir())
+    assert prepared == sorted(done.configs)
+    assert [row.query_id for row in ms.load_dataset("msshift", "length-short", split="test")] == [
+        row["query_id"] for row in rows_of(first)["length-short"]["test"]
+    ]
+    assert install(first).unchanged
+    # A newer build replaces every config, and what a killed process left.
+    killed = done.cache / "length-short" / "0.0.0" / "0123456789abcdef.incomplete"
+    killed.mkdir()
+    assert not install(second).unchanged
+    assert not killed.exists()
+    assert not list(done.cache.glob("wh-words-how/*/*/*.arrow"))
+    assert file_bytes(installed_folder()) == file_bytes(second)
+
+
+def test_the_hub_serves_any_revision(
+    install: Install, hub: FakeApi, first: Path, second: Path
+) -> None:
+    hub.repositories[REPO] = Repository().publish(first, "2.0.0").publish(second, "2.0.1")
+    assert install(REPO, revision="2.0.0").configs == tuple(rows_of(first))
+    assert install(REPO).configs == tuple(rows_of(second))
+    with pytest.raises(NotFoundError, match=f"{REPO} at 9: .*no such revision"):
+        install(REPO, revision="9")
+    with pytest.raises(NotFoundError, match=r"org/other: .*no such data set"):
+        install("org/other")
+
+
+def test_a_damaged_data_set_is_not_installed(
+    install: Install, first: Path, second: Path, tmp_path: Path
+) -> None:
+    installed = install(first).folder
+    damaged = Path(shutil.copytree(second, tmp_path / "damaged"))
+    (damaged / "length-short" / "test.parquet").unlink()
+    (damaged / "notes.txt").write_text("not part of it")
+    with pytest.raises(IntegrityError) as caught:
+        install(damaged)
+    assert {one.source for one in caught.value.findings} == {
+        str(damaged / "length-short/test.parquet"),
+        str(damaged / "notes.txt"),
+    }
+    assert file_bytes(installed) == file_bytes(first)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 3, "msshift build"),
+        (["no/such/folder"], 3, "no/such/folder"),
+        ([REPO], 3, REPO),
+        (["."], 3, "manifest.json"),
+        ([".", "--revision", "2.0.0"], 2, "revisions"),
+    ],
+)
+def test_sources_that_are_no_data_set(
+    install: Install, msshift: Command, tmp_path: Path, words: list[str], code: int, said: str
+) -> None:
+    done = msshift("install", *words)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
+    assert said in done.stderr
+    assert not (tmp_path / "cache").exists()
