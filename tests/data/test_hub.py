@@ -28,13 +28,8 @@ from msshift_bench.errors import (
 )
 from tests.conftest import Build, Command
 from tests.support.file_bytes import file_bytes, flip
+from tests.support.hub_repository import RefusedError, Repository, digest_of, is_large
 from tests.support.hub_server.client import rows_of
-from tests.support.hub_server.repository import (
-    RefusedError,
-    Repository,
-    digest_of,
-    is_large,
-)
 
 REPO = "org/msshift"
 TOKEN = "hf_secretThatNobodyMayPrint"

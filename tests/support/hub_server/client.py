@@ -13,25 +13,19 @@ from msshift_bench.data.manifest import read_manifest
 from tests.support.command_line import Done, run_python
 from tests.support.hub_server.server import TOKEN, LoopbackHub
 
-__all__ = ["client_environment", "load_rows", "python", "rows_of"]
-
 Rows = dict[str, dict[str, list[dict[str, Any]]]]
 
 
 def client_environment(home: Path, hub: LoopbackHub | None, token: str = TOKEN) -> dict[str, str]:
     """Return an environment with caches below `home`; offline without a `hub`."""
     foreign = ("HF_", "HUGGING", "MSSHIFT_", "XDG_")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {
-        **inherited,
+        **{name: value for name, value in os.environ.items() if not name.startswith(foreign)},
         "HF_HOME": str(home / "hf"),
         "MSSHIFT_CACHE": str(home / "msshift-cache"),
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_XET": "1",
-        "HF_UPDATE_DOWNLOAD_COUNTS": "0",
-        "NO_PROXY": "127.0.0.1",
         # With torch installed, `datasets` imports it to stream, for seconds, without using it.
         "USE_TORCH": "0",
         **({"HF_ENDPOINT": hub.url} if hub else {"HF_HUB_OFFLINE": "1"}),
@@ -39,40 +33,30 @@ def client_environment(home: Path, hub: LoopbackHub | None, token: str = TOKEN) 
     }
 
 
-def python(program: str, folder: Path, environment: Mapping[str, str]) -> Done:
+def python(program: str, folder: Path, environment: Mapping[str, str], *arguments: str) -> Done:
     """Run a program in a fresh interpreter with only these variables."""
-    return run_python(program, folder, {**dict.fromkeys(os.environ), **environment})
+    return run_python(program, folder, {**dict.fromkeys(os.environ), **environment}, arguments)
 
 
 _LOAD = """
-import json, sys
-import datasets
+import datasets, json, sys
 name, configs, kwargs = json.loads(sys.argv[1])
-loaded = {}
-for config in configs:
-    splits = datasets.load_dataset(name, config, **kwargs)
-    loaded[config] = {split: list(rows) for split, rows in splits.items()}
-print(json.dumps(loaded))
+loaded = {config: datasets.load_dataset(name, config, **kwargs) for config in configs}
+print(json.dumps({c: {s: list(rows) for s, rows in of.items()} for c, of in loaded.items()}))
 """
 
 
 def rows_of(folder: Path, *configs: str) -> Rows:
     """Return config -> split -> rows as this package loads them; by default of all configs."""
-    return {
-        config: {
-            split: open_dataset(folder).table(config, split).to_pylist()
-            for split in read_manifest(folder).configs[config]
-        }
-        for config in configs or read_manifest(folder).configs
-    }
+    data, known = open_dataset(folder), read_manifest(folder).configs
+    return {c: {s: data.table(c, s).to_pylist() for s in known[c]} for c in configs or known}
 
 
 def load_rows(
     name: str, configs: list[str], folder: Path, environment: Mapping[str, str], **kwargs: Any
 ) -> Rows:
     """Return config -> split -> rows as `datasets.load_dataset(name, config, **kwargs)` does."""
-    arguments = [json.dumps([name, configs, kwargs])]
-    done = run_python(_LOAD, folder, {**dict.fromkeys(os.environ), **environment}, arguments)
+    done = python(_LOAD, folder, environment, json.dumps([name, configs, kwargs]))
     assert done.returncode == 0, done.stderr
     loaded: Rows = json.loads(done.stdout)
     return loaded

@@ -9,52 +9,34 @@ import logging
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from werkzeug import Request as Asked, Response
+from werkzeug import Request, Response
 from werkzeug.serving import make_server
 
-from tests.support.hub_server.repository import (
-    Commit,
-    RefusedError,
-    Repository,
-    digest_of,
-    is_large,
-)
-
-__all__ = ["TOKEN", "LoopbackHub", "Request"]
+from tests.support.hub_repository import Commit, RefusedError, Repository, digest_of, is_large
 
 TOKEN = "hf_loopbackSecretThatNobodyMayPrint"
 """The only token that the server accepts. It may write to the organisation ``org``."""
 
-
-@dataclass(frozen=True)
-class Request:
-    """The method and the path of a request."""
-
-    method: str
-    path: str
-
-
 _NAME = r"(?P<repo>[\w.-]+(?:/[\w.-]+)?)"
 _API = rf"/api/datasets/{_NAME}"
-_ROUTES: dict[str, tuple[str, str]] = {
+_REVISION = r"(?P<revision>[^/]+)"
+_ROUTES = {
     "create": ("POST", r"/api/repos/create"),
     "validate": ("POST", r"/api/validate-yaml"),
     "refs": ("GET", rf"{_API}/refs"),
-    "info": ("GET", rf"{_API}(?:/revision/(?P<revision>[^/]+))?"),
-    "tree": ("GET", rf"{_API}/tree/(?P<revision>[^/]+)(?:/(?P<path>.+))?"),
-    "paths": ("POST", rf"{_API}/paths-info/(?P<revision>[^/]+)"),
+    "info": ("GET", rf"{_API}(?:/revision/{_REVISION})?"),
+    "tree": ("GET", rf"{_API}/tree/{_REVISION}(?:/(?P<path>.+))?"),
     "preupload": ("POST", rf"{_API}/preupload/main"),
     "batch": ("POST", rf"/datasets/{_NAME}\.git/info/lfs/objects/batch"),
     "upload": ("PUT", r"/storage/(?P<oid>[0-9a-f]{64})"),
     "verify": ("POST", r"/storage/verify"),
     "commit": ("POST", rf"{_API}/commit/main"),
-    "tag": ("POST", rf"{_API}/tag/(?P<revision>[^/]+)"),
+    "tag": ("POST", rf"{_API}/tag/{_REVISION}"),
     "untag": ("DELETE", rf"{_API}/tag/(?P<tag>[^/]+)"),
-    "resolve": ("GET", rf"/datasets/{_NAME}/resolve/(?P<revision>[^/]+)/(?P<path>.+)"),
+    "resolve": ("GET", rf"/datasets/{_NAME}/resolve/{_REVISION}/(?P<path>.+)"),
 }
 """Stage -> method and path. GET includes HEAD."""
 
@@ -66,19 +48,19 @@ class LoopbackHub:
 
     Attributes:
         repositories: name -> repository.
-        requests: all requests so far.
+        requests: the method and the path of every request so far.
+        refused: stage, a key of `_ROUTES` -> the HTTP status that refuses its requests.
         url: the value of ``HF_ENDPOINT``.
     """
 
     def __init__(self) -> None:
         self.repositories: dict[str, Repository] = {}
-        self.requests: list[Request] = []
+        self.requests: list[tuple[str, str]] = []
+        self.refused: dict[str, int] = {}
         self._uploaded: dict[str, bytes] = {}
-        self._failures: dict[str, int] = {}
         self._lock = threading.RLock()
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
-        self._server = make_server("127.0.0.1", 0, Asked.application(self._answer), threaded=True)
-        self._server.daemon_threads = True  # type: ignore[attr-defined]
+        self._server = make_server("127.0.0.1", 0, Request.application(self._answer), True)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> LoopbackHub:
@@ -93,74 +75,64 @@ class LoopbackHub:
         """Replace all files of a repository by a folder's, and set a tag."""
         return self.repositories.setdefault(name, Repository()).publish(folder, tag)
 
-    def fail(self, stage: str, status: int = 507) -> None:
-        """Refuse every request of a stage, a key of ``_ROUTES``."""
-        self._failures = {stage: status}
-
-    def heal(self) -> None:
-        """Refuse no request any more."""
-        self._failures = {}
-
     def count(self, method: str, pattern: str) -> int:
         """Return the number of requests of a method with a matching path."""
-        return sum(r.method == method and bool(re.search(pattern, r.path)) for r in self.requests)
+        return sum(m == method and bool(re.search(pattern, path)) for m, path in self.requests)
 
-    def _answer(self, asked: Asked) -> Response:
-        sent = asked.headers.get("Authorization")
+    def _answer(self, asked: Request) -> Response:
         try:
             with self._lock:
-                self.requests.append(Request(asked.method, asked.path))
-                if sent not in (None, f"Bearer {TOKEN}"):
-                    raise RefusedError(401, "Invalid credentials in Authorization header")
-                stage, arguments = _route(asked)
-                if stage in self._failures:
-                    raise RefusedError(self._failures[stage], f"failure at {stage}")
-                if stage in _WRITES and sent is None:
-                    raise RefusedError(401, "Invalid username or password.")
-                if repo := arguments.pop("repo", None):
-                    arguments["repository"] = self._find(repo, is_known=sent is not None)
-                answer: Callable[..., Any] = getattr(self, f"_{stage}")
-                value = answer(asked, **{k: v for k, v in arguments.items() if v is not None})
+                value = self._call(asked)
         except RefusedError as refused:
             headers = {"X-Error-Message": refused.message, "X-Error-Code": refused.code}
-            return _as_json({"error": refused.message}, refused.status, headers)
-        return value if isinstance(value, Response) else _as_json(value)
+            return Response(json.dumps({"error": refused.message}), refused.status, headers)
+        if isinstance(value, Response):
+            return value
+        return Response(json.dumps(value), content_type="application/json")
 
-    def _find(self, name: str, *, is_known: bool) -> Repository:
-        repository = self.repositories.get(name)
-        if repository is None or (repository.private and not is_known):
-            if is_known:
-                raise RefusedError(404, "Repository not found", "RepoNotFound")
-            # The Hub does not tell strangers whether a repository exists.
+    def _call(self, asked: Request) -> object:
+        self.requests.append((asked.method, asked.path))
+        sent = asked.headers.get("Authorization")
+        stage, arguments = _route(asked)
+        if stage in self.refused:
+            raise RefusedError(self.refused[stage], f"failure at {stage}")
+        if sent not in (None, f"Bearer {TOKEN}"):
+            raise RefusedError(401, "Invalid credentials in Authorization header")
+        if sent is None and stage in _WRITES:
             raise RefusedError(401, "Invalid username or password.")
-        return repository
+        if name := arguments.pop("repo", None):
+            repository = self.repositories.get(name)
+            if repository is None or (repository.private and sent is None):
+                # The Hub does not tell strangers whether a repository exists.
+                status, code = (404, "RepoNotFound") if sent else (401, "")
+                raise RefusedError(status, "Invalid username or password.", code)
+            arguments["repository"] = repository
+        answer: Callable[..., object] = getattr(self, f"_{stage}")
+        return answer(asked, **{k: v for k, v in arguments.items() if v is not None})
 
-    def _create(self, asked: Asked) -> object:
+    def _create(self, asked: Request) -> object:
         wanted = asked.json
-        if wanted["type"] != "dataset" or wanted["organization"] != "org":
+        if wanted["organization"] != "org":
             raise RefusedError(403, "You don't have the rights to create this dataset")
-        name = f"org/{wanted['name']}"
         private = wanted.get("private", wanted.get("visibility") == "private")
-        self.repositories[name] = Repository(private=bool(private))
+        self.repositories[name := f"org/{wanted['name']}"] = Repository(private=bool(private))
         return {"url": f"{self.url}/datasets/{name}"}
 
-    def _validate(self, asked: Asked) -> object:
+    def _validate(self, asked: Request) -> object:
         return {"errors": [], "warnings": []}
 
-    def _refs(self, asked: Asked, repository: Repository) -> object:
-        tags = [
-            {"name": tag, "ref": f"refs/tags/{tag}", "targetCommit": oid}
-            for tag, oid in repository.tags.items()
-        ]
-        return {"branches": [], "converts": [], "tags": tags}
+    def _refs(self, asked: Request, repository: Repository) -> object:
+        tags = repository.tags.items()
+        listed = [{"name": t, "ref": f"refs/tags/{t}", "targetCommit": oid} for t, oid in tags]
+        return {"branches": [], "converts": [], "tags": listed}
 
-    def _info(self, asked: Asked, repository: Repository, revision: str = "main") -> object:
+    def _info(self, asked: Request, repository: Repository, revision: str = "main") -> object:
         commit = repository.resolve(revision)
         siblings = [{"rfilename": path} for path in commit.files]
         return {"id": "it", "sha": commit.oid, "private": repository.private, "siblings": siblings}
 
     def _tree(
-        self, asked: Asked, repository: Repository, revision: str, path: str = ""
+        self, asked: Request, repository: Repository, revision: str, path: str = ""
     ) -> object:
         listed = _listed(repository.resolve(revision), f"{path}/" if path else "")
         if path and not listed:
@@ -169,18 +141,13 @@ class LoopbackHub:
         deepest = path.count("/") + bool(path)
         return [one for name, one in listed.items() if is_deep or name.count("/") <= deepest]
 
-    def _paths(self, asked: Asked, repository: Repository, revision: str) -> object:
-        listed, wanted = _listed(repository.resolve(revision), ""), asked.form.getlist("paths")
-        return [entry for name, entry in listed.items() if name in wanted]
-
-    def _preupload(self, asked: Asked, repository: Repository) -> object:
+    def _preupload(self, asked: Request, repository: Repository) -> object:
         paths = [wanted["path"] for wanted in asked.json["files"]]
         modes = {path: "lfs" if is_large(path) else "regular" for path in paths}
-        return {
-            "files": [{"path": p, "uploadMode": m, "shouldIgnore": False} for p, m in modes.items()]
-        }
+        files = [{"path": p, "uploadMode": m, "shouldIgnore": False} for p, m in modes.items()]
+        return {"files": files}
 
-    def _batch(self, asked: Asked, repository: Repository) -> object:
+    def _batch(self, asked: Request, repository: Repository) -> object:
         objects = json.loads(asked.get_data())["objects"]
         for one in objects:
             if one["oid"] not in self._uploaded:
@@ -188,20 +155,17 @@ class LoopbackHub:
                 one["actions"] = {"upload": {"href": upload}, "verify": {"href": verify}}
         return {"transfer": "basic", "objects": objects}
 
-    def _upload(self, asked: Asked, oid: str) -> object:
+    def _upload(self, asked: Request, oid: str) -> object:
         body = asked.get_data()
         if hashlib.sha256(body).hexdigest() != oid:
             raise RefusedError(400, "not the announced content")
         self._uploaded[oid] = body
         return Response()
 
-    def _verify(self, asked: Asked) -> object:
-        stated = json.loads(asked.get_data())
-        if len(self._uploaded.get(stated["oid"], b"")) != stated["size"]:
-            raise RefusedError(404, "not uploaded")
-        return {}
+    def _verify(self, asked: Request) -> object:
+        return {"size": len(self._uploaded[json.loads(asked.get_data())["oid"]])}
 
-    def _commit(self, asked: Asked, repository: Repository) -> object:
+    def _commit(self, asked: Request, repository: Repository) -> object:
         header, *lines = map(json.loads, asked.get_data().splitlines())
         read: dict[str, Callable[[dict[str, Any]], bytes | None]] = {
             "file": lambda value: base64.b64decode(value["content"], validate=True),
@@ -214,18 +178,17 @@ class LoopbackHub:
         url = f"{self.url}{asked.path.removeprefix('/api')}"
         return {"success": True, "commitOid": commit.oid, "commitUrl": url}
 
-    def _tag(self, asked: Asked, repository: Repository, revision: str) -> object:
-        if repository.tags.setdefault(asked.json["tag"], "") != "":
+    def _tag(self, asked: Request, repository: Repository, revision: str) -> object:
+        if asked.json["tag"] in repository.tags:
             raise RefusedError(409, "Tag reference exists already")
         repository.tags[asked.json["tag"]] = repository.resolve(revision).oid
         return {}
 
-    def _untag(self, asked: Asked, repository: Repository, tag: str) -> object:
-        if repository.tags.pop(tag, None) is None:
-            raise RefusedError(404, f"Invalid rev id: {tag}", "RevisionNotFound")
+    def _untag(self, asked: Request, repository: Repository, tag: str) -> object:
+        del repository.tags[tag]
         return {}
 
-    def _resolve(self, asked: Asked, repository: Repository, revision: str, path: str) -> object:
+    def _resolve(self, asked: Request, repository: Repository, revision: str, path: str) -> object:
         commit = repository.resolve(revision)
         if path not in commit.files:
             raise RefusedError(404, "Entry not found", "EntryNotFound")
@@ -235,7 +198,7 @@ class LoopbackHub:
         return complete.make_conditional(asked, accept_ranges=True, complete_length=len(data))
 
 
-def _route(asked: Asked) -> tuple[str, dict[str, Any]]:
+def _route(asked: Request) -> tuple[str, dict[str, Any]]:
     method = "GET" if asked.method == "HEAD" else asked.method
     for stage, (expected, pattern) in _ROUTES.items():
         if method == expected and (match := re.fullmatch(pattern, asked.path)):
@@ -255,7 +218,3 @@ def _listed(commit: Commit, below: str) -> dict[str, dict[str, Any]]:
                 name = name.rpartition("/")[0]
                 listed[name] = {"type": "directory", "path": name, "oid": "0" * 40, "size": 0}
     return listed
-
-
-def _as_json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(json.dumps(value), status, headers, content_type="application/json")

@@ -1,14 +1,14 @@
-"""Data set repositories of a Hub in memory, for `LoopbackHub` and the fake client of tests/data."""
+"""Data set repositories of a Hub in memory, for the fake client and the HTTP server of tests."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["Commit", "RefusedError", "Repository", "digest_of", "is_large"]
+_FIRST = {".gitattributes": b"*.parquet filter=lfs\n"}
 
 
 class RefusedError(Exception):
@@ -19,18 +19,12 @@ class RefusedError(Exception):
         self.status, self.message, self.code = status, message, code
 
 
-@dataclass(frozen=True)
-class Commit:
-    """A commit: its message and the complete content of the repository."""
+class Commit(NamedTuple):
+    """A commit: its digest, its message and the complete content of the repository."""
 
-    parent: str
+    oid: str
     message: str
     files: Mapping[str, bytes]
-
-    @property
-    def oid(self) -> str:
-        digests = sorted((path, digest_of(path, data)) for path, data in self.files.items())
-        return hashlib.sha1(json.dumps([self.parent, self.message, digests]).encode()).hexdigest()
 
 
 @dataclass
@@ -38,9 +32,7 @@ class Repository:
     """A repository, whose first commit has only ``.gitattributes``, as on the Hub."""
 
     private: bool = False
-    commits: list[Commit] = field(
-        default_factory=lambda: [Commit("", "initial", {".gitattributes": b"*.parquet lfs\n"})]
-    )
+    commits: list[Commit] = field(default_factory=lambda: [Commit("0" * 40, "initial", _FIRST)])
     tags: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -57,8 +49,7 @@ class Repository:
 
     def held(self, revision: str | None = None) -> dict[str, bytes]:
         """Return the files of a revision, without the Hub's own."""
-        files = self.resolve(revision).files
-        return {path: data for path, data in files.items() if path != ".gitattributes"}
+        return {k: data for k, data in self.resolve(revision).files.items() if k not in _FIRST}
 
     def commit(
         self, message: str, changes: Mapping[str, bytes | None], parent: str | None = None
@@ -66,23 +57,20 @@ class Repository:
         """Add a commit; a change of `None` deletes the file."""
         if parent not in (None, self.head.oid):
             raise RefusedError(412, "the branch has moved on from parentCommit")
-        files = {**self.head.files}
-        for path, data in changes.items():
-            if data is None and files.pop(path, None) is None:
-                raise RefusedError(404, f"no file {path}", "EntryNotFound")
-            if data is not None:
-                files[path] = data
+        every = {**self.head.files, **changes}
+        files = {path: data for path, data in every.items() if data is not None}
         if files == self.head.files:
             raise RefusedError(400, "an empty commit")
-        self.commits.append(Commit(self.head.oid, message, files))
+        listed = sorted((path, digest_of(path, data)) for path, data in files.items())
+        oid = hashlib.sha1(f"{self.head.oid} {message} {listed}".encode()).hexdigest()
+        self.commits.append(Commit(oid, message, files))
         return self.head
 
     def publish(self, folder: Path, tag: str) -> Repository:
         """Replace all files by a folder's, and set a tag."""
         paths = [path for path in folder.rglob("*") if path.is_file()]
         files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
-        self.commit(tag, {**dict.fromkeys(self.held()), **files})
-        self.tags[tag] = self.head.oid
+        self.tags[tag] = self.commit(tag, {**dict.fromkeys(self.held()), **files}).oid
         return self
 
 
