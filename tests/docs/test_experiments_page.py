@@ -1,12 +1,10 @@
-"""docs/experiments.md: its tables can be made again, and the scripts that make them."""
+"""The scripts that make the tables of docs/experiments.md, and its page of commands."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-import tomllib
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -19,34 +17,6 @@ from scripts.experiments.plans import names
 from scripts.experiments.tables import FEW, MANY, main, orders_of, published, sizes_of
 from scripts.site.reproduce import reproduce_page, sections
 from tests.conftest import REPOSITORY, Build, Command
-
-TEXT = (REPOSITORY / "docs" / "experiments.md").read_text("utf-8")
-SECTIONS = dict(part.split("\n", 1) for part in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:])
-WITH_TABLES = [name for name, text in SECTIONS.items() if re.search(r"^\|", text, re.MULTILINE)]
-
-
-@pytest.mark.parametrize("section", WITH_TABLES)
-def test_a_section_with_a_table_says_how_to_make_it_again(section: str) -> None:
-    text = SECTIONS[section]
-    made_by_a_test = re.findall(r"`(tests/[\w/]+\.py)`", text)
-    assert all((REPOSITORY / path).is_file() for path in made_by_a_test)
-    if made_by_a_test and "```console" not in text:
-        return
-    assert "```console\n$ " in text or "```sh\n" in text
-    assert (
-        re.search(r"content (\S* )?`?[0-9a-f]{12}", text, re.IGNORECASE) or "last section" in text
-    )
-
-
-@pytest.mark.parametrize("system", ["bi-encoder", "splade", "colbert", "monobert"])
-def test_what_stands_with_a_system_s_figures_tells_of_its_lexical_prior(system: str) -> None:
-    recipe = files("msshift_bench.baselines") / "recipes" / f"{system}-mini.toml"
-    prior = tomllib.loads(recipe.read_text("utf-8"))["random"].get("matching", False)
-    entry = files("msshift_bench.leaderboard") / "entries" / "mini" / system / "v1"
-    described = tomllib.loads((entry / "system.toml").read_text("utf-8"))["system"]["description"]
-    assert ("lexical prior" in described) == prior
-    assert prior == (system in ("splade", "monobert")), "the page and the board name them"
-
 
 EXPERIMENTS = REPOSITORY / "docs" / "experiments.md"
 PAGE = EXPERIMENTS.read_text("utf-8")
@@ -71,17 +41,6 @@ def test_every_section_with_a_table_has_command_numbers_and_log() -> None:
     assert all(f"`scripts/reproduce {name}`" in made for name in names())
 
 
-def test_losses_are_those_of_the_column_of_means() -> None:
-    (topics,) = (one for one in sections(PAGE) if one.title == "Four systems on topics")
-    for system, loss in topics.losses.items():
-        assert re.search(rf"\| {system} \| Avg In (?s:.)*?Rel Loss [^\n]*{loss}[^\n]*\|\n", PAGE)
-    assert set(topics.losses) == {"bi-encoder", "colbert", "monobert", "splade"}
-    runs = [line for line in topics.log if "sha256" in line]
-    assert len(runs) == 5
-    assert any("| topics | splade | 15 | 3 |" in table for table in topics.log)
-    assert not any("Trainings" in table or "| figure |" in table for table in topics.expected)
-
-
 def test_a_table_of_losses_is_cut_to_its_means() -> None:
     page = (
         "## One's own, twice\n\n```sh\ndo it\n```\n\nContent `0123456789ab`:\n\n**Here**\n\n"
@@ -96,7 +55,7 @@ def test_a_table_of_losses_is_cut_to_its_means() -> None:
     assert "| bm25 | 2 |  |  |  |  |\n| us |  | 4 |  | **6%**\\* |  |\n" in table
 
 
-# Orders beside the paper's.
+# Orders, compared with the paper's.
 
 
 def test_the_paper_s_means() -> None:
@@ -160,7 +119,7 @@ def test_trainings_are_counted_with_their_hours_and_digests(
     runs = tmp_path / "runs"
     for seed in (0, 1):
         write(runs / f"a/length/seed-{seed}/short.run.gz", "a", "short", seed)
-    # A test set besides: no further training.
+    # An extra test set needs no further training.
     write(runs / "a/also/typos/length/seed-0/short.run.gz", "a", "short", 0)
     (runs / "bm25").mkdir()
     (runs / "bm25/length.run.gz").write_bytes(b"")
