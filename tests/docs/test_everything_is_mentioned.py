@@ -1,7 +1,6 @@
-"""Whatever has a name is on a page that people wrote; what no page mentions is listed.
+"""Every public name, option, key, system and code is on a written page.
 
-The reference that is made from the code does not count: it holds every name, but tells nobody when
-to use it. What error codes and the keys of recipes mean is checked with their pages.
+The generated reference does not count: it has every name, but no reader learns when to use it.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def options() -> Iterable[str]:
 
 
 def recipe_keys() -> set[str]:
-    """Return every key of a recipe, those of its tables included."""
+    """Return every key of a recipe, with the keys of its tables."""
     found: set[str] = set()
     kinds: list[Any] = [PretrainingRecipe, *neural_systems().values()]
     while kinds:
@@ -81,13 +80,13 @@ NAMES: Mapping[str, Iterable[str]] = {
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_there_is_none_that_no_page_mentions(kind: str) -> None:
+def test_a_page_mentions_every_name(kind: str) -> None:
     names = [name.removesuffix("@k") for name in NAMES[kind]]
     assert len(names) >= 3
     assert [name for name in sorted(names) if not mentioned(name)] == []
 
 
-def test_a_name_that_is_part_of_another_is_not_mentioned_by_it() -> None:
+def test_a_part_of_a_name_is_not_a_mention() -> None:
     assert mentioned("--train-size")
     assert not mentioned("--train-siz")
     assert not mentioned("rain-size")
@@ -97,7 +96,7 @@ def mentioned(name: str) -> bool:
     return bool(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", WORDS))
 
 
-def test_every_option_says_what_it_does() -> None:
+def test_every_option_has_a_help_text() -> None:
     for command in COMMANDS.values():
         for parameter in command.params:
             assert parameter.help, f"{command.name} {parameter.opts}"
