@@ -115,13 +115,14 @@ class BoardTable(NamedTuple):
         return best
 
 
-def build_site(out: Path, *entries: Path, docs: str = "") -> Path:
+def build_site(out: Path, *entries: Path, docs: str = "", packaged: bool = True) -> Path:
     """Write the pages of all boards that have entries.
 
     Args:
         out: the folder to write; pages that were built there before are replaced.
-        entries: folders of entries, beside those that come with the package.
+        entries: folders of entries.
         docs: the address of the documentation, relative to `out`; "" if there is none.
+        packaged: whether to include the entries that come with the package.
 
     Returns:
         The page to open: ``index.html`` in `out`.
@@ -133,7 +134,7 @@ def build_site(out: Path, *entries: Path, docs: str = "") -> Path:
         UsageError: if `out` holds anything but pages.
     """
     environment = page_environment(__package__, "leaderboard", "the leaderboard's page")
-    newest = load_entries(entries_folder(), *entries)
+    newest = load_entries(*([entries_folder()] if packaged else []), *entries)
     systems = {board: [e for e in newest if e.board is board] for board in BOARDS.values()}
     tables = {board: board_tables(board, systems[board]) for board in systems if systems[board]}
     environment.filters.update(shown=figure_text, ends=figure_ends)

@@ -226,7 +226,7 @@ def tsv_folder(tmp_path: Path) -> WriteFolder:
 
 @pytest.fixture(scope="session")
 def board_entries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Result]]:
-    """Make entries of systems of every kind; return them, and the results of their scores."""
+    """Return a folder with entries of systems of every kind, and the results of their scores."""
     from tests.support.synthetic_entries import few_entries
 
     folder = tmp_path_factory.mktemp("board") / "entries"
@@ -235,12 +235,7 @@ def board_entries(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[
 
 @pytest.fixture(scope="session")
 def board_site(make_once: MakeOnce) -> Path:
-    """Build their pages, beside a folder of the entries."""
-    from msshift_bench.leaderboard import build_site
-    from tests.support.synthetic_entries import few_entries
+    """Return the folder of their pages, next to the folder of the entries."""
+    from tests.support.synthetic_entries import write_board
 
-    def write(folder: Path) -> None:
-        few_entries(folder / "entries")
-        build_site(folder / "site", folder / "entries")
-
-    return make_once("board", write) / "site"
+    return make_once("board", write_board) / "site"

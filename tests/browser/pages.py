@@ -40,14 +40,13 @@ LEAVE_ONE_OF_EACH_LOOK = """() => {
     else part.textContent = "";
   }
 }"""
-"""Removes rows and words of code that look, with all they lie in, like others before them."""
+"""Removes rows and words of code that look like earlier ones."""
 
 
 def faults_of(page: Any) -> list[dict[str, Any]]:
     """Return the rules of axe that a page breaks, with the places and axe's words.
 
-    To describe what keeps the rules, and to hand it over, would take axe as long again, and the
-    contrast of a thousand cells that look alike most of its time: one of each stays on the page.
+    One of each look stays on the page, because axe computes the contrast of every cell.
     """
     from axe_playwright_python.base import AXE_SCRIPT
 
@@ -59,8 +58,14 @@ def faults_of(page: Any) -> list[dict[str, Any]]:
     return found
 
 
+def assert_accessible(page: Any) -> None:
+    """Assert that a page keeps the rules of axe."""
+    faults = [(one["id"], one["nodes"][0]["target"]) for one in faults_of(page)]
+    assert faults == []
+
+
 def names(page: Any, within: str = "tbody:not(.on-test)") -> list[str]:
-    """Return the systems whose rows are to be seen, in their order."""
+    """Return the systems of the visible rows, in their order."""
     rows = f"[...document.querySelectorAll('#systems {within} tr[data-system]:not([hidden])')]"
     found: list[str] = page.evaluate(f"{rows}.map(row => row.dataset.system)")
     return found

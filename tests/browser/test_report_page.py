@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from msshift_bench.report import write_report
-from tests.browser.pages import faults_of
+from tests.browser.pages import assert_accessible
 from tests.conftest import Build
 from tests.support.small_report import COLLECTION, EVERY_FIGURE, SHIFTS, write_runs_for_every_figure
 
-pytestmark = [pytest.mark.browser, pytest.mark.neural, pytest.mark.extended]
+pytestmark = [pytest.mark.browser, pytest.mark.neural]
 
 OVERLAPS = """() => [...document.querySelectorAll('.picture svg')].flatMap((svg) => {
   const texts = [...svg.querySelectorAll("text")]
@@ -48,11 +48,8 @@ OPEN = """() => [...document.querySelectorAll('details')]
 
 
 def test_the_page_of_a_report_with_every_figure(
-    open_page: Any, build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_page: Any, build_once: Build, tmp_path: Path
 ) -> None:
-    # The files of figures are checked in tests/report; here they would take twice the time.
-    monkeypatch.setattr("msshift_bench.report.writing.PICTURE_FORMATS", ())
-    monkeypatch.setattr("msshift_bench.report.data._MOST_POINTS", 150)  # t-SNE takes its time
     data = build_once(COLLECTION, *SHIFTS, "topics")
     write_runs_for_every_figure(tmp_path / "runs", data)
     written = write_report(tmp_path / "runs", tmp_path / "report", data, ["topics"])
@@ -67,8 +64,8 @@ def test_the_page_of_a_report_with_every_figure(
         shown = base64.b64decode(numbers).decode()
         assert shown == (tmp_path / "report" / "figures" / f"{name}.csv").read_text("utf-8")
     page.evaluate(OPEN)
-    # What axe takes off the page to be quick would be missing from the pictures.
-    for look_at in (check_layout, check_access):
+    # `assert_accessible` removes parts of the page, so that the layout comes first.
+    for look_at in (check_layout, assert_accessible):
         for width, scheme in ((1440, "light"), (390, "dark")):
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme=scheme)
@@ -86,8 +83,3 @@ def check_layout(page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate(OVERLAPS) == []
     assert page.evaluate(OUTSIDE) == []
-
-
-def check_access(page: Any) -> None:
-    """Check the rules of axe."""
-    assert [(one["id"], one["nodes"][0]["target"]) for one in faults_of(page)] == []

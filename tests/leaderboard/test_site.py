@@ -1,17 +1,21 @@
-"""The leaderboard's pages as files: the evaluator's numbers, equal bytes, and nothing foreign."""
+"""The leaderboard's pages as files: figures, equal bytes, no script of an author."""
 
 from __future__ import annotations
 
 import csv
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from msshift_bench.errors import MissingExtraError, UsageError
 from msshift_bench.evaluation import Result
+from msshift_bench.leaderboard import site
 from msshift_bench.leaderboard.description import BOARDS
 from msshift_bench.leaderboard.entries import figures_of, key_of, load_entries
 from msshift_bench.leaderboard.site import BoardTable, board_tables, build_site
@@ -19,9 +23,8 @@ from msshift_bench.output import to_text
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import MEAN, Figure
 from tests.conftest import MakeOnce
-from tests.support.synthetic_entries import build_strange_site, write_strange_site
-
-pytestmark = pytest.mark.extended
+from tests.support.file_bytes import file_bytes
+from tests.support.synthetic_entries import add_entry, add_figures, description, write_hostile_board
 
 # Numbers.
 
@@ -41,7 +44,7 @@ def cells(page: Path, system: str) -> Iterator[tuple[str, str, str, bool]]:
             yield name, text[2], ends[1] if ends else "", bool(text[1])
 
 
-def test_numbers_are_those_of_the_evaluators_tables(
+def test_a_page_has_the_numbers_of_the_evaluator_s_tables(
     board_site: Path, board_entries: tuple[Path, dict[str, Result]]
 ) -> None:
     result = board_entries[1]["brittle"]
@@ -55,7 +58,7 @@ def test_numbers_are_those_of_the_evaluators_tables(
             assert name != "rel_loss" or (ends and ends in table)
 
 
-def test_figures_are_those_of_the_scores(
+def test_figures_csv_has_the_figures_of_the_scores(
     board_site: Path, board_entries: tuple[Path, dict[str, Result]]
 ) -> None:
     with (board_site / "mini/figures.csv").open(newline="") as file:
@@ -72,7 +75,7 @@ def test_figures_are_those_of_the_scores(
 
 def table_of(*columns: list[Figure]) -> BoardTable:
     """Return a table of systems, each with the figures of one column."""
-    entries = load_entries()[: len(columns)]
+    entries: list[Any] = [SimpleNamespace(training_class="held-out") for _ in columns]
     rows = [
         (entry, {(figure.group, figure.figure): figure for figure in figures})
         for entry, figures in zip(entries, columns, strict=True)
@@ -99,13 +102,13 @@ def loss(value: float, half: float | None, seeds: int = 3) -> list[Figure]:
         ([], None),
     ],
 )
-def test_the_best_stands_apart_from_the_next_best(
+def test_the_best_is_apart_from_the_next_best(
     losses: list[list[Figure]], best: float | None
 ) -> None:
     assert {figure.value for figure in table_of(*losses).best()} == ({best} - {None})
 
 
-def test_a_system_trained_on_test_queries_is_the_best_of_nothing(
+def test_a_system_trained_on_test_queries_is_never_the_best(
     board_site: Path, board_entries: tuple[Path, dict[str, Result]]
 ) -> None:
     page = board_site / "mini/topics-rr-10.html"
@@ -114,7 +117,7 @@ def test_a_system_trained_on_test_queries_is_the_best_of_nothing(
     assert text.index("they stand apart") < text.index('data-system="leaky"')
 
 
-def test_systems_stand_by_out_and_no_empty_column_is_drawn(board_site: Path) -> None:
+def test_systems_are_sorted_by_out_without_empty_columns(board_site: Path) -> None:
     page = (board_site / "ms-marco/topics-rr-10.html").read_text("utf-8")
     order = re.findall(r'data-system="([^"]+)"', page)
     assert order == ["colbert", "monobert", "splade-max", "bi-encoder", "bm25"]
@@ -127,30 +130,71 @@ def test_systems_stand_by_out_and_no_empty_column_is_drawn(board_site: Path) -> 
     assert "group-" not in "".join(re.findall(r'data-sort="([^"]+)"', resampled))
 
 
+# The picture.
+
+
+MEAN_OF_TOPICS = ("topics", "RR@10", MEAN)
+
+
+def test_the_picture_has_each_system_in_its_place(
+    board_site: Path, board_entries: tuple[Path, dict[str, Result]]
+) -> None:
+    text = (board_site / "mini/topics-rr-10.html").read_text("utf-8")
+    svg = text[text.index('<svg class="scatter"') :].partition("</svg>")[0]
+    points = {
+        title.lower(): (float(x), float(y))
+        for title, x, y in re.findall(
+            r'<title>([^:]+):.*?cx="([^"]+)" cy="([^"]+)"', svg, re.DOTALL
+        )
+    }
+    # "leaky" was trained on test queries; "bm25" has no loss and is a line.
+    assert points.keys() == {"steady", "twin", "brittle", "partly", "paper"}
+    figures = {
+        name: {key_of(f)[3]: f.value for f in result.figures if key_of(f)[:3] == MEAN_OF_TOPICS}
+        for name, result in board_entries[1].items()
+        if name in points
+    }
+    for place, figure in enumerate(("out", "rel_loss")):
+        by_figure = sorted(figures, key=lambda name: figures[name][figure])
+        assert by_figure == sorted(figures, key=lambda name: points[name][place])
+    names = re.findall(r'class="name" x="([^"]+)" y="([^"]+)" text-anchor="(\w+)">([^<]+)<', svg)
+    assert len(names) == 6
+    shares = {"start": 0.0, "middle": 0.5, "end": 1.0}
+    boxes = []
+    for x, y, anchor, name in names:
+        left = float(x) - shares[anchor] * 7 * len(name)
+        assert 0 < left < left + 7 * len(name) < 860
+        boxes.append((left, left + 7 * len(name), float(y)))
+    for number, (left, right, y) in enumerate(boxes):
+        for other in boxes[:number]:
+            assert right <= other[0] or other[1] <= left or abs(y - other[2]) > 10
+
+
 # Files.
 
 
 def test_every_board_shift_and_measure_has_a_page(board_site: Path) -> None:
-    for board in BOARDS.values():
-        systems = [entry for entry in load_entries() if entry.board is board]
-        for table in board_tables(board, systems):
+    every = load_entries(board_site.parent / "entries")
+    for name in ("mini", "ms-marco"):
+        systems = [entry for entry in every if entry.board is BOARDS[name]]
+        tables = board_tables(BOARDS[name], systems)
+        assert {table.shift for table in tables} <= BOARDS[name].shifts.keys()
+        for table in tables:
             page = (board_site / table.path).read_text("utf-8")
             for group, about in table.groups.items():
                 assert f">{group}</span>" in page
                 assert about in page
         for entry in systems:
-            assert (
-                board_site / f"{board.id}/systems/{entry.description.system.name}.html"
-            ).is_file()
+            assert (board_site / f"{name}/systems/{entry.description.system.name}.html").is_file()
     assert (board_site / "index.html").read_text("utf-8").count("<h1>") == 1
-    assert SHIFTS["topics"].groups["C0"] not in (board_site / "mini/topics-rr-10.html").read_text(
-        "utf-8"
-    )
+    # A group has the description of the board's own data.
+    mini = (board_site / "mini/topics-rr-10.html").read_text("utf-8")
+    assert SHIFTS["topics"].groups["C0"] not in mini
 
 
-def test_a_toy_board_says_so_on_every_page(board_site: Path) -> None:
-    pages = [*board_site.glob("mini/**/*.html"), *board_site.glob("msmarco-pool/**/*.html")]
-    assert len(pages) > 20
+def test_a_toy_board_has_a_warning_on_every_page(board_site: Path) -> None:
+    pages = list(board_site.glob("mini/**/*.html"))
+    assert len(pages) > 10
     for page in pages:
         text = page.read_text("utf-8")
         assert 'data-kind="toy"' in text
@@ -159,7 +203,7 @@ def test_a_toy_board_says_so_on_every_page(board_site: Path) -> None:
         assert "Not MS MARCO" not in page.read_text("utf-8")
 
 
-def test_pages_run_and_ask_for_nothing_foreign(board_site: Path) -> None:
+def test_pages_have_no_inline_script_and_no_broken_or_foreign_address(board_site: Path) -> None:
     for page in board_site.rglob("*.html"):
         text = page.read_text("utf-8")
         assert "default-src 'none'; script-src 'self'; style-src 'self'" in text
@@ -168,37 +212,42 @@ def test_pages_run_and_ask_for_nothing_foreign(board_site: Path) -> None:
             if not address.startswith("https://"):
                 assert (page.parent / address).is_file(), address
         assert not re.search(r'src="http|<link[^>]*href="http', text)
+        # What a reader without eyes needs, on every page.
+        assert '<html lang="en"' in text
+        assert text.count("<h1") == text.count("<main") == 1
+        assert '<meta name="viewport"' in text
+        assert not re.search(r"<img(?![^>]* alt=)|<svg(?![^>]* (role|aria-hidden)=)", text)
+        for field in re.findall(r"<(?:input|select)[^>]*>", text):
+            assert "aria-label=" in field or re.search(
+                rf"<label[^>]*>[^<]*{re.escape(field)}", text
+            )
 
 
-def test_what_lies_beside_a_page_is_not_lost_and_equal_entries_give_equal_bytes(
-    strange_site: Path, tmp_path: Path
+def test_foreign_files_are_kept_and_equal_entries_give_equal_bytes(
+    hostile_site: Path, tmp_path: Path
 ) -> None:
-    copy = Path(shutil.copytree(strange_site, tmp_path / "site"))
-    stale = copy / "ms-marco" / "stale.html"
+    copy = Path(shutil.copytree(hostile_site, tmp_path / "site"))
+    stale = copy / "mini" / "stale.html"
     stale.write_text("")
     (copy / "index.html").write_text("")
     (copy / "CNAME").write_text("mine")
-    with pytest.raises(UsageError, match="holds CNAME, which is no part of the page"):
-        build_site(copy)
+    entries = hostile_site.with_name("entries")
+    with pytest.raises(UsageError, match="CNAME"):
+        build_site(copy, entries, packaged=False)
     assert (copy / "CNAME").read_text() == "mine"
     (copy / "CNAME").unlink()
-    build_strange_site(copy, strange_site.with_name("entries"))
-    before, after = (
-        {path.relative_to(site): path.read_bytes() for path in site.rglob("*") if path.is_file()}
-        for site in (strange_site, copy)
-    )
-    assert before.keys() == after.keys()
-    assert [path for path in before if before[path] != after[path]] == []
+    build_site(copy, entries, packaged=False)
+    assert file_bytes(copy) == file_bytes(hostile_site)
 
 
 @pytest.fixture(scope="module")
-def strange_site(make_once: MakeOnce) -> Path:
-    return make_once("strange-board", write_strange_site) / "site"
+def hostile_site(make_once: MakeOnce) -> Path:
+    return make_once("hostile-board", write_hostile_board) / "site"
 
 
-def test_a_script_in_any_field_is_text(strange_site: Path) -> None:
+def test_a_script_in_any_field_is_text(hostile_site: Path) -> None:
     shown = 0
-    for path in strange_site.rglob("*.html"):
+    for path in hostile_site.rglob("*.html"):
         text = path.read_text("utf-8")
         shown += text.count("&lt;script&gt;alert(1)")
         assert "<script>" not in text, path
@@ -207,23 +256,30 @@ def test_a_script_in_any_field_is_text(strange_site: Path) -> None:
     assert shown > 20
 
 
-def test_the_newest_version_counts_and_the_older_ones_stay(
-    board_site: Path, board_entries: tuple[Path, dict[str, Result]]
-) -> None:
+def test_a_system_s_page_has_its_older_versions(board_site: Path) -> None:
     page = (board_site / "mini/systems/twin.html").read_text("utf-8")
     assert "Trained for longer." in page
     assert "Version 1, 2026-11-21, by its authors" in page
+    bm25 = (board_site / "mini/systems/bm25.html").read_text("utf-8")
+    assert "msshift build\nmake &#39;a &amp; b&#39;" in bm25
 
 
-def test_an_entry_of_mine_takes_the_place_of_a_packaged_one(strange_site: Path) -> None:
-    page = (strange_site / "mini/length-rr-10.html").read_text("utf-8")
-    assert "Mine" in page
-    assert "Mine" not in (strange_site / "mini/topics-rr-10.html").read_text("utf-8")
-    assert 'data-system="colbert"' in page
+def test_the_packaged_entries_are_included_unless_they_are_not_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packaged = add_entry(tmp_path / "packaged", description("paper", None), None).parents[2]
+    mine = add_entry(tmp_path / "mine", description("mine", None), None)
+    figures = [("topics", "RR@10", "C0", "out", 0.5)]
+    for entry in (mine, packaged / "mini/paper/v1"):
+        add_figures(entry, figures)
+    monkeypatch.setattr(site, "entries_folder", lambda: packaged)
+    for wanted, names in ((True, {"mine", "paper"}), (False, {"mine"})):
+        out = build_site(tmp_path / "site", tmp_path / "mine", packaged=wanted).parent
+        assert {path.stem for path in out.glob("mini/systems/*")} == names
 
 
 def test_without_jinja_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingExtraError, match=r"msshift-bench\[leaderboard\]"):
         build_site(tmp_path / "site")
     assert not (tmp_path / "site").exists()

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.checked import write_rows
 from msshift_bench.data.digests import sha256_of
 from msshift_bench.data.manifest import DATA_VERSION, DataInfo
 from msshift_bench.evaluation import Result, ScoredRun, Scores, Settings, losses_of
-from msshift_bench.leaderboard import site
+from msshift_bench.leaderboard import build_site
 from msshift_bench.leaderboard.description import (
     FAMILIES,
     Description,
     TrainedOn,
     write_description,
 )
-from msshift_bench.leaderboard.entries import (
-    SETTINGS,
-    Entry,
-    Rescored,
-    entries_folder,
-    load_entries,
-)
+from msshift_bench.leaderboard.entries import SETTINGS, Rescored, entries_folder
 from msshift_bench.plumbing.files import write_parquet
 from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import get_shift
@@ -41,13 +35,6 @@ NDCG = np.where(RANKS > 10, 0, 1 / np.log2(1 + RANKS))
 
 Model = tuple[str, int | None]
 """The group that a model was trained without, or `FOR_ALL`, and its seed."""
-
-FEW_PACKAGED = f"""
-from msshift_bench.leaderboard import site
-from {__name__} import load_few
-site.load_entries = load_few
-"""
-"""Builds pages with one of the packaged systems, whose figures take most of the time."""
 
 SCRIPT = """"'><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 * 7 }}</textarea>"""
 
@@ -63,7 +50,7 @@ def scored_report(
     per_group: bool = True,
     settings: Settings = SETTINGS,
 ) -> Result:
-    """Evaluate a system whose rankings get worse by about `loss` on the group it never saw."""
+    """Evaluate a system whose rankings get worse by about `loss` on the held-out group."""
     scores = []
     for shift in map(get_shift, shifts):
         members = {
@@ -204,7 +191,7 @@ def add_figures(entry: Path, figures: Sequence[tuple[str, str, str, str, float]]
 
 
 def few_entries(folder: Path) -> dict[str, Result]:
-    """Write a board of seven systems of every kind, and return the reports of those scored.
+    """Write a board of seven systems of every kind, and return the results of the scored ones.
 
     ``steady``, ``twin`` and ``brittle`` have three seeds; ``leaky`` and ``partly`` have one.
     """
@@ -248,7 +235,7 @@ def few_entries(folder: Path) -> dict[str, Result]:
 
 
 def hostile_entries(folder: Path) -> None:
-    """Write an entry with a script in every text that a stranger may write."""
+    """Write an entry with a script in every text of its author."""
     report = scored_report("evil", 0.1, shifts=("length",), queries=10)
     texts = (
         "note", "system.title", "system.description", "system.backbone",
@@ -267,30 +254,14 @@ def hostile_entries(folder: Path) -> None:
     add_figures(paper, [(f'"{script}"', "RR@10", f'"{script}"', f'"{script}"', 0.5)])
 
 
-def write_strange_site(folder: Path) -> None:
-    """Build the pages of hostile entries, and of one that takes the place of a packaged one.
-
-    The other packaged ones are of one system.
-    """
-    entries = folder / "entries"
-    hostile_entries(entries)
-    report = scored_report("bm25", 0.0, shifts=("length",), per_group=False)
-    add_entry(entries, description("bm25", report, **{"system.title": "Mine"}), report)
-    build_strange_site(folder / "site", entries)
+def write_board(folder: Path) -> None:
+    """Write few entries and those of a packaged board of papers, and build their pages."""
+    few_entries(folder / "entries")
+    shutil.copytree(entries_folder() / "ms-marco", folder / "entries" / "ms-marco")
+    build_site(folder / "site", folder / "entries", packaged=False)
 
 
-def build_strange_site(out: Path, entries: Path) -> None:
-    """Build the pages of these entries, with those of one packaged system."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(site, "load_entries", load_few)
-        site.build_site(out, entries)
-
-
-def load_few(*roots: Path) -> list[Entry]:
-    """Load entries, of the packaged ones those of one system alone."""
-    return [
-        entry
-        for entry in load_entries(*roots)
-        if entry.description.system.name == "colbert"
-        or not entry.folder.is_relative_to(entries_folder())
-    ]
+def write_hostile_board(folder: Path) -> None:
+    """Write hostile entries, and build their pages."""
+    hostile_entries(folder / "entries")
+    build_site(folder / "site", folder / "entries", packaged=False)
