@@ -1,4 +1,4 @@
-"""The test sets that the boards accept are those of the release, and of the mini collection."""
+"""The digests of the boards' test sets are those of the release and of the generated collection."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def test_mini(build_once: Build) -> None:
     assert {shift: (data_digest(shift, folder),) for shift in shifts} == shifts
 
 
+@pytest.mark.extended
 @pytest.mark.realdata
 def test_the_slice_of_ms_marco(real_data: Path, tmp_path: Path) -> None:
     shifts = BOARDS["msmarco-pool"].shifts
@@ -37,6 +38,7 @@ def test_the_slice_of_ms_marco(real_data: Path, tmp_path: Path) -> None:
     assert {shift: (data_digest(shift, tmp_path / "msshift"),) for shift in shifts} == shifts
 
 
+@pytest.mark.extended
 @pytest.mark.realdata
 def test_ms_marco(real_data: Path, tmp_path: Path) -> None:
     sources = [real_data / "ms-marco-shift", real_data / "extrapolate-eval"]
@@ -49,8 +51,9 @@ def test_ms_marco(real_data: Path, tmp_path: Path) -> None:
     assert {shift: (data_digest(shift, tmp_path / "msshift"),) for shift in released} == released
 
 
+@pytest.mark.extended
 @pytest.mark.realdata
-def test_a_rebuild_that_is_given_dev_small_tests_length_as_the_release_does(
+def test_a_rebuild_with_dev_small_has_the_test_sets_of_the_release(
     real_data: Path, tmp_path: Path
 ) -> None:
     queries = real_data / "ms-marco-shift" / "EVAL" / "queries"

@@ -1,4 +1,4 @@
-"""docs/leaderboard.md, typed as it stands, and the steps that the leaderboard's own page names."""
+"""The blocks of docs/leaderboard.md, and the commands of the leaderboard's page, run unchanged."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from msshift_bench.leaderboard.entries import BADGES, load_entries
 from tests.conftest import REPOSITORY, Build, Command
 from tests.support.documents import run_blocks
 from tests.support.fabricated import write_runs, write_system
-from tests.support.synthetic_entries import FEW_PACKAGED
 
 PAGE = (REPOSITORY / "docs" / "leaderboard.md").read_text(encoding="utf-8")
 SHIFTS = ("topics", "wh-words", "length")
 
 
 @pytest.mark.extended
-def test_the_page_does_what_it_says(build_once: Build, tmp_path: Path) -> None:
-    """The demo's models are trained by a test of their own; here runs were drawn."""
+def test_the_blocks_of_the_page_run(build_once: Build, tmp_path: Path) -> None:
+    """The runs are fabricated: another test runs the demo, which trains."""
     demo = tmp_path / "msshift-demo"
     shutil.copytree(build_once("mini", *BOARDS["mini"].shifts), demo / "msshift")
     for shift in SHIFTS:
@@ -33,7 +32,7 @@ def test_the_page_does_what_it_says(build_once: Build, tmp_path: Path) -> None:
     (tmp_path / "system.toml").write_text(described, encoding="utf-8")
     first = "$ msshift demo\n"
     assert first in PAGE
-    ran = run_blocks(PAGE.replace(first, ""), tmp_path, before=FEW_PACKAGED)
+    ran = run_blocks(PAGE.replace(first, ""), tmp_path)
     assert [command[1:3] for command in ran] == [
         ["submit", "msshift-demo/runs/bi-encoder"],
         ["leaderboard", "check"],
@@ -51,7 +50,7 @@ def test_every_class_and_badge_is_explained() -> None:
         assert f"\n| {name} | " in PAGE
 
 
-def test_the_commands_of_the_board_s_page_run_as_they_stand(
+def test_the_commands_of_the_submission_page_run(
     good: Path, mini_length: Path, board_site: Path, msshift: Command, tmp_path: Path
 ) -> None:
     page = (board_site / "submit.html").read_text("utf-8")
@@ -69,6 +68,4 @@ def test_the_commands_of_the_board_s_page_run_as_they_stand(
     assert (entry.description.name, entry.badge) == ("mini/my-system", "rescored")
     workflow = REPOSITORY / ".github" / "workflows" / "leaderboard-gate.yml"
     assert "leaderboard check --entries" in workflow.read_text("utf-8")
-    for document in (page, PAGE):
-        for words in ("pull request", "fork the repository", workflow.name):
-            assert words in document.lower()
+    assert workflow.name in page
