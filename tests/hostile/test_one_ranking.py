@@ -1,4 +1,4 @@
-"""One ranking under two models is recognised by what it ranks, not by its scores, tag or file."""
+"""One ranking under two models is found by its order, not by its scores, tag or file."""
 
 from __future__ import annotations
 
@@ -85,17 +85,15 @@ def test_other_rankings_of_the_same_passages_are_two_models(tmp_path: Path) -> N
     check(tmp_path)
 
 
-def test_a_run_of_ties_is_not_taken_for_every_other(tmp_path: Path) -> None:
-    """A reranker that gives one score to all is no other reranker of the same passages."""
+def test_a_run_of_ties_is_not_equal_to_every_other(tmp_path: Path) -> None:
+    """A reranker with one score for all passages is not another reranker of them."""
     written(tmp_path / "dense/length", "short", made())
     written(tmp_path / "dense/length", "long", scaled(made(), lambda _: 1.0))
     check(tmp_path)
 
 
 @pytest.mark.parametrize("reference", [None, "second"])
-def test_scores_and_comparisons_remark_one_ranking_in_two_files(
-    tmp_path: Path, reference: str | None
-) -> None:
+def test_one_ranking_in_two_files_is_a_warning(tmp_path: Path, reference: str | None) -> None:
     first = written(tmp_path, "first", made())
     second = written(tmp_path, "second", scaled(made(), lambda score: score / 2), "{:.7f}", "other")
     compared = None if reference is None else second

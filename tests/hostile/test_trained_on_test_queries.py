@@ -1,4 +1,4 @@
-"""A model's own training queries as a test set: counted, said, and refused unless it is allowed."""
+"""A test set of a model's training queries is counted, reported, and refused unless allowed."""
 
 from __future__ import annotations
 
@@ -61,8 +61,7 @@ def notes(result: Result) -> str:
     return "\n".join(note.text for note in result.notes)
 
 
-@pytest.mark.extended
-def test_sidecars_count_them_for_who_has_no_data_set(
+def test_sidecars_have_the_counts_for_readers_without_the_data_set(
     tmp_path: Path, data: Path, trained: list[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, own(trained))
@@ -74,7 +73,7 @@ def test_sidecars_count_them_for_who_has_no_data_set(
     sidecar = tmp_path / "runs/bm25-tuned/also/own/length/short.run.json"
     counted = json.loads(sidecar.read_text())["trained_on"]
     assert (counted["queries"], counted["ids"], counted["trained"]) == (SOME, SOME, SOME)
-    monkeypatch.chdir(tmp_path)  # no data set is at hand here
+    monkeypatch.chdir(tmp_path)  # No data set is here.
     with pytest.raises(RunError, match=rf"the model without short trained on {SOME} of the {SOME}"):
         evaluate_also_tests(tmp_path / "runs", sets)
 
@@ -121,7 +120,7 @@ def test_an_id_with_another_text_is_another_query(
     assert "trained on" not in notes(evaluate(tmp_path, data))
 
 
-def test_shared_judgements_are_told_and_not_refused(
+def test_shared_judgements_are_reported_and_not_refused(
     tmp_path: Path, data: Path, trained: list[Row]
 ) -> None:
     shared = [(f"new{n}", f"unheard {n}", row.relevant_doc_ids) for n, row in enumerate(trained)]
@@ -132,13 +131,13 @@ def test_shared_judgements_are_told_and_not_refused(
     assert not [doubt for doubt in result.doubts if "passage with" in doubt]
 
 
-def test_without_the_data_set_the_table_says_that_nobody_looked(
+def test_the_table_reports_that_the_data_set_was_not_read(
     tmp_path: Path, trained: list[Row], build_once: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, own(trained))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MSSHIFT_HOME", raising=False)
-    for data in ("msshift", build_once("mini:300", "wh-words")):  # none, and of another shift
+    for data in ("msshift", build_once("mini:300", "wh-words")):  # None; another shift.
         said = notes(evaluate(tmp_path, data))
         assert "own (length): not compared with what the models without short, long were" in said
     with pytest.raises(NotFoundError):
@@ -154,9 +153,7 @@ def sidecar(run: Path, data: Path, held_out: str | None = "short") -> None:
     run.with_name(f"{run.stem}.run.json").write_text(json.dumps(with_checksum(facts)))
 
 
-def test_a_model_of_another_data_set_is_not_taken_for_the_one_of_its_name(
-    tmp_path: Path, data: Path
-) -> None:
+def test_a_model_of_another_data_set_is_another_model(tmp_path: Path, data: Path) -> None:
     write(tmp_path, [(f"new{number}", f"unheard {number}", ["elsewhere"]) for number in range(30)])
     shutil.copytree(tmp_path / "runs/dense", tmp_path / "runs/other")
     counts = {"test": "own", "shift": "length", "model": "short", "queries": 30, "ids": 3}

@@ -1,4 +1,4 @@
-"""What tables say where something is odd: absent passages, grades, missing seeds, tags of runs."""
+"""Remarks of tables: absent passages, grades, missing seeds; default run tags."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import msshift_bench
-from msshift_bench.cli import app
 from msshift_bench.errors import RunError
 from msshift_bench.evaluation import Settings, evaluate_run_sets, score_runs
 from msshift_bench.plumbing import with_checksum
-from tests.conftest import Build
+from tests.conftest import Build, Command
 from tests.support.fabricated import write_run, write_runs
 
 FORMATS = ("text", "markdown", "latex", "json")
@@ -36,24 +34,27 @@ def world(build_once: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("table_format", FORMATS)
+EVALUATE = "evaluate {0}/runs --data {0}/msshift"
+
+
 @pytest.mark.parametrize(
-    "words",
+    ("words", "table_format"),
     [
-        "evaluate {0}/runs --data {0}/msshift",
-        "compare {0}/runs --data {0}/msshift",
-        "score {0}/runs/a/length/short.run.gz --test length-short --data {0}/msshift",
+        *((EVALUATE, table_format) for table_format in FORMATS),
+        ("compare {0}/runs --data {0}/msshift", "text"),
+        ("score {0}/runs/a/length/short.run.gz --test length-short --data {0}/msshift", "json"),
     ],
 )
-def test_what_the_manifest_counts(world: Path, words: str, table_format: str) -> None:
-    done = CliRunner().invoke(app, [*words.format(world).split(), "--format", table_format])
-    assert done.exit_code == 0, done.stderr
+def test_absent_passages_of_the_manifest(
+    world: Path, words: str, table_format: str, msshift: Command
+) -> None:
+    done = msshift(*words.format(world).split(), "--format", table_format)
+    assert done.returncode == 0, done.stderr
     assert f"1,300 {ABSENT}" in done.stdout
     assert f"1,300 {ABSENT}" in done.stderr
 
 
-@pytest.mark.parametrize("table_format", FORMATS)
-def test_what_the_sidecar_of_a_run_counts(tmp_path: Path, table_format: str) -> None:
+def test_absent_passages_of_a_sidecar(tmp_path: Path, msshift: Command) -> None:
     (tmp_path / "dl").mkdir()
     (tmp_path / "dl/queries.tsv").write_text("".join(f"q{n}\twho\n" for n in range(9)))
     (tmp_path / "dl/qrels.tsv").write_text("".join(f"q{n} 0 d 1\n" for n in range(9)))
@@ -63,9 +64,8 @@ def test_what_the_sidecar_of_a_run_counts(tmp_path: Path, table_format: str) -> 
         )
         facts = {"relevant_not_in_collection": {"test": 7}}
         run.with_name("length.run.json").write_text(json.dumps(with_checksum(facts)))
-    words = ["evaluate", str(tmp_path / "runs"), "--also-test", f"dl={tmp_path / 'dl'}"]
-    done = CliRunner().invoke(app, [*words, "--format", table_format])
-    assert done.exit_code == 0, repr(done.exception)
+    done = msshift("evaluate", "runs", "--also-test", "dl=dl")
+    assert done.returncode == 0, done.stderr
     assert f"bm25 on dl (length): 7 {ABSENT}" in done.stdout
 
 
@@ -92,19 +92,19 @@ def test_neither_measures_of_grades_nor_judgements_without_them_need_a_remark() 
 
 
 @pytest.mark.parametrize("table_format", ["text", "markdown", "latex", "json", "csv"])
-def test_every_format_says_it(tmp_path: Path, table_format: str) -> None:
+def test_every_format_has_the_remark(tmp_path: Path, table_format: str, msshift: Command) -> None:
     lines = [f"{q} 0 {doc} {grade}\n" for q, docs in QRELS.items() for doc, grade in docs.items()]
     (tmp_path / "qrels.txt").write_text("".join(lines))
     rows = [f"{q} Q0 {doc} 1 {score} t\n" for q, docs in RUN.items() for doc, score in docs.items()]
     (tmp_path / "a.run").write_text("".join(rows))
-    words = ["score", str(tmp_path / "a.run"), "--qrels", str(tmp_path / "qrels.txt")]
-    done = CliRunner().invoke(app, [*words, "--measures", "R@1000", "--format", table_format])
-    assert done.exit_code == 0, done.stderr
+    words = ["score", "a.run", "--qrels", "qrels.txt", "--measures", "R@1000"]
+    done = msshift(*words, "--format", table_format)
+    assert done.returncode == 0, done.stderr
     assert "R(rel=2)@1000" in done.stderr
     assert ("R(rel=2)@1000" in done.stdout.replace("\\", "")) == (table_format != "csv")
 
 
-def test_the_file_and_the_whole_seed_are_named(build_once: Build, tmp_path: Path) -> None:
+def test_a_missing_run_and_a_complete_seed_are_named(build_once: Build, tmp_path: Path) -> None:
     data = build_once("mini:500", "length")
     folder = write_runs(tmp_path / "runs/dense", data, seeds=(1, 2))
     (folder / "length/seed-2/long.run.gz").unlink()
