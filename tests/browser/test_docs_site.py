@@ -53,7 +53,10 @@ def test_a_command_is_copied_without_its_prompt(open_page: Any, made_site: Path)
     page.locator(".md-code__nav button").first.click()
     copied = "navigator.clipboard.readText()"
     assert page.evaluate(copied) == "msshift build length --collection mini:500"
-    check_access(page)
+
+
+def test_axe_finds_nothing_in_code_and_tables(open_page: Any, made_site: Path) -> None:
+    check_access(open_page(made_site / "evaluate-runs.html"))
 
 
 def check_access(page: Any) -> None:

@@ -6,14 +6,11 @@ tests/data/test_hub.py has the other tests of `install_dataset`.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.triples import add_triples
 from tests.support.command_line import Done, run_script
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment, load_rows, python, rows_of
@@ -107,18 +104,3 @@ def test_a_revision_of_the_hub_is_downloaded_once(
         assert load_rows("msshift", list(expected), elsewhere, offline) == expected
     assert "2.0.0" in install(REPO, "--revision", "2.0.0", HF_HUB_OFFLINE="1").stderr
     assert load_rows("msshift", ["length"], elsewhere, offline) == rows_of(first, "length")
-
-
-def test_triples_are_prepared_with_triples(
-    install: Install, first: Path, tmp_path: Path, elsewhere: Path, offline: dict[str, str]
-) -> None:
-    folder = Path(shutil.copytree(first, tmp_path / "with" / "msshift"))
-    add_triples(folder, open_collection("mini:500"), shifts=["length"], count=2, depth=20)
-    install(folder)
-    config = "length-short-triples"
-    load = f"import datasets; print(datasets.load_dataset('msshift', '{config}', split='train')[0])"
-    missing = python(load, elsewhere, offline)
-    assert f"Couldn't find cache for msshift for config '{config}'" in missing.stderr
-    for words in (["--triples"], []):  # Once prepared, they stay with their build.
-        install(folder, *words)
-        assert "negative_id" in python(load, elsewhere, offline).stdout
