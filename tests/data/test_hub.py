@@ -13,9 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from huggingface_hub import HfApi, errors
+from huggingface_hub import HfApi, constants, errors
 
 import msshift_bench as ms
+from msshift_bench.data import ask_only_if_it_answers
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import installed_folder
 from msshift_bench.dataset_builders.cut import Samples
@@ -312,6 +313,30 @@ def test_other_errors_are_not_hidden(hub: FakeApi, first: Path) -> None:
     hub.failures = {"create_commit": ValueError("a defect")}
     with pytest.raises(ValueError, match="a defect"):
         ms.push_dataset(first, REPO)
+
+
+# Models.
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_hub_that_does_not_answer_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, answers: bool
+) -> None:
+    asked = []
+
+    def head(address: str, timeout: float) -> None:
+        asked.append(address)
+        if not answers:
+            raise errors.HTTPError("too late")
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.utils.get_session", lambda: SimpleNamespace(head=head))
+    for name in ("./bert", "some/bert", "some/bert"):
+        ask_only_if_it_answers(name, "a model")
+    assert asked == [constants.ENDPOINT] * (2 if answers else 1)
+    assert (not answers) == constants.HF_HUB_OFFLINE
+    assert len(caplog.records) == (not answers)
+    assert answers or constants.ENDPOINT in caplog.text
 
 
 # Install.
