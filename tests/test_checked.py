@@ -1,4 +1,4 @@
-"""Files that people write, read into models: everything that is wrong, with its place and fix."""
+"""Files that people write, read into models: every fault, with its place and fix."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def toml(path: Path, content: str | bytes) -> Value:
         ("[inners]\nlevel = 2", "inners: there is no such field; did you mean 'inner'?"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told(tmp_path: Path, content: str | bytes, expected: str | None) -> None:
+def test_a_wrong_value_is_refused_with_its_place_and_fix(
+    tmp_path: Path, content: str | bytes, expected: str | None
+) -> None:
     if expected is None:
         toml(tmp_path / "v.toml", content)
         return
@@ -116,7 +118,7 @@ def test_what_is_wrong_is_told(tmp_path: Path, content: str | bytes, expected: s
     assert expected in str(error.value)
 
 
-def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+def test_all_faults_are_in_one_error(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         toml(tmp_path / "v.toml", "name = 'A'\nshare = 'x'\n[inner]\nlevel = 0\nx = 1\n")
     assert [finding.line for finding in error.value.findings] == [1, 2, 4, 5]
@@ -130,7 +132,9 @@ def test_a_value_does_not_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_toml, read_rows])
-def test_files_that_are_none(tmp_path: Path, read: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_that_are_no_plain_file(
+    tmp_path: Path, read: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert callable(read)
     path = tmp_path / "v"
     with pytest.raises(NotFoundError, match="no file"):
@@ -157,7 +161,7 @@ def test_files_that_are_none(tmp_path: Path, read: object, monkeypatch: pytest.M
         ('name,count,share\n"a,1,\n', "[not-csv]"),
     ],
 )
-def test_what_is_wrong_with_rows_is_told(tmp_path: Path, content: str, expected: str) -> None:
+def test_a_wrong_row_is_refused_with_its_line(tmp_path: Path, content: str, expected: str) -> None:
     (tmp_path / "v.csv").write_text(content)
     with pytest.raises(DataError) as error:
         read_rows(tmp_path / "v.csv", Row, DataError, "wrong:")
@@ -175,7 +179,7 @@ def test_what_is_wrong_with_rows_is_told(tmp_path: Path, content: str, expected:
         max_size=4,
     )
 )
-def test_rows_that_are_written_are_read(
+def test_written_rows_are_read_again(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Row]
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "rows.csv"

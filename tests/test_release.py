@@ -1,4 +1,4 @@
-"""What a release rests on: pinned actions, a smoke test of every command, licences, facts."""
+"""The parts of a release: pinned actions, a smoke test of every command, licences, facts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.commands import COMMANDS
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 
 
-def test_every_action_is_pinned_by_its_whole_hash_with_its_version_beside_it() -> None:
+def test_every_action_is_pinned_by_its_complete_hash() -> None:
     pins: dict[str, set[str]] = {}
     for file in WORKFLOWS:
         for line in re.findall(r"uses: (.*)", file.read_text("utf-8")):
@@ -99,7 +99,7 @@ def test_the_readme_has_links_that_work_on_a_page_of_the_package() -> None:
         (1, "Traceback (most recent call last)", "", "Traceback"),
     ],
 )
-def test_what_the_smoke_test_complains_of(
+def test_the_complaints_of_the_smoke_test(
     code: int, said: str, missing: str, complaint: str
 ) -> None:
     done = subprocess.CompletedProcess(["msshift"], code, "", said)
@@ -108,7 +108,7 @@ def test_what_the_smoke_test_complains_of(
 
 
 class Stated:
-    """A distribution as far as its licence is asked for."""
+    """A distribution with a licence."""
 
     version = "1.0"
 

@@ -79,7 +79,7 @@ def test_the_page_of_a_report_with_every_figure(
 
 
 def check_layout(page: Any) -> None:
-    """Check that nothing covers another thing, or stands out."""
+    """Assert that no text covers another one or is outside its picture."""
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate(OVERLAPS) == []
     assert page.evaluate(OUTSIDE) == []

@@ -1,4 +1,4 @@
-"""Every block of console and Python of these pages runs as it stands, in the order of the page."""
+"""Every console and Python block of these pages runs unchanged, in the order of the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRAINS = [pytest.mark.neural, pytest.mark.extended]
 SLOW = [pytest.mark.extended]
 
 PAGES = [
-    # The demo has a test of its own; the other commands are those that brought us here.
+    # Another test runs the demo.
     pytest.param(
         "README.md", ("scripts/demo", "scripts/test", "pip"), {},
         marks=TRAINS,
@@ -36,8 +36,7 @@ PAGES = [
     pytest.param("docs/troubleshooting.md", (), {}, marks=TRAINS),
     pytest.param("docs/variants.md", (), {"runs/bm25/length.run.json": '"bm25"'}),
 ]  # fmt: skip
-"""A page, programs that are not run, and file -> a text that
-its commands leave there."""
+"""A page, programs that are not run, and file -> a text that its commands write there."""
 
 
 @pytest.mark.parametrize(("page", "skipping", "left"), PAGES)

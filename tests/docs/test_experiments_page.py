@@ -133,7 +133,7 @@ def test_trainings_are_counted_with_their_hours_and_digests(
     assert "| length | b | 1 | 1 | 0.8 | 2.2 | `abcdef01` | random |" in printed
 
 
-def test_curves_stand_beside_each_other_if_their_steps_do(
+def test_curves_with_equal_steps_share_a_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "a/length/short.run.gz", "a", "short", 0, {"100": 0.5, "200": 0.625})

@@ -1,4 +1,4 @@
-"""The site's pages: each has its place in the navigation, and no link leads nowhere."""
+"""The site's pages: the navigation has each, and every link has a target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def leaves(nav: Any) -> Iterator[str]:
             yield from leaves(entry)
 
 
-def test_every_page_stands_in_the_navigation() -> None:
+def test_the_navigation_has_every_page() -> None:
     configuration = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text("utf-8"))
     named = list(leaves(configuration["nav"]))
     assert len(named) == len(set(named))
@@ -45,7 +45,7 @@ def headings(page: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", line.lower()).strip().replace(" ", "-") for line in lines}
 
 
-def test_no_link_and_no_anchor_leads_nowhere(tmp_path: Path) -> None:
+def test_every_link_and_every_anchor_has_a_target(tmp_path: Path) -> None:
     write_pages(REPOSITORY, tmp_path / "pages")
     for page in (*OTHER_PAGES, *(f"docs/{path.name}" for path in REPOSITORY.glob("docs/*.md"))):
         text = re.sub(r"(?ms)^```.*?^```$", "", (REPOSITORY / page).read_text("utf-8"))
@@ -54,9 +54,7 @@ def test_no_link_and_no_anchor_leads_nowhere(tmp_path: Path) -> None:
             assert anchor in headings(target), f"{page}: {place}#{anchor}"
 
 
-def test_links_lead_to_pages_copies_or_become_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_links_become_pages_copies_or_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "code").mkdir()
     (tmp_path / "code/file.toml").write_text("a = 1")

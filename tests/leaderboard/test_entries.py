@@ -1,4 +1,4 @@
-"""Descriptions and entries: what an author may say, what counts, and what follows from figures."""
+"""Descriptions and entries: fields, versions, classes of training queries, figures of papers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_empty_field_of_the_template_is_named_with_its_line(tmp_path: Path
         assert lines[line - 1] == name.rpartition(".")[2]
 
 
-def test_what_is_not_said_is_left_open(tmp_path: Path) -> None:
+def test_empty_fields_are_none_or_today(tmp_path: Path) -> None:
     path = write_system(tmp_path / "system.toml", length="msshift")
     text = path.read_text().replace('submitted = "2026-11-21"', 'submitted = ""')
     path.write_text(text.replace('commands = ""', 'commands = """\n one \n\ntwo\n"""'))
@@ -66,7 +66,7 @@ def test_what_is_not_said_is_left_open(tmp_path: Path) -> None:
     assert (described.name, described.place) == ("mini/made-up", "mini/made-up/v1")
 
 
-def test_a_missing_description_says_how_to_get_one(tmp_path: Path) -> None:
+def test_a_missing_description_is_refused_with_the_command_for_one(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"'msshift submit --template > .*' writes one"):
         read_description(tmp_path / "system.toml")
 
@@ -83,7 +83,7 @@ TEXT = st.text(
     tolerance=st.none() | st.floats(0, 1),
     commands=st.lists(st.text("ab '\"$\\{}", min_size=1).filter(str.strip), max_size=3),
 )
-def test_what_is_written_is_read(
+def test_a_written_description_is_read_again(
     tmp_path_factory: pytest.TempPathFactory,
     text: str,
     authors: list[str],
@@ -113,7 +113,7 @@ def test_what_is_written_is_read(
 # Entries.
 
 
-def test_the_newest_version_and_the_later_folder_count(tmp_path: Path) -> None:
+def test_the_newest_version_of_the_last_folder_is_loaded(tmp_path: Path) -> None:
     report = scored_report("mine", 0.1, shifts=("length",))
     for version in (1, 2, 10):
         add_entry(tmp_path / "a", description("mine", report, version=version, note="x"), report)
@@ -128,7 +128,7 @@ def test_the_newest_version_and_the_later_folder_count(tmp_path: Path) -> None:
         load_entries(tmp_path / "c")
 
 
-def test_a_badge_counts_only_for_these_scores(
+def test_a_badge_is_valid_only_for_its_scores(
     board_entries: tuple[Path, dict[str, Result]], tmp_path: Path
 ) -> None:
     badges = {
@@ -171,7 +171,7 @@ def test_classes_of_a_papers_systems(
     assert entry.training_class == expected
 
 
-def test_what_a_paper_does_not_print_follows(tmp_path: Path) -> None:
+def test_missing_figures_of_a_paper_are_computed(tmp_path: Path) -> None:
     folder = add_entry(tmp_path, description("paper", None), None)
     add_figures(
         folder,
@@ -208,7 +208,7 @@ def numbers(value: object) -> set[float]:
     return set()
 
 
-def test_what_papers_print_is_what_the_entries_hold() -> None:
+def test_the_figures_of_entries_are_printed_in_the_papers() -> None:
     names = ("ms_shift_v1", "ms_shift_v2", "interpolation_extrapolation")
     printed = numbers([json.loads(json.dumps(load_published(name))) for name in names])
     checked = 0
