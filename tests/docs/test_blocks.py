@@ -11,7 +11,7 @@ from tests.support.documents import run_blocks
 from tests.support.tiny_recipes import write_recipes
 
 TRAINS = [pytest.mark.neural, pytest.mark.extended]
-SLOW = [pytest.mark.extended]
+LONG = [pytest.mark.extended]
 
 PAGES = [
     # Another test runs the demo.
@@ -19,19 +19,19 @@ PAGES = [
         "README.md", ("scripts/demo", "scripts/test", "pip"), {},
         marks=TRAINS,
     ),
-    pytest.param("docs/analysis.md", (), {}, marks=SLOW),
+    pytest.param("docs/analysis.md", (), {}, marks=LONG),
     pytest.param("docs/baselines.md", (), {}, marks=TRAINS),
-    pytest.param("docs/data.md", (), {}, marks=SLOW),
+    pytest.param("docs/data.md", (), {}, marks=LONG),
     pytest.param("docs/evaluate-a-model.md", (), {}, marks=TRAINS),
     pytest.param(
         "docs/evaluate-runs.md", (),
-        {"losses.svg": "<svg", "figures.csv": "\nrel_loss,,length,words,,RR@10,short,"}, marks=SLOW,
+        {"losses.svg": "<svg", "figures.csv": "\nrel_loss,,length,words,,RR@10,short,"}, marks=LONG,
     ),
     pytest.param("docs/ir_datasets.md", (), {"metadata.json": '"msshift/length"'}),
     pytest.param("docs/leakage.md", (), {"found-topics/found.json": ""}),
     pytest.param("docs/new-shift.md", (), {}),
     pytest.param("docs/own-collection.md", (), {"msshift/README.md": "cc-by-4.0"}),
-    pytest.param("docs/python.md", (), {}),
+    pytest.param("docs/python.md", (), {}, marks=LONG),
     pytest.param("docs/search.md", (), {}),
     pytest.param("docs/troubleshooting.md", (), {}, marks=TRAINS),
     pytest.param("docs/variants.md", (), {"runs/bm25/length.run.json": '"bm25"'}),
