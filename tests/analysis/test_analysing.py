@@ -49,6 +49,7 @@ from tests.conftest import Build, Command
 from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
 from tests.support.made_scores import made_scores
+from tests.support.refusals import check_refusals
 
 GROUPS = ("wha", "how", "who")
 RR = Settings(measures=("RR@10",))
@@ -196,34 +197,41 @@ def test_a_group_of_one_query_has_no_plan(similarities: list[Similarity]) -> Non
 @pytest.mark.extended
 def test_what_cannot_be_analysed_is_refused(
     report: Result, similarities: list[Similarity], data: Path, runs: Path, tmp_path: Path,
-    golden: Golden,
+
 ) -> None:  # fmt: skip
     first, *rest = [row for row in similarities if row.indicator == "unseen-words"]
     not_known = np.full(first.queries, np.nan)
     others = tuple(map(str, range(-len(not_known), 0)))
     spoilt = {
-        "no value of a group": rest,
-        "no number": [replace(first, value=math.nan), *rest],
-        "no values of queries": [replace(first, values=not_known), *rest],
-        "other queries": [replace(first, query_ids=others), *rest],
-        "another shift": [replace(row, shift="topics") for row in similarities],
+        "DataError unseen-words wha": rest,
+        "DataError unseen-words wha nan": [replace(first, value=math.nan), *rest],
+        "DataError 27 wha": [replace(first, values=not_known), *rest],
+        "DataError 27 wha 107": [replace(first, query_ids=others), *rest],
+        "UsageError wh-words": [replace(row, shift="topics") for row in similarities],
     }  # fmt: skip
     write_runs(tmp_path / "two groups" / "dense", data, "length")
     write_runs(tmp_path / "untrained" / "bm25", data, "wh-words", one=True)
     write_runs(tmp_path / "lacking" / "dense", data, "wh-words")
     (tmp_path / "lacking" / "dense" / "wh-words" / "how.run.gz").unlink()
-    folders = ("two groups", "untrained", "lacking")
+    folders = {
+        "two groups": "DataError 3 length 2",
+        "untrained": "DataError held-out",
+        "lacking": "RunError [missing-run] how.run 'how' fix",
+    }
     analyse = partial(analyse_run_sets, runs, data)
     refusals = {
         **{wrong: partial(analyse_report, report, given) for wrong, given in spoilt.items()},
-        **{name: partial(analyse_run_sets, (tmp_path / name,), data) for name in folders},
-        "an unknown indicator": partial(analyse, indicators=["jaccard"]),
-        "an unknown paper": partial(load_published, "ms_shift_v3"),
-        "models for no indicator": partial(analyse, models="x"),
-        "one interval": partial(analyse, bins=1),
-        "missing queries left out": partial(analyse, settings=Settings(missing="skip")),
+        **{
+            f"{name}: {facts}": partial(analyse_run_sets, (tmp_path / name,), data)
+            for name, facts in folders.items()
+        },
+        "UnknownNameError 'jaccard'": partial(analyse, indicators=["jaccard"]),
+        "UnknownNameError 'ms_shift_v3'": partial(load_published, "ms_shift_v3"),
+        "UsageError models model-based": partial(analyse, models="x"),
+        "UsageError 2 1": partial(analyse, bins=1),
+        "UsageError missing='zero'": partial(analyse, settings=Settings(missing="skip")),
     }
-    golden.check_refusals("no-analysis.txt", refusals)
+    check_refusals(refusals)
 
 
 def test_the_papers_own_figures_give_the_known_correlations() -> None:
@@ -261,7 +269,7 @@ def points(*losses: float, system: str = "dense", queries: int | None = None) ->
     ]
 
 
-def test_a_prediction_is_the_line_with_its_interval(golden: Golden) -> None:
+def test_a_prediction_is_the_line_with_its_interval() -> None:
     analysis = analyse_published()
     test = {"8": "cheap rooms in rome", "9": "who is rome"}
     found = predict_losses(analysis, TRAIN, test)
@@ -279,11 +287,13 @@ def test_a_prediction_is_the_line_with_its_interval(golden: Golden) -> None:
     assert (foretold.value, foretold.low, foretold.high) == pytest.approx((0.2, 0.2, 0.2))
     nothing = replace(analysis, figures=Figures([]))
     refusals = {
-        "beyond the groups": partial(predict_losses, analysis, TRAIN, {"9": "quantum theory"}),
-        "no link": partial(predict_losses, nothing, TRAIN, TRAIN),
-        "no scores of queries": flat.per_query,
+        "DataError 0 0.2261 0.4268 --extrapolate": partial(
+            predict_losses, analysis, TRAIN, {"9": "quantum theory"}
+        ),
+        "UsageError run sets": partial(predict_losses, nothing, TRAIN, TRAIN),
+        "UsageError 'analysis'": flat.per_query,
     }
-    golden.check_refusals("not-foretold.txt", refusals)
+    check_refusals(refusals)
 
 
 def test_a_link_by_an_encoder_predicts_with_that_encoder_alone(build_once: Build) -> None:
@@ -300,26 +310,26 @@ def test_a_link_by_an_encoder_predicts_with_that_encoder_alone(build_once: Build
     assert similarity.value == set_similarity(train, test, "mean-cosine", encoder="terms").value
 
 
-def test_a_group_has_one_loss_per_system_and_one_similarity(golden: Golden) -> None:
+def test_a_group_has_one_loss_per_system_and_one_similarity() -> None:
     """The last of several losses, and the first of several similarities, would count alone."""
     rows = points(0.3, 0.2, 0.1)
     wrong: dict[str, Sequence[Figure]] = {
-        "seeds one by one": [*rows, rows[4]],
-        "two similarities": [*rows, rows[5]],
-        "no similarity": rows[:5],
-        "no loss": [*rows, points(0, 0, 0, system="b")[0]],
-        "groups": rows[:4],
-        "nothing": [],
-        "no slice": [row._replace(slice="") for row in rows],
+        "DataError dense C2": [*rows, rows[4]],
+        "two similarities: DataError weighted-jaccard C2": [*rows, rows[5]],
+        "no similarity: DataError weighted-jaccard C2": rows[:5],
+        "DataError b C1 C2": [*rows, points(0, 0, 0, system="b")[0]],
+        "DataError 3 topics 2": rows[:4],
+        "nothing: DataError 3 test train all": [],
+        "no slice: DataError 3 test train all": [row._replace(slice="") for row in rows],
     }
     refusals: dict[str, Callable[[], object]] = {
         name: partial(link_losses, given) for name, given in wrong.items()
     }
     nothing = made_scores("dense", {"C0": np.zeros((1, 5, 2))}, shift="topics")
     claims = query_claims("model-based", [nothing], RR10, {"C0": np.array([0.1, 0.2])})
-    refusals["one value of all queries"] = partial(linked, SLOPES, alike=TOPICS)
-    refusals["no score"] = partial(list, claims)
-    golden.check_refusals("no-links.txt", refusals)
+    refusals["DataError model-based 0.5"] = partial(linked, SLOPES, alike=TOPICS)
+    refusals["DataError dense RR@10 C0"] = partial(list, claims)
+    check_refusals(refusals)
     of_numpy = link_losses(points(*np.float32((0.3, 0.2, 0.1)))).to_json()
     assert json.loads(json.dumps(of_numpy))["figures"][0]["value"] == pytest.approx(0.3)
 
@@ -466,21 +476,21 @@ def test_a_file_of_scores_from_the_command_line(msshift: Command, tmp_path: Path
 
 
 WRONG = {
-    "no extrapolation": "model,interpolation\na,1\n",
-    "a column again": SCORES.replace("beir", "trec covid"),
-    "a mark that is not closed": SCORES + 'z,"1,2,3\n',
-    "a model again": SCORES.replace("b,", "a,"),
-    "a word": SCORES.replace("0.52", "high"),
-    "no number": SCORES.replace("0.52", "nan"),
-    "an empty cell": SCORES.replace(",0.2\n", "\n"),
-    "a cell too many": SCORES.replace("0.35", "0,35"),
-    "nothing": "",
-    "latin-1": SCORES.replace("b,", "\xe9,").encode("latin-1"),
+    "DataError [no-column] 0.csv:1 fix": "model,interpolation\na,1\n",
+    "DataError [repeated-column] 1.csv:1": SCORES.replace("beir", "trec covid"),
+    "DataError [not-csv] 2.csv:8 fix": SCORES + 'z,"1,2,3\n',
+    "DataError [repeated-model] 3.csv:3 'a'": SCORES.replace("b,", "a,"),
+    "DataError [not-a-number] 4.csv:3 'high'": SCORES.replace("0.52", "high"),
+    "DataError [not-a-number] 5.csv:3 'nan'": SCORES.replace("0.52", "nan"),
+    "DataError [not-a-number] 6.csv:3 6.csv:5": SCORES.replace(",0.2\n", "\n"),
+    "DataError [wrong-columns] 7.csv:3 6": SCORES.replace("0.35", "0,35"),
+    "DataError [no-column] 8.csv:1 fix": "",
+    "DataError [not-utf8] 9.csv 72": SCORES.replace("b,", "\xe9,").encode("latin-1"),
 }
 """What is wrong with a file of scores -> the file."""
 
 
-def test_what_is_wrong_with_scores_is_named(tmp_path: Path, golden: Golden) -> None:
+def test_what_is_wrong_with_scores_is_named(tmp_path: Path) -> None:
     refusals = {}
     for number, (wrong, content) in enumerate(WRONG.items()):
         path = tmp_path / f"{number}.csv"
@@ -495,12 +505,12 @@ def test_what_is_wrong_with_scores_is_named(tmp_path: Path, golden: Golden) -> N
     elsewhere = {model: {**regimes, "dl19": 1.0} for model in models[:4]}
     align = partial(align_scores, source="made up")
     refusals |= {
-        "no file": partial(read_model_scores, tmp_path / "none.csv"),
-        "no test set elsewhere": partial(align, dict.fromkeys(models, regimes)),
-        "a model without a score": partial(align, elsewhere | {"m4": regimes}),
-        "few models": partial(align, read_model_scores(few)),
+        "NotFoundError none.csv": partial(read_model_scores, tmp_path / "none.csv"),
+        "DataError made": partial(align, dict.fromkeys(models, regimes)),
+        "DataError dl19 m4": partial(align, elsewhere | {"m4": regimes}),
+        "DataError 3 5": partial(align, read_model_scores(few)),
     }
-    golden.check_refusals("wrong-scores.txt", refusals)
+    check_refusals(refusals)
     for arguments, words in (
         ([str(few), str(few)], "a file of models' scores is analysed alone; got "),
         (

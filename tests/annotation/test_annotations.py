@@ -27,6 +27,7 @@ from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters
 from tests.conftest import Command
 from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 from tests.support.sheets import IDS, PAIRS, Answers, fill
 
 A, B, C, D = IDS[:4]
@@ -177,25 +178,25 @@ GOOD: Answers = {A: "identical", B: "different"}
 
 
 WRONG = [
-    ("label", "lable"),
-    ("0.98", "high"),
-    ("0.98", "0.97"),
-    ("0,topic 0", ",topic 0"),
-    ("topic 0", "topic zero"),
-    ("identical", "identicle"),
-    ("topic", "t\udcff"),
-    (",,identical", ",ann,identical"),
+    ("label", "lable", "[no-column] bob.csv:1 fix"),
+    ("0.98", "high", "[not-a-number] bob.csv:4 'high' fix"),
+    ("0.98", "0.97", "[other-texts] bob.csv:4 fix"),
+    ("0,topic 0", ",topic 0", "[empty-id] bob.csv:2 fix"),
+    ("topic 0", "topic zero", "[other-texts] bob.csv:2 fix"),
+    ("identical", "identicle", "[unknown-label] bob.csv:2 'identicle' fix"),
+    ("topic", "t\udcff", "[not-utf8] bob.csv"),
+    (",,identical", ",ann,identical", "[two-verdicts] bob.csv:2 fix"),
 ]
-"""What is replaced in a sheet that was filled in, and by what."""
+"""Text in a filled-in sheet, its replacement, and the facts of the error."""
 
 
-def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path, golden: Golden) -> None:
+def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path) -> None:
     refusals = {}
-    for number, (old, new) in enumerate(WRONG):
+    for number, (old, new, facts) in enumerate(WRONG):
         ann, bob = (fill(tmp_path / f"{number}/{name}.csv", GOOD) for name in ("ann", "bob"))
         text = bob.read_text().replace(old, new, 1)
         bob.write_bytes(text.encode("utf-8", "surrogateescape"))
-        refusals[f"{old!r} is {new!r}"] = partial(read_annotations, [ann, bob])
+        refusals[f"{number}: CollectionError {facts}"] = partial(read_annotations, [ann, bob])
     # Tables hold fewer digits than the file of candidates.
     rounded = fill(tmp_path / "rounded.csv", GOOD)
     rounded.write_text(rounded.read_text().replace("0.98", "0.97999999", 1))
@@ -209,18 +210,22 @@ def test_wrong_sheets_are_refused_line_by_line(tmp_path: Path, golden: Golden) -
     header.write_text(good.read_text().replace("intent", "intend"))
     none.write_text(good.read_text().splitlines()[0] + "\n")
     refusals |= {
-        "other pairs": partial(read_annotations, [good, further]),
-        "an empty cell": partial(read_annotations, [good, empty]),
-        "another column": partial(read_annotations, [header]),
-        "no pair": partial(read_annotations, [none]),
-        "no file": partial(read_annotations, [good, tmp_path / "gone.csv"]),
-        "one sheet twice": partial(read_annotations, [good, link]),
-        "no sheet": partial(read_annotations, []),
-        "two kinds": partial(read_annotations, [good, leaks]),
-        "another ending": partial(write_sheet, PAIRS, LEAKAGE, tmp_path / "sheet.txt"),
-        "no pair to write": partial(write_sheet, [], LEAKAGE, tmp_path / "sheet.csv"),
+        "CollectionError [other-pairs] further 1 fix": partial(read_annotations, [good, further]),
+        "CollectionError [unknown-label] empty.csv:3 fix": partial(read_annotations, [good, empty]),
+        "CollectionError [no-column] header.csv:1 fix": partial(read_annotations, [header]),
+        "no pair: UsageError pair": partial(read_annotations, [none]),
+        "NotFoundError gone.csv": partial(read_annotations, [good, tmp_path / "gone.csv"]),
+        "UsageError link.csv": partial(read_annotations, [good, link]),
+        "UsageError sheets": partial(read_annotations, []),
+        "UsageError entity label": partial(read_annotations, [good, leaks]),
+        "UnknownNameError '.txt' .csv": partial(
+            write_sheet, PAIRS, LEAKAGE, tmp_path / "sheet.txt"
+        ),
+        "no pair to write: UsageError pair": partial(
+            write_sheet, [], LEAKAGE, tmp_path / "sheet.csv"
+        ),
     }
-    golden.check_refusals("wrong-sheets.txt", refusals)
+    check_refusals(refusals)
 
 
 def test_tables_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
@@ -238,7 +243,7 @@ def test_tables_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
     assert [verdict.pair.test_text for verdict in read_annotations([path]).verdicts] == ['a "b", c']
 
 
-def test_json_lines_are_read_as_they_were_published(tmp_path: Path, golden: Golden) -> None:
+def test_json_lines_are_read_as_they_were_published(tmp_path: Path) -> None:
     line = {
         "topic": 7, "title": "t", "ms-marco-qid": 1, "data": "q", "cosine_similarity": 0.95,
         "label": ["Different Topic", "Title-Identical"], "variant": "v", "narrative": "",
@@ -256,13 +261,16 @@ def test_json_lines_are_read_as_they_were_published(tmp_path: Path, golden: Gold
     several = ["Title-Identical", "Title-Reformulation", "Variant-Generalization"]
     assert labels({"label": several}) == labels({"label": several[2:]}) == {"1": "untyped"}
     assert labels({"label": []}) == {}
-    wrong: tuple[dict[str, object], ...] = (
-        {"label": ["Title-Same"]}, {"label": "Title-Identical and"},
-        {"cosine_similarity": float("nan")},
-    )  # fmt: skip
-    refusals = {str(change): partial(labels, {}, {"ms-marco-qid": 2} | change) for change in wrong}
-    refusals["neither"] = partial(labels, both="neither")
-    golden.check_refusals("wrong-lines.txt", refusals)
+    second = {"ms-marco-qid": 2}
+    check_refusals({
+        "CollectionError [unknown-label] annotations-01-a.jsonl:2 'Title-Same' fix":
+            partial(labels, {}, second | {"label": ["Title-Same"]}),
+        "CollectionError [unknown-label] annotations-01-a.jsonl:2 fix":
+            partial(labels, {}, second | {"label": "Title-Identical and"}),
+        "CollectionError [not-a-number] annotations-01-a.jsonl:2 'nan' fix":
+            partial(labels, {}, second | {"cosine_similarity": float("nan")}),
+        "UsageError 'neither' 'different'": partial(labels, both="neither"),
+    })  # fmt: skip
     path.write_text('{"topic": 1}\n[\n')
     with pytest.raises(CollectionError, match=r"no 'title'[^]]*\]\n.*\n.*:2: not a JSON"):
         read_annotations([path])

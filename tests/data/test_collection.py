@@ -18,7 +18,7 @@ from msshift_bench.errors import CollectionError, UsageError
 from msshift_bench.records import Passage
 from msshift_bench.runs import read_qrels
 from tests.conftest import WriteFolder
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 READ: dict[str, Callable[[Collection], object]] = {
     "collection": lambda collection: list(collection.passages()),
@@ -107,39 +107,45 @@ def test_a_judgement_that_is_repeated_counts_once(
 
 
 VALUES = [
-    '{"_id": "2", "text": null}',
-    '{"_id": null, "text": "two"}',
-    '{"_id": true, "text": "two"}',
-    '{"_id": 2.0, "text": "two"}',
-    '{"_id": "2", "text": ["two"]}',
-    r'{"_id": "d1", "text": "\ud83d cut"}',
-    r'{"_id": "q\udc00", "text": "x \ud83d\ude00"}',
-    '{"_id": "2", "text": "two", "title": NaN}',
+    ('{"_id": "2", "text": null}', "[wrong-type] 'text' null"),
+    ('{"_id": null, "text": "two"}', "[wrong-type] '_id' null"),
+    ('{"_id": true, "text": "two"}', "[wrong-type] '_id' true"),
+    ('{"_id": 2.0, "text": "two"}', "[wrong-type] '_id' 2.0"),
+    ('{"_id": "2", "text": ["two"]}', "[wrong-type] 'text' \"two\""),
+    (r'{"_id": "d1", "text": "\ud83d cut"}', "[not-utf8] 'text'"),
+    (r'{"_id": "q\udc00", "text": "x \ud83d\ude00"}', "[not-utf8] '_id'"),
+    ('{"_id": "2", "text": "two", "title": NaN}', "[wrong-type] 'title' NaN"),
 ]
-ROWS: list[tuple[str, str | bytes]] = [
-    ("queries", "q1\twhat\nq2\n"),
-    ("queries", "q1\twhat\nq2\ta\tb\n"),
-    ("queries", "q1\twhat\nq1\thow\n"),
-    ("queries", "q1\t \n"),
-    ("queries", "\twhat\n"),
-    ("queries", "q1\twhat\n\nq2\thow\n"),
-    ("queries", b"q1\twhat\nq2\tcaf\xe9\n"),
-    ("queries", gzip.compress(b"q1\twhat\n" * 1000, mtime=0)[:40]),
-    ("qrels", "q1 0 d1 1\nq9 0 d1 1\n"),
-    ("qrels", "q1 0 d1 1\nq1 0 d1 0\n"),
-    ("qrels", "q1 0 d1 yes\n"),
-    ("qrels", "q1 d1\n"),
-    ("collection", "d1\tone\nd2 two\n"),
-    ("collection", "d1\tone\nd2\ttwo\nd1\tthree\n"),
-    # No run can hold these ids, but only ASCII white space is one.
-    ("collection", "d1\tone\nd 2\ttwo\nd\xa03\tthree\n\x0b\tfour\n"),
-    ("collection", ""),
-    ("collection", "d1 one\n"),
+"""Records of a BEIR file, and the facts of their errors."""
+
+ROWS: list[tuple[str, str | bytes, str]] = [
+    ("queries", "q1\twhat\nq2\n", "[field-count] queries.tsv:2 1 fix"),
+    ("queries", "q1\twhat\nq2\ta\tb\n", "[field-count] queries.tsv:2 3 fix"),
+    ("queries", "q1\twhat\nq1\thow\n", "[repeated-id] queries.tsv:2 'q1'"),
+    ("queries", "q1\t \n", "[empty-text] queries.tsv:1 'q1'"),
+    ("queries", "\twhat\n", "[empty-id] queries.tsv:1"),
+    ("queries", "q1\twhat\n\nq2\thow\n", "[blank-line] queries.tsv:2 fix"),
+    ("queries", b"q1\twhat\nq2\tcaf\xe9\n", "[not-utf8] queries.tsv:2 fix"),
+    ("queries", gzip.compress(b"q1\twhat\n" * 1000, mtime=0)[:40], "[truncated-input] fix"),
+    ("qrels", "q1 0 d1 1\nq9 0 d1 1\n", "[unknown-query] qrels.tsv:2 'q9' fix"),
+    ("qrels", "q1 0 d1 1\nq1 0 d1 0\n", "[duplicate-judgement] qrels.tsv:2 'd1' fix"),
+    ("qrels", "q1 0 d1 yes\n", "[relevance-not-integer] qrels.tsv:1 'yes'"),
+    ("qrels", "q1 d1\n", "[field-count] qrels.tsv:1 2 fix"),
+    ("collection", "d1\tone\nd2 two\n", "[field-count] collection.tsv:2 1 fix"),
+    ("collection", "d1\tone\nd2\ttwo\nd1\tthree\n", "[repeated-id] collection.tsv:3 'd1'"),
+    # No run can hold these ids; only ASCII white space separates the fields of a run.
+    (
+        "collection",
+        "d1\tone\nd 2\ttwo\nd\xa03\tthree\n\x0b\tfour\n",
+        "[id-of-words] collection.tsv:2 collection.tsv:4 2 fix",
+    ),
+    ("collection", "", "[no-passages] collection.tsv"),
 ]
+"""A file of a TSV folder, its content, and the facts of the error."""
 
 
 def test_what_cannot_be_opened_or_read(
-    beir: Path, tsv_folder: WriteFolder, golden: Golden, monkeypatch: pytest.MonkeyPatch
+    beir: Path, tsv_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read_beir(part: str, record: str) -> None:
         READ[part](write_beir(beir, f"{record}\n", f"{record}\n"))
@@ -159,26 +165,30 @@ def test_what_cannot_be_opened_or_read(
     toy = tsv_folder()
     refusals: dict[str, Callable[[], object]] = {
         **{
-            f"{part} {record}": partial(read_beir, part, record)
-            for record in VALUES
-            for part in ("collection", "queries")
+            f"{number}: CollectionError {file}.jsonl:1 {facts} fix": partial(
+                read_beir, part, record
+            )
+            for number, (record, facts) in enumerate(VALUES)
+            for part, file in (("collection", "corpus"), ("queries", "queries"))
             if part == "collection" or "title" not in record
         },
         **{
-            f"{part} {number}": partial(read_rows, number, part, content)
-            for number, (part, content) in enumerate(ROWS)
+            f"{number}: CollectionError {facts}": partial(read_rows, number, part, content)
+            for number, (part, content, facts) in enumerate(ROWS)
         },
-        "empty": partial(open_collection, empty),
-        "nowhere": partial(open_collection, "./nowhere"),
-        "a file": partial(open_collection, str(beir / "corpus.jsonl")),
-        "no id": partial(open_collection, "no-such/dataset"),
-        "no queries": lambda: READ["queries"](open_collection("msmarco-passage")),
-        "no qrels file": partial(open_collection, toy, qrels="other.tsv"),
-        "qrels of no folder": partial(open_collection, "mini", qrels="qrels.tsv"),
-        "no qrels": without_qrels,
-        "no library": without_library,
+        "NotFoundError empty collection.tsv": partial(open_collection, empty),
+        "NotFoundError nowhere 'mini'": partial(open_collection, "./nowhere"),
+        "NotFoundError 'mini' corpus.jsonl": partial(open_collection, str(beir / "corpus.jsonl")),
+        "NotFoundError 'no-such/dataset' 'mini'": partial(open_collection, "no-such/dataset"),
+        "NotFoundError msmarco-passage/train": lambda: READ["queries"](
+            open_collection("msmarco-passage")
+        ),
+        "NotFoundError other.tsv": partial(open_collection, toy, qrels="other.tsv"),
+        "UsageError mini": partial(open_collection, "mini", qrels="qrels.tsv"),
+        "NotFoundError qrels .tsv": without_qrels,
+        "MissingExtraError 'irds'": without_library,
     }
-    golden.check_refusals("no-collections.txt", refusals)
+    check_refusals(refusals)
 
 
 def test_the_order_of_lines_does_not_change_the_provenance(tsv_folder: WriteFolder) -> None:

@@ -13,7 +13,7 @@ import pytest
 from msshift_bench import data
 from msshift_bench.errors import CollectionError, DataError
 from tests.conftest import WriteFolder
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -43,38 +43,45 @@ def test_a_file_or_a_folder_of_variants_is_a_test_set(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-# The queries and the judgements.
 WRONG = [
-    ("1\n", "1 d1\n"),
-    ("1\n", "7 0 d1 1\n"),  # Nobody knows whether 7 is a query.
-    ("1\ta\n1\tb\n", "1 0 d1 x\n"),
-    ("", "1 0 d1 1\n"),
-    ("1\ta\n", "7 0 d1 1\n"),
-    ("1\ta\n", ""),
-]
+    ("1\n", "1 d1\n", "[field-count] queries.tsv:1 qrels.tsv:1 1 2 fix"),
+    ("1\n", "7 0 d1 1\n", "[field-count] queries.tsv:1 1 fix"),  # 7 may be the broken line's id.
+    ("1\ta\n1\tb\n", "1 0 d1 x\n",
+     "[repeated-id] [relevance-not-integer] queries.tsv:2 qrels.tsv:1 '1' 'x'"),
+    ("", "1 0 d1 1\n", "[no-queries] queries.tsv"),
+    ("1\ta\n", "7 0 d1 1\n", "[unknown-query] qrels.tsv:1 '7' fix"),
+    ("1\ta\n", "", "[no-judgement] qrels.tsv fix"),
+]  # fmt: skip
+"""Queries, judgements, and the facts of the error."""
+
 VARIANTS = "1\tcheap\ta\n1\tchaep\ta\n2\t \ta\n3\tx\ttwo words\n4\tx\ta#b\n5\tx\n"
 
 
-def test_what_is_wrong_is_said_at_once(
-    tmp_path: Path, tsv_folder: WriteFolder, golden: Golden
-) -> None:
+def test_what_is_wrong_is_said_at_once(tmp_path: Path, tsv_folder: WriteFolder) -> None:
     def read(name: str, text: str) -> None:
         (tmp_path / name).write_text(text)
         data.read_variants(tmp_path / name)
 
+    codes = "CollectionError [repeated-id] [empty-text] [bad-method] [field-count]"
     broken = data.Variant("1", "cheap\nflights", "a")
     refusals = {
-        "variants": partial(read, "typed.tsv", VARIANTS),
-        "no variant": partial(read, "empty.tsv", ""),
-        "a line break": partial(data.write_variants, tmp_path / "x.tsv", [broken]),
+        f"{codes} typed.tsv:2 typed.tsv:3 typed.tsv:5 '1' '2'": partial(
+            read, "typed.tsv", VARIANTS
+        ),
+        "CollectionError [no-variants] empty.tsv": partial(read, "empty.tsv", ""),
+        "DataError '1'": partial(data.write_variants, tmp_path / "x.tsv", [broken]),
     }
-    for number, (queries, qrels) in enumerate(WRONG):
+    for number, (queries, qrels, facts) in enumerate(WRONG):
         folder = tsv_folder(f"{number}", queries=queries, qrels=qrels)
-        refusals[f"test set {number}"] = partial(data.read_extra_tests, {"dl19": folder})
+        refusals[f"test set {number}: CollectionError {facts}"] = partial(
+            data.read_extra_tests, {"dl19": folder}
+        )
         if queries and qrels:
             collection = data.open_collection(folder)
-            refusals[f"collection {number}"] = partial(getattr, collection, "qrels")
-    golden.check_refusals("no-test-sets.txt", refusals)
+            refusals[f"collection {number}: CollectionError {facts}"] = partial(
+                getattr, collection, "qrels"
+            )
+    check_refusals(refusals)
 
 
 def test_judgements_of_another_collection(tsv_folder: WriteFolder) -> None:

@@ -24,7 +24,7 @@ from msshift_bench.dataset_builders.kmeans import (
 )
 from msshift_bench.errors import DataError
 from msshift_bench.plumbing import reporting
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 Vectors = NDArray[np.float32]
 
@@ -165,25 +165,25 @@ def test_progress_is_told(size: int, k: int, iterations: int, ends: int) -> None
 TEN = mixture(10, 3)
 
 
-def test_bad_input_is_refused(golden: Golden) -> None:
+def test_bad_input_is_refused() -> None:
     nan, inf, large = (
         np.where(TEN[4, 1] == TEN, np.float32(value), TEN) for value in (np.nan, np.inf, 1e30)
     )
     refusals = {
-        "k": partial(kmeans, TEN, keys(10), k=11),
-        "iterations": partial(kmeans, TEN, keys(10), k=2, iterations=0),
-        "few keys": partial(kmeans, TEN, keys(9), k=2),
-        "descending keys": partial(kmeans, TEN, ["b", "a", *keys(8)], k=2),
-        "equal keys": partial(kmeans, TEN, ["a", "a", *keys(8)], k=2),
-        "64 bits": partial(kmeans, TEN.astype(np.float64), keys(10), k=2),
-        "nan": partial(kmeans, nan, keys(10), k=2),
-        "inf": partial(kmeans, inf, keys(10), k=2),
-        "large": partial(kmeans, large, keys(10), k=2),
-        "equal rows": partial(kmeans, np.ones_like(TEN), keys(10), k=2),
-        "other centroids": partial(assign, TEN, np.ones((2, 4))),
-        "nan centroids": partial(assign, TEN, np.full((2, 3), np.nan)),
+        "UsageError k 11 10": partial(kmeans, TEN, keys(10), k=11),
+        "UsageError iterations 1 0": partial(kmeans, TEN, keys(10), k=2, iterations=0),
+        "UsageError 9 10": partial(kmeans, TEN, keys(9), k=2),
+        "UsageError 'a' 'b'": partial(kmeans, TEN, ["b", "a", *keys(8)], k=2),
+        "UsageError 'a'": partial(kmeans, TEN, ["a", "a", *keys(8)], k=2),
+        "UsageError 32-bit float64": partial(kmeans, TEN.astype(np.float64), keys(10), k=2),
+        "nan: DataError 1 row 4": partial(kmeans, nan, keys(10), k=2),
+        "inf: DataError 1 row 4": partial(kmeans, inf, keys(10), k=2),
+        "large: DataError 1 row 4": partial(kmeans, large, keys(10), k=2),
+        "DataError 10 1": partial(kmeans, np.ones_like(TEN), keys(10), k=2),
+        "UsageError 2 4": partial(assign, TEN, np.ones((2, 4))),
+        "DataError 1e+18": partial(assign, TEN, np.full((2, 3), np.nan)),
     }
-    golden.check_refusals("no-kmeans.txt", refusals)
+    check_refusals(refusals)
 
 
 LATTICE = st.integers(-3, 3).map(float)

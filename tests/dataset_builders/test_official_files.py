@@ -32,13 +32,13 @@ from msshift_bench.shifts import parse_config
 from tests.conftest import Build, Command, WriteFolder
 from tests.support.cut_rows import cut_rows, ids_of
 from tests.support.file_bytes import file_bytes
-from tests.support.golden import Golden
 from tests.support.official_checkout import (
     training_file,
     write_checkout,
     write_mini_checkout,
     write_resttest,
 )
+from tests.support.refusals import check_refusals
 
 Checkout = Callable[..., Path]
 
@@ -117,47 +117,86 @@ JUDGED = {"1": {"d": 1}}
 
 # What is wrong -> the queries and the qrels of C0.
 TEST_SETS: dict[str, tuple[str, Mapping[str, Any] | str]] = {
-    "three fields": ("1\ta\n2\tb\tc\n", JUDGED),
-    "a query twice": ("1\ta\n1\tb\n", JUDGED),
-    "no JSON": ("1\ta\n", '{"1": {"d": 1}}\n}'),
-    "no object": ("1\ta\n", "[]"),
-    "nested": ("1\ta\n", "[" * 100_000),
-    "a key twice": ("1\ta\n", '{"1": {"d": 1}, "1": {"d": 1}}'),
-    "a passage twice": ("1\ta\n", '{"1": {"d": 1, "d": 1}}'),
-    "a list": ("1\ta\n", {"1": ["d"]}),
-    "a text": ("1\ta\n", {"1": {"d": "1"}}),
-    "a truth": ("1\ta\n", {"1": {"d": True}}),
-    "thousands of digits": ("1\ta\n", '{"1": {"d": ' + "9" * 5000 + "}}"),
-    "a large number": ("1\ta\n", {"1": {"d": 10**30}}),
-    "no text": ("1\t \n", JUDGED),
-    "no judgement": ("1\ta\n", {}),
-    "nothing relevant": ("1\ta\n", {"1": {"d": 0}}),
+    "CollectionError [field-count] queries_0.tsv:2 3 fix": ("1\ta\n2\tb\tc\n", JUDGED),
+    "CollectionError [repeated-id] queries_0.tsv:2 '1'": ("1\ta\n1\tb\n", JUDGED),
+    "CollectionError [not-json] qrel_0.json:2 fix": ("1\ta\n", '{"1": {"d": 1}}\n}'),
+    "CollectionError [not-qrels] qrel_0.json:1 fix": ("1\ta\n", "[]"),
+    "nested: CollectionError [not-json] qrel_0.json fix": ("1\ta\n", "[" * 100_000),
+    "CollectionError [repeated-id] qrel_0.json '1'": ("1\ta\n", '{"1": {"d": 1}, "1": {"d": 1}}'),
+    "CollectionError [duplicate-judgement] qrel_0.json '1'": ("1\ta\n", '{"1": {"d": 1, "d": 1}}'),
+    "CollectionError [not-qrels] qrel_0.json '1' fix": ("1\ta\n", {"1": ["d"]}),
+    "a text: CollectionError [relevance-not-integer] qrel_0.json '1'": (
+        "1\ta\n",
+        {"1": {"d": "1"}},
+    ),
+    "a truth: CollectionError [relevance-not-integer] qrel_0.json '1'": (
+        "1\ta\n",
+        {"1": {"d": True}},
+    ),
+    "thousands of digits: CollectionError [not-json] qrel_0.json fix": (
+        "1\ta\n",
+        '{"1": {"d": ' + "9" * 5000 + "}}",
+    ),
+    "a large number: CollectionError [relevance-not-integer] qrel_0.json '1'": (
+        "1\ta\n",
+        {"1": {"d": 10**30}},
+    ),
+    "CollectionError [empty-text] queries_0.tsv '1'": ("1\t \n", JUDGED),
+    "no judgement: CollectionError [unjudged-query] qrel_0.json '1'": ("1\ta\n", {}),
+    "nothing relevant: CollectionError [unjudged-query] qrel_0.json '1'": (
+        "1\ta\n",
+        {"1": {"d": 0}},
+    ),
 }
 TRAINING = {
-    "an empty file": "",
-    "no header line": f"one{GOOD}\n",
-    "few fields": training_file("one\t0\t1"),
-    "an empty query": training_file(GOOD),
-    "topic 6": training_file("one\t6\t1\t3\t0\t0\t1"),
-    "word 4": training_file("one\t0\t1\t4\t0\t0\t1"),
-    "length 2": training_file("one\t0\t1\t3\t0\t2\t1"),
-    "no flag": training_file("one\t0\t1\t3\t0\t0\tyes"),
-    "a fraction": training_file("one\t0.0\t1\t3\t0\t0\t1"),
-    "a blank line": training_file("", f"one{GOOD}"),
-    "unknown queries": training_file(f"absent{GOOD}"),
+    "an empty file: CollectionError [header] queries_clustering.tsv:1 fix": "",
+    "no header line: CollectionError [header] queries_clustering.tsv:1 fix": f"one{GOOD}\n",
+    "CollectionError [field-count] queries_clustering.tsv:2 3 fix": training_file("one\t0\t1"),
+    "CollectionError [empty-id] queries_clustering.tsv:2": training_file(GOOD),
+    "CollectionError [unknown-cluster] queries_clustering.tsv:2 '6'": training_file(
+        "one\t6\t1\t3\t0\t0\t1"
+    ),
+    "CollectionError [unknown-cluster] queries_clustering.tsv:2 '4'": training_file(
+        "one\t0\t1\t4\t0\t0\t1"
+    ),
+    "CollectionError [unknown-cluster] queries_clustering.tsv:2 '2'": training_file(
+        "one\t0\t1\t3\t0\t2\t1"
+    ),
+    "CollectionError [unknown-flag] queries_clustering.tsv:2 'yes'": training_file(
+        "one\t0\t1\t3\t0\t0\tyes"
+    ),
+    "CollectionError [unknown-cluster] queries_clustering.tsv:2 '0.0'": training_file(
+        "one\t0.0\t1\t3\t0\t0\t1"
+    ),
+    "CollectionError [blank-line] queries_clustering.tsv:2 fix": training_file("", f"one{GOOD}"),
+    "DataError queries_clustering.tsv": training_file(f"absent{GOOD}"),
 }
 BUCKETS = [
-    ("3", "extrapolate", "3 0 d3 1\n1 0 d1 1\n"),
-    ("3", "extrapolate", "3 0 d3 1\n6 0 d1 1\n"),
-    ("3", "extrapolate", "3 0 d4 1\n"),
-    ("3", "extrapolate", "3 0 d3 0\n"),
-    ("1", "interpolate", "2 0 d2 1\n"),
-    ("5", "extrapolate", "5 d5\n"),
+    (
+        "3",
+        "extrapolate",
+        "3 0 d3 1\n1 0 d1 1\n",
+        "DataError [missing-judgement] [not-disjoint] '1'",
+    ),
+    ("3", "extrapolate", "3 0 d3 1\n6 0 d1 1\n", "DataError [missing-judgement] 1"),
+    ("3", "extrapolate", "3 0 d4 1\n", "DataError [missing-judgement] [extra-judgement] 1"),
+    (
+        *("3", "extrapolate", "3 0 d3 0\n"),
+        "DataError [missing-judgement] [extra-judgement] [not-relevant] extrapolate.dev-qrel.txt",
+    ),
+    ("1", "interpolate", "2 0 d2 1\n", "DataError [missing-judgement] 5"),
+    (
+        "5",
+        "extrapolate",
+        "5 d5\n",
+        "CollectionError [field-count] extrapolate.dev-qrel.txt:1 2 fix",
+    ),
 ]
+"""Bucket, regime and content of a file, and the facts of the error."""
 
 
 def test_what_cannot_be_read(
-    checkout: Checkout, buckets: Checkout, collection: Collection, tmp_path: Path, golden: Golden
+    checkout: Checkout, buckets: Checkout, collection: Collection, tmp_path: Path
 ) -> None:
     def read(content: bytes | None = None, **files: Any) -> None:
         folder = checkout(**files)
@@ -174,17 +213,22 @@ def test_what_cannot_be_read(
 
     bucket = "resttest_files/msmarco-passage/bucket-4/interpolate.dev-qrel.txt"
     refusals: dict[str, Callable[[], object]] = {
-        "no checkout": partial(read_official, tmp_path),
-        "a file less": partial(lack, read_official, checkout(), "EVAL/qrel/qrel_3.json"),
+        "NotFoundError 20 EVAL/qrel/qrel_0.json": partial(read_official, tmp_path),
+        "NotFoundError 1 EVAL/qrel/qrel_3.json": partial(
+            lack, read_official, checkout(), "EVAL/qrel/qrel_3.json"
+        ),
         **{wrong: partial(read, C0=files) for wrong, files in TEST_SETS.items()},
-        "no UTF-8": partial(read, b'{"\xff": {}}'),
+        "CollectionError [not-utf8] qrel_3.json 3": partial(read, b'{"\xff": {}}'),
         **{wrong: partial(read, training=text) for wrong, text in TRAINING.items()},
-        "no collection": partial(read_official, checkout()),
-        "no buckets": partial(read_resttest, tmp_path),
-        **{" ".join(place): partial(read_buckets, *place) for place in BUCKETS},
-        "a bucket less": lambda: lack(read_resttest, buckets(), bucket),
+        "UsageError queries_clustering.tsv": partial(read_official, checkout()),
+        "NotFoundError 10": partial(read_resttest, tmp_path),
+        **{
+            f"{number}: {facts}": partial(read_buckets, *bucket)
+            for number, (*bucket, facts) in enumerate(BUCKETS)
+        },
+        "NotFoundError 1 10": lambda: lack(read_resttest, buckets(), bucket),
     }
-    golden.check_refusals("not-read.txt", refusals)
+    check_refusals(refusals)
 
 
 def odd(rows: int, *lines: int) -> dict[str, object]:
@@ -377,7 +421,7 @@ def test_the_command_says_that_there_is_none(msshift: Command, tmp_path: Path) -
 
 
 def test_what_cannot_be_imported_or_added(
-    tmp_path: Path, tsv_folder: WriteFolder, build_once: Build, golden: Golden
+    tmp_path: Path, tsv_folder: WriteFolder, build_once: Build
 ) -> None:
     checkout, second = (write_checkout(tmp_path / name) for name in ("one", "two"))
     buckets = write_resttest(tmp_path / "buckets", {bucket: bucket for bucket in "12345"})
@@ -392,18 +436,22 @@ def test_what_cannot_be_imported_or_added(
     assert "msshift import" not in card
     before = file_bytes(tmp_path)
     refusals = {
-        "no source": partial(import_official, [tmp_path], out),
-        "two of a shift": partial(import_official, [checkout, second], out),
-        "unknown shift": partial(import_official, [checkout], out, shifts=["lenght"]),
-        "other ids": partial(import_official, [checkout], out, collection="mini:300"),
-        "other texts": partial(import_official, [checkout], out, collection=other),
-        "no texts": partial(import_official, [buckets], out),
-        "nothing that leaks": partial(add_split_leakage, read),
-        "nothing to train on": partial(add_triples, read, "mini:300"),
-        "texts to put back": partial(hydrate_dataset, tests, MINI),
-        "ids to compare": partial(add_split_leakage, build_once("mini:300", "length", texts=False)),
+        "NotFoundError EVAL resttest_files": partial(import_official, [tmp_path], out),
+        "UsageError topics": partial(import_official, [checkout, second], out),
+        "UnknownNameError 'lenght'": partial(import_official, [checkout], out, shifts=["lenght"]),
+        "DataError mini:300 --collection": partial(
+            import_official, [checkout], out, collection="mini:300"
+        ),
+        "DataError toy --collection": partial(import_official, [checkout], out, collection=other),
+        "UsageError resttest --ids-only": partial(import_official, [buckets], out),
+        "nothing that leaks: UsageError read": partial(add_split_leakage, read),
+        "nothing to train on: UsageError read": partial(add_triples, read, "mini:300"),
+        "DataError tests resttest --collection": partial(hydrate_dataset, tests, MINI),
+        "MissingError import": partial(
+            add_split_leakage, build_once("mini:300", "length", texts=False)
+        ),
     }
-    golden.check_refusals("not-imported.txt", refusals)
+    check_refusals(refusals)
     assert file_bytes(tmp_path) == before
     (other / "queries.tsv").write_text(f"{query_id}\t{text}\n")
     assert import_official([checkout], out, collection=other).collection["layout"] == "tsv"

@@ -34,6 +34,7 @@ from tests.conftest import Command
 from tests.support.cut_rows import ids_of
 from tests.support.fabricated import write_run
 from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 from tests.support.run_files import write_test_set
 from tests.support.tsv_files import write_tsv_folder
 
@@ -174,7 +175,7 @@ def test_a_vector_of_zeros_is_near_nothing() -> None:
     assert near.cosines.tolist() == [0, -1, 0, 1]
 
 
-def test_bad_requests(test_set: Path, tmp_path: Path, golden: Golden) -> None:
+def test_bad_requests(test_set: Path, tmp_path: Path) -> None:
     texts = {name: (test_set / name).read_text() for name in ("queries.tsv", "qrels.tsv")}
     bare = {name: re.sub("(?m)^t", "", text) for name, text in texts.items()}
     unjudged = {**texts, "qrels.tsv": f"t{TESTED[0]} 0 nothing 0\n"}
@@ -189,17 +190,17 @@ def test_bad_requests(test_set: Path, tmp_path: Path, golden: Golden) -> None:
         build_dataset(MINI, names, tmp_path / "x", options={"restrain": asked}, **options)
 
     refusals = {
-        "no test set": build,
-        "size 0": partial(build, "dl", size=0),
-        "size 300": partial(build, "dl", size=300),
-        "unjudged": partial(build, "unjudged"),
-        "the same twice": partial(build, "dl", "dl"),
-        "the same ids": partial(build, "same"),
-        "a rule": partial(build, "dl", rule="nearst"),
-        "no texts": partial(build, "dl", texts=False),
-        "a training size": partial(build, "dl", samples=Samples(train_size=5)),
+        "UsageError --test-set": build,
+        "UnknownNameError 'restrain-0'": partial(build, "dl", size=0),
+        "UsageError 300 600 428 214": partial(build, "dl", size=300),
+        "DataError relevance 1": partial(build, "unjudged"),
+        "DataError 't0' dl": partial(build, "dl", "dl"),
+        "DataError 6 mini:300 --qrels": partial(build, "same"),
+        "UnknownNameError 'nearst'": partial(build, "dl", rule="nearst"),
+        "UsageError --ids-only": partial(build, "dl", texts=False),
+        "UsageError --train-size": partial(build, "dl", samples=Samples(train_size=5)),
     }
-    golden.check_refusals("no-restrain.txt", refusals)
+    check_refusals(refusals)
     assert not (tmp_path / "x").exists()
 
 

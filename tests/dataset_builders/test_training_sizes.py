@@ -27,6 +27,7 @@ from tests.conftest import REPOSITORY, Build, Command, WriteFolder
 from tests.support.cut_rows import ids_of, placed
 from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 MINI = data.open_collection("mini:500")
 NAMES = ("topics", "wh-words", "length")
@@ -52,27 +53,27 @@ SIZED = {"options": {"restrain-5": {}, "restrain": {"test_sets": ["x"]}}}
 
 
 WRONG: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
-    "no shift": ([], {}),
-    "-5 to test": (["length"], {"test_size": -5}),
-    "0 to test": (["length"], {"test_size": 0}),
-    "a large seed": (["rare-terms"], {"seed": 2**64}),
-    "-1 to validate": (["length"], {"validation_size": -1}),
-    "none given": (["length"], {"test_queries": frozenset()}),
-    "topics of -5": (["topics"], {"options": {"topics": {"topic_size": -5}}}),
-    "options of another shift": (["length"], {"options": {"topics": {}}}),
-    "options of a size": (["restrain-5"], SIZED),
-    "many to train": (["length"], {"train_size": 10**6}),
-    "0 to train": (["length"], {"train_size": 0}),
-    "given without length": (NAMES[:2], GIVES),
-    "given and a number": (["length"], GIVES | {"test_size": 3}),
-    "one given": (["length"], {"test_queries": frozenset({SHORT})}),
-    "all given": (["length"], {"test_queries": frozenset(USABLE)}),
-    "no file": (["length"], {"test_queries": Path("nothing")}),
-    "another licence": (["length"], {"licence": "mit"}),
+    "UsageError topics resttest": ([], {}),
+    "-5 to test: UsageError -5 1": (["length"], {"test_size": -5}),
+    "0 to test: UsageError 0 1": (["length"], {"test_size": 0}),
+    "UsageError 18446744073709551616 64": (["rare-terms"], {"seed": 2**64}),
+    "UsageError -1 0": (["length"], {"validation_size": -1}),
+    "UsageError None": (["length"], {"test_queries": frozenset()}),
+    "topics of -5: UsageError -5 1": (["topics"], {"options": {"topics": {"topic_size": -5}}}),
+    "UsageError topics": (["length"], {"options": {"topics": {}}}),
+    "UsageError restrain-5": (["restrain-5"], SIZED),
+    "UsageError 1,000,000 'short' 217 'all'": (["length"], {"train_size": 10**6}),
+    "0 to train: UsageError 0 1": (["length"], {"train_size": 0}),
+    "UsageError length topics": (NAMES[:2], GIVES),
+    "UsageError number": (["length"], GIVES | {"test_size": 3}),
+    "DataError 1 'long'": (["length"], {"test_queries": frozenset({SHORT})}),
+    "DataError 'short'": (["length"], {"test_queries": frozenset(USABLE)}),
+    "NotFoundError nothing": (["length"], {"test_queries": Path("nothing")}),
+    "UsageError apache-2.0 --licence": (["length"], {"licence": "mit"}),
 }
 
 
-def test_what_cannot_be_built(tmp_path: Path, tsv_folder: WriteFolder, golden: Golden) -> None:
+def test_what_cannot_be_built(tmp_path: Path, tsv_folder: WriteFolder) -> None:
     def build(
         shifts: Sequence[str], asked: dict[str, Any], collection: data.Collection = MINI
     ) -> None:
@@ -85,9 +86,14 @@ def test_what_cannot_be_built(tmp_path: Path, tsv_folder: WriteFolder, golden: G
     path.write_text("q1\nq2\nq9\tsome text\nq1\n\nq1 \n")
     empty.touch()
     refusals = {wrong: partial(build, *case) for wrong, case in WRONG.items()}
-    for file in (path, empty):
-        refusals[file.name] = partial(build, ["length"], {"test_queries": file}, toy)
-    golden.check_refusals("not-built.txt", refusals)
+    codes = "[unjudged-query] [unknown-query] [repeated-id] [blank-line]"
+    for file, facts in (
+        (path, f"{codes} ids.txt:2 ids.txt:3 'q2' 'q9' fix"),
+        (empty, "[no-queries] empty.txt"),
+    ):
+        build_from = partial(build, ["length"], {"test_queries": file}, toy)
+        refusals[f"{file.name}: CollectionError {facts}"] = build_from
+    check_refusals(refusals)
     assert not (tmp_path / "x").exists()
 
 

@@ -36,7 +36,7 @@ from msshift_bench.errors import DataError, IntegrityError
 from msshift_bench.search import Bm25, bm25
 from tests.conftest import Build, WriteFolder
 from tests.support.file_bytes import file_bytes
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 from tests.support.tsv_files import write_tsv_folder
 
 MINI = open_collection("mini:300")
@@ -194,7 +194,7 @@ def test_files_that_are_not_what_was_built_are_found(
 
 
 def test_what_cannot_be_leaves_everything_as_it_was(
-    built: Path, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+    built: Path, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = write_tsv_folder(tmp_path / "toy", MINI)
     (other / "collection.tsv").write_text("".join(f"{n}\tanother {n}\n" for n in range(300)))
@@ -214,20 +214,22 @@ def test_what_cannot_be_leaves_everything_as_it_was(
         export("mini:300")
 
     refusals = {
-        "other queries": partial(add_triples, copy, open_collection("mini:301")),
-        "another shift": partial(add_triples, copy, MINI, shifts=["topics"]),
-        "no negatives": partial(add_triples, copy, MINI, count=0),
-        "no depth": partial(add_triples, copy, MINI, depth=0),
-        "many negatives": partial(add_triples, copy, MINI, count=300),
-        "no data set": partial(add_triples, copy / "none", MINI),
-        "no config of triples": partial(load_triples, built, "length-short"),
-        "no triples": partial(load_triples, copy, SHORT),
-        "triples as rows": partial(load_dataset, built, SHORT),
-        "texts of other queries": partial(export, "mini:40"),
-        "texts of other passages": partial(export, other),
-        "a text that is missing": export_nothing,
+        "UsageError 'mini:300' 'mini:301' msshift": partial(
+            add_triples, copy, open_collection("mini:301")
+        ),
+        "UnknownNameError 'topics' msshift": partial(add_triples, copy, MINI, shifts=["topics"]),
+        "no negatives: UsageError 0 1": partial(add_triples, copy, MINI, count=0),
+        "no depth: UsageError 0 1": partial(add_triples, copy, MINI, depth=0),
+        "DataError '0' 300": partial(add_triples, copy, MINI, count=300),
+        "NotFoundError none build": partial(add_triples, copy / "none", MINI),
+        "UnknownNameError 'length-short'": partial(load_triples, built, "length-short"),
+        "UnknownNameError 'length-short-triples'": partial(load_triples, copy, SHORT),
+        "UsageError length-short-triples load_triples": partial(load_dataset, built, SHORT),
+        "UsageError 'mini:300' 'mini:40' kept": partial(export, "mini:40"),
+        "UsageError 'toy' kept": partial(export, other),
+        "DataError '10'": export_nothing,
     }
-    golden.check_refusals("no-triples.txt", refusals)
+    check_refusals(refusals)
     assert file_bytes(tmp_path) == before
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from msshift_bench.dataset_builders import typos
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 SOME_WORDS = ("the", "of", "what", "is", "cat", "aaa", "Bbb", "don't", "a-b", "x", "2019", "u.s.a")
 words = st.sampled_from(SOME_WORDS) | st.text(st.sampled_from("abetz'-_*@.?"), min_size=1)
@@ -110,7 +110,7 @@ def test_published_variants_are_imported(checkout: Path, tmp_path: Path) -> None
     assert typos.import_variants(tmp_path, "dl2019") == (texts, variants)
 
 
-def test_what_cannot_be_made_or_imported(checkout: Path, tmp_path: Path, golden: Golden) -> None:
+def test_what_cannot_be_made_or_imported(checkout: Path, tmp_path: Path) -> None:
     odd, older = tmp_path / "odd", tmp_path / "data" / "older"
     odd.mkdir()
     older.mkdir()
@@ -118,14 +118,18 @@ def test_what_cannot_be_made_or_imported(checkout: Path, tmp_path: Path, golden:
         (odd / f"queries.dl2019{name}.tsv").write_text(text)
     (older / "queries.dl2019.typo1.tsv").write_text("1\tchaep flights\n2\twhat is\n")
     refusals = {
-        "no shift": partial(typos.make_variants, "typo", []),
-        "no copies": partial(typos.make_variants, "typos", [], copies=0),
-        "no set": partial(typos.import_variants, checkout, "dl19"),
-        "no checkout": partial(typos.import_variants, tmp_path / "nowhere", "dl2019"),
-        "two that differ": partial(typos.import_variants, tmp_path / "data", "dl2019"),
-        "other queries": partial(typos.import_variants, odd, "dl2019"),
+        "UnknownNameError 'typo'": partial(typos.make_variants, "typo", []),
+        "UsageError 0 1": partial(typos.make_variants, "typos", [], copies=0),
+        "UnknownNameError 'dl19'": partial(typos.import_variants, checkout, "dl19"),
+        "NotFoundError nowhere": partial(typos.import_variants, tmp_path / "nowhere", "dl2019"),
+        "DataError queries.dl2019.typo1.tsv": partial(
+            typos.import_variants, tmp_path / "data", "dl2019"
+        ),
+        "CollectionError [other-queries] queries.dl2019.typo2.tsv 1": partial(
+            typos.import_variants, odd, "dl2019"
+        ),
     }
-    golden.check_refusals("no-typos.txt", refusals)
+    check_refusals(refusals)
 
 
 @pytest.mark.realdata

@@ -32,7 +32,7 @@ from msshift_bench.errors import IntegrityError, UsageError
 from msshift_bench.plumbing import reporting
 from tests.conftest import Build
 from tests.support.file_bytes import file_bytes
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 from tests.support.tsv_files import qrel_lines, query_lines
 
 NAME = "mini:500"
@@ -103,7 +103,7 @@ def test_another_process_may_put_the_texts_back_first(
 
 @pytest.mark.extended
 def test_other_queries_and_texts_are_refused(
-    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = load_dataset(copy, "length-short", split="test")[0].query_id
     queries = {**MINI.queries, changed: f"{MINI.queries[changed]}?"}
@@ -116,12 +116,14 @@ def test_other_queries_and_texts_are_refused(
         hydrate_dataset(copy, other)
 
     refusals = {
-        "no data set": partial(hydrate_dataset, copy / "nothing", MINI),
-        "queries that are missing": partial(hydrate_dataset, copy, smaller),
-        "another text": partial(hydrate_dataset, copy, other),
-        "repaired texts": hydrate_repaired,
+        "NotFoundError nothing": partial(hydrate_dataset, copy / "nothing", MINI),
+        "DataError msshift 7 750": partial(hydrate_dataset, copy, smaller),
+        "another text: DataError [changed-texts] queries train": partial(
+            hydrate_dataset, copy, other
+        ),
+        "repaired texts: DataError [changed-texts] queries train": hydrate_repaired,
     }
-    golden.check_refusals("not-hydrated.txt", refusals)
+    check_refusals(refusals)
     assert file_bytes(tmp_path) == before
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,15 @@ import pytest
 import scipy.stats
 
 from msshift_bench.data import Variant, open_dataset, write_variants
-from msshift_bench.errors import DataError, MsShiftError, RunError
+from msshift_bench.errors import DataError, RunError
 from msshift_bench.evaluation import Result, Settings, evaluate_also_tests
 from msshift_bench.records import Row
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import Figure
 from tests.conftest import Build
 from tests.support.fabricated import write_run
-from tests.support.golden import Golden
 from tests.support.made_scores import losses
+from tests.support.refusals import check_refusals
 
 QUERIES = ("q1", "q2", "q3", "q4")
 RANKS = {
@@ -119,15 +120,14 @@ def test_the_drop_against_a_model_trained_on_everything(runs: Path) -> None:
     assert not evaluate(runs, "partial").figures.where(figure="drop")
 
 
-def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path, golden: Golden) -> None:
+def test_what_is_not_for_these_tables_is_refused_or_doubted(runs: Path) -> None:
     typed = runs.with_name("typed.tsv")
     typed.write_text("q1\thow\ttypo\n")
-    golden.check_refusals(
-        "also-tests.txt",
+    check_refusals(
         {
-            "a sum": lambda: evaluate(runs, measures="NumRet"),
-            "queries and variants": lambda: evaluate(runs, typed=typed),
-        },
+            "UsageError NumRet score": lambda: evaluate(runs, measures="NumRet"),
+            "UsageError typed dl": lambda: evaluate(runs, typed=typed),
+        }
     )
     long = runs / MODELS / "seed-2/long.run.gz"
     content = long.read_bytes()
@@ -266,40 +266,35 @@ def test_losses_by_model_method_and_group(
 
 
 def test_what_does_not_belong_together_is_refused_or_doubted(
-    evaluate_variants: Evaluate, variant_runs: Path, tmp_path: Path, golden: Golden
+    evaluate_variants: Evaluate, variant_runs: Path, tmp_path: Path
 ) -> None:
     system = variant_runs / "dense"
     short, long = (system / f"also/typed/length/{group}.run" for group in ("short", "long"))
-    texts: list[str] = []
 
-    def refuse(wrong: str, allowance: str = "", **options: Any) -> None:
-        with pytest.raises(MsShiftError) as caught:
-            evaluate_variants(**options)
-        texts.append(f"# {wrong}\n{type(caught.value).__name__}: {caught.value}")
+    def refuse(case: str, allowance: str = "", doubt: str = "", **options: Any) -> None:
+        check_refusals({case: partial(evaluate_variants, **options)})
         if allowance:
-            texts.extend(
-                f"--allow {allowance}: {doubt}" for doubt in evaluate_variants(allowance).doubts
-            )
+            assert any(doubt in text for text in evaluate_variants(allowance).doubts)
 
     def say(run: Path, weights: str, **content: Any) -> None:
         training = {"training": {"weights_sha256": weights}, "parameters": {}}
         run.with_suffix(".run.json").write_text(json.dumps(training | content))
 
-    refuse("a sum", measures="NumRet")
-    refuse("runs of another name", name="other")
+    refuse("a sum: UsageError NumRet score", measures="NumRet")
+    refuse("another name: NotFoundError also/other --also-test", name="other")
     content = long.read_bytes()
     long.write_bytes(short.read_bytes())
-    refuse("one file twice", "identical")
+    refuse("twice: RunError [identical-runs] long.run --allow fix", "identical", "short.run")
     typed = {short: short.read_text(), long: content.decode()}
     for run, method in ((short, "#a "), (long, "#b ")):
         lines = typed[run].splitlines(keepends=True)
         run.write_text("".join(line for line in lines if method in line))
-    refuse("no variant of both models", missing="skip")
+    refuse("no variant of both models: DataError dense", missing="skip")
     for run, text in typed.items():
         run.write_text(text)
     os.renames(system / "length", tmp_path / "plain")
     os.renames(tmp_path / "plain", system / "length" / "seed-1")
-    refuse("other seeds")
+    refuse("other seeds: RunError [other-seeds] dense 1 none --allow fix")
     with pytest.raises(DataError, match="no model of one seed has runs on the queries and on the"):
         evaluate_variants("partial")
     os.renames(system / "length" / "seed-1", tmp_path / "plain")
@@ -309,17 +304,19 @@ def test_what_does_not_belong_together_is_refused_or_doubted(
         say(run, "1")
     evaluate_variants()
     say(short, "2")
-    refuse("another model")
+    refuse("another model: RunError [other-model] short.run fix")
     # The loss of a variant is none, if its run had other passages to find.
     for run, passages in ((plain, "a"), (short, "b")):
         say(run, "1", passages={"sha256": passages * 64})
-    refuse("other passages", "other-data")
+    facts = "short.run bbbbbbbbbbbb aaaaaaaaaaaa --allow fix"
+    refuse(f"other passages: RunError [other-passages] {facts}", "other-data", "of 2 different")
     short.unlink()
-    refuse("no run", "partial")
+    refuse(
+        "no run: RunError [missing-run] short.run --allow fix", "partial", "no run without short"
+    )
     assert evaluate_variants("partial").figures.names("model") == ["long"]
     (system / "length").rename(tmp_path / "elsewhere")
     (system / "wh-words.run").touch()
-    refuse("no run on the queries as they are")
+    refuse("no run on the queries as they are: RunError dense/length")
     write_variants(tmp_path / "typed.tsv", [Variant("nowhere", "text", "a")])
-    refuse("variants of other queries")
-    golden.check("variants-refused.txt", "\n".join(texts) + "\n")
+    refuse("variants of other queries: DataError typed.tsv 1 length --shift")

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from msshift_bench.data import DataInfo, TestSet
 from msshift_bench.errors import RunError, UnknownNameError
 from msshift_bench.evaluation import Checks, Scores, Settings, score_files, score_runs
 from msshift_bench.runs import find_run_sets, write_run
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 SHORT = [f"s{number:02}" for number in range(20)]
 LONG = [f"l{number:02}" for number in range(20)]
@@ -75,34 +76,44 @@ def check(models: Path, *allow: str, data: DataInfo | None = DATA) -> list[str]:
 
 OF_SHORT, OF_LONG = ({"shift": "length", "held_out": group} for group in ("short", "long"))
 OTHER_DATA = {"data_digest": "a" * 64}
-SPOILT: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "in each other's place": ("", ((ALL, ALL), OF_LONG, OF_SHORT)),
-    "of another shift": ("", ((ALL, ALL), OF_SHORT, OF_LONG | {"shift": "topics"})),
-    "of two queries": ("partial", (([SHORT[0], LONG[0]], ALL),)),
-    "of the own group alone": ("", ((SHORT, LONG),)),
-    "of other data": ("other-data", ((ALL, ALL), OTHER_DATA)),
+SPOILT: dict[str, tuple[str, str, tuple[Any, ...]]] = {
+    "swapped": ("[sidecar-differs] short.run long.run", "", ((ALL, ALL), OF_LONG, OF_SHORT)),
+    "of another shift": (
+        "[sidecar-differs] long.run.json length topics",
+        "",
+        ((ALL, ALL), OF_SHORT, OF_LONG | {"shift": "topics"}),
+    ),
+    "of two queries": (
+        "[incomplete-run] short.run 19 20 --allow", "partial", (([SHORT[0], LONG[0]], ALL),)
+    ),
+    "of the own group alone": (
+        "[no-query-answered] short.run long.run 20 l00", "", ((SHORT, LONG),)
+    ),
+    "of other data": (
+        "[other-data] short.run.json aaaaaaaaaaaa bbbbbbbbbbbb --allow",
+        "other-data",
+        ((ALL, ALL), OTHER_DATA),
+    ),
     "of other passages": (
+        "[other-passages] long.run.json bbbbbbbbbbbb aaaaaaaaaaaa --allow",
         "other-data",
         ((ALL, ALL), *({"passages": {"sha256": letter * 64}} for letter in "ab")),
     ),
-}
-"""What is wrong with a run set -> what allows it, and the run set."""
+    "missing": ("[missing-run] long.run 'long' --allow", "partial", ()),
+}  # fmt: skip
+"""What is wrong with a run set -> the facts of its error, what allows it, and the run set."""
 
 
-def test_runs_that_do_not_belong_together_are_refused_unless_it_is_allowed(
-    tmp_path: Path, golden: Golden
-) -> None:
-    spoilt = {}
-    for wrong, (allowance, given) in SPOILT.items():
-        spoilt[wrong] = allowance, write_models(tmp_path / wrong, *given)
-    spoilt["missing"] = "partial", write_models(tmp_path / "missing")
-    (tmp_path / "missing/dense/length/long.run").unlink()
-    refusals, doubts = {}, []
-    for wrong, (allowance, models) in spoilt.items():
-        refusals[wrong] = lambda models=models: check(models)
-        doubts += [wrong, *check(models, allowance)] if allowance else []
-    golden.check_refusals("spoilt-runs.txt", refusals)
-    golden.check("spoilt-runs-doubts.txt", "\n".join(doubts) + "\n")
+def test_runs_that_do_not_belong_together_are_refused_unless_it_is_allowed(tmp_path: Path) -> None:
+    refusals = {}
+    for wrong, (facts, allowance, given) in SPOILT.items():
+        models = write_models(tmp_path / wrong, *given)
+        if wrong == "missing":
+            (models / "long.run").unlink()
+        refusals[f"{wrong}: RunError {facts} fix"] = partial(check, models)
+        if allowance:
+            assert len(check(models, allowance)) == (allowance == "other-data")
+    check_refusals(refusals)
 
 
 def test_runs_that_belong_together_are_not_doubted(models: Path) -> None:

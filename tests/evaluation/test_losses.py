@@ -34,6 +34,7 @@ from tests.evaluation.conftest import DENSE
 from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
 from tests.support.made_scores import RR10, made_scores
+from tests.support.refusals import check_refusals
 from tests.support.synthetic_entries import scored_report
 from tests.support.tiny_run_sets import evaluate, score, write_ranks
 
@@ -122,19 +123,25 @@ def test_resttest_is_averaged_over_its_queries() -> None:
     assert chosen.figures.where(figure="rel_loss", group="mean")
 
 
-def test_settings_are_checked(golden: Golden) -> None:
+def test_settings_are_checked() -> None:
     assert [str(measure) for measure in Settings(("MRR@10", "rr@10")).measures] == ["RR@10"]
     assert Settings("nDCG@10, rr@10") == Settings((parse_measure("nDCG@10"), "RR@10"))
-    wrong = [
-        *(("measures", ("RRR@10",)), ("correction", "hulm"), ("ties", "random")),
-        *(("missing", "ignore"), ("average", "micro"), ("confidence", 95), ("confidence", 1.0)),
-    ]
-    refusals = {f"{name} {value}": partial(Settings, **{name: value}) for name, value in wrong}
-    refusals["no measures"] = lambda: Settings(measures=())
-    for name in ("NumQ", "Accuracy(rel=2)"):
-        settings = Settings(("RR@10", name))
-        refusals[f"losses in {name}"] = partial(evaluate_run_sets, "runs", settings=settings)
-    golden.check_refusals("wrong-settings.txt", refusals)
+    check_refusals({
+        "UnknownNameError 'RRR@10'": partial(Settings, ("RRR@10",)),
+        "UsageError RR@10": partial(Settings, measures=()),
+        "UnknownNameError 'hulm'": partial(Settings, correction="hulm"),
+        "UnknownNameError 'random' trec": partial(Settings, ties="random"),
+        "UnknownNameError 'ignore' skip": partial(Settings, missing="ignore"),
+        "UnknownNameError 'micro'": partial(Settings, average="micro"),
+        "UsageError 0 1 95": partial(Settings, confidence=95),
+        "UsageError 0 1 1.0": partial(Settings, confidence=1.0),
+        **{
+            f"{name}: UsageError {name} score": partial(
+                evaluate_run_sets, "runs", settings=Settings(("RR@10", name))
+            )
+            for name in ("NumQ", "Accuracy(rel=2)")
+        },
+    })  # fmt: skip
 
 
 # ---- slices, and labels that belong elsewhere ----------------------------------------------------
@@ -185,7 +192,7 @@ def test_slices_without_a_query_that_counts_do_without_the_group_or_are_left_out
 
 
 def test_labels_of_other_queries_are_refused(
-    lacking: Path, data: Path, tmp_path: Path, build_once: Build, golden: Golden
+    lacking: Path, data: Path, tmp_path: Path, build_once: Build
 ) -> None:
     """Else every query would stand in one slice, `others`, as if it had been left unlabelled."""
     files = {name: tmp_path / f"{name}.tsv" for name in ("others", "again")}
@@ -195,14 +202,16 @@ def test_labels_of_other_queries_are_refused(
     more = build_once("mini:500", "length", "wh-words", "resttest", "rare-terms")
     assert set(read_labels("le", more).values()) == {"short", "long"}
     refusals = {
-        "labels of others": lambda: evaluate_run_sets(lacking, data, labels=others),
-        "no labels": lambda: evaluate_run_sets(lacking, data, labels={}),
-        "no texts": lambda: evaluate_run_sets(lacking, data, labels={144: "ids are text"}),  # type: ignore[dict-item]
-        "a query again": lambda: read_labels(str(files["again"]), data),
-        "the beginning of two shifts": lambda: read_labels("r", more),
-        "nothing": lambda: read_labels("", more),
+        "DataError 178 zz1": lambda: evaluate_run_sets(lacking, data, labels=others),
+        "DataError 178": lambda: evaluate_run_sets(lacking, data, labels={}),
+        "DataError 178 144": lambda: evaluate_run_sets(lacking, data, labels={144: "ids are text"}),  # type: ignore[dict-item]
+        "CollectionError [repeated-id] [field-count] again.tsv:2 again.tsv:3 'zz1' 1": lambda: (
+            read_labels(str(files["again"]), data)
+        ),
+        "UnknownNameError 'r' resttest rare-terms": lambda: read_labels("r", more),
+        "UnknownNameError '' length": lambda: read_labels("", more),
     }
-    golden.check_refusals("wrong-labels.txt", refusals)
+    check_refusals(refusals)
 
 
 # ---- tables --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from msshift_bench.evaluation import ScoredRun, Scores, read_per_query, scores_t
 from msshift_bench.evaluation.per_query import MAX_UNPACKED
 from msshift_bench.runs import FOR_ALL, RunReport
 from msshift_bench.shifts import get_shift
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 LENGTH = get_shift("length")
 IDS = ("q1", "q2", "q3", "q4")
@@ -77,22 +77,32 @@ def changed(column: str, row: int, value: object) -> pa.Table:
 
 
 CHANGES = [
-    ("system", 3, "other"), ("seed", 0, None), ("seed", 0, 2), ("held_out", 19, "short"),
-    ("group", 0, "long"), ("group", 0, None), ("measure", 0, "R@100"), ("query_id", 0, "q4"),
-    ("query_id", 3, "q9"), ("query_id", 3, None), ("query_id", 3, "q" * 101),
-    ("missing", 0, False), ("score", 2, 0.123), ("shift", 0, "lenght"),
+    ("system", 3, "other", "system"), ("held_out", 19, "short", "held_out"),
+    ("group", 0, "long", "20 24"), ("group", 0, None, "group query_id score"),
+    ("measure", 0, "R@100", "measure"), ("query_id", 0, "q4", "20 24"),
+    ("query_id", 3, "q9", "20 24"), ("query_id", 3, None, "length"),
+    ("missing", 0, False, "'missing'"), ("score", 2, 0.123, "score"),
 ]  # fmt: skip
-"""Column, row and value that do not belong into a table; q3 has another score in long."""
+"""Column, row, a wrong value, and words of the error; q3 has another score in long."""
 
 
-def test_rows_that_are_not_where_they_belong_are_refused(tmp_path: Path, golden: Golden) -> None:
+def test_rows_that_are_not_where_they_belong_are_refused(tmp_path: Path) -> None:
     table = scores_table(scores())
-    tables = {" ".join(map(str, change)): changed(*change) for change in CHANGES} | {
-        "a row less": table[:-1],
-        "no row": table[:0],
-        "a column less": table.drop_columns("seed"),
-        "a column more": table.append_column("x", pa.nulls(len(table))),
-        "other numbers": table.set_column(7, "score", table["score"].cast("float")),
+    tables = {
+        f"{column}: DataError [scores-layout] {words}": changed(column, row, value)
+        for column, row, value, words in CHANGES
+    } | {
+        "no seed: DataError [wrong-runs] length": changed("seed", 0, None),
+        "another seed: DataError [wrong-runs] length": changed("seed", 0, 2),
+        "DataError [out-of-range] 100": changed("query_id", 3, "q" * 101),
+        "UnknownNameError 'lenght'": changed("shift", 0, "lenght"),
+        "DataError [scores-layout] 19": table[:-1],
+        "DataError [scores-layout] rows": table[:0],
+        "DataError [wrong-columns] seed": table.drop_columns("seed"),
+        "DataError [wrong-columns] x": table.append_column("x", pa.nulls(len(table))),
+        "DataError [wrong-columns] float": table.set_column(
+            7, "score", table["score"].cast("float")
+        ),
     }
     refusals = {}
     for number, (wrong, of) in enumerate(tables.items()):
@@ -100,9 +110,13 @@ def test_rows_that_are_not_where_they_belong_are_refused(tmp_path: Path, golden:
         refusals[wrong] = partial(read_per_query, tmp_path / f"{number}.parquet", MEASURES)
     with (tmp_path / "large.parquet").open("wb") as file:
         file.truncate(MAX_UNPACKED + 1)
-    refusals["too large"] = partial(read_per_query, tmp_path / "large.parquet", MEASURES)
-    refusals["no file"] = partial(read_per_query, tmp_path / "none.parquet", MEASURES)
-    golden.check_refusals("wrong-rows.txt", refusals)
+    refusals["DataError [too-large] 200"] = partial(
+        read_per_query, tmp_path / "large.parquet", MEASURES
+    )
+    refusals["NotFoundError none.parquet"] = partial(
+        read_per_query, tmp_path / "none.parquet", MEASURES
+    )
+    check_refusals(refusals)
     path = tmp_path / "s.parquet"
     pq.write_table(table, path)
     content = path.read_bytes()

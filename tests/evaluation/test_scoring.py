@@ -17,7 +17,7 @@ from msshift_bench.errors import RunError
 from msshift_bench.evaluation import Checks, Settings, open_test_set, score_files, score_runs
 from msshift_bench.records import Qrel
 from msshift_bench.runs import find_run_sets, read_qrels, read_run, write_run
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 RUN = {"q1": {"b": 9, "a": 8}, "q2": {"x": 9}}
 QRELS = {"q1": {"a": 1, "c": 1}, "q2": {"d": 1}}
@@ -51,30 +51,32 @@ def test_runs_and_qrels_may_be_anything_that_holds_them(files: tuple[Path, Path]
     assert (figures.names("measure"), figures.names("group")) == (["RR@10"], [str(qrels)])
 
 
-def test_what_is_wrong_is_named(files: tuple[Path, Path], golden: Golden) -> None:
+def test_what_is_wrong_is_named(files: tuple[Path, Path]) -> None:
     run, qrels = files
     same = run.parent / "." / "my.run"
     refusals = {
-        "no qrels": lambda: open_test_set("x.txt"),
-        "a whole shift": lambda: open_test_set("length"),
-        "an unknown test set": lambda: open_test_set("lenght-short"),
-        "no run": lambda: means("x", {"q": {"d": 1}}),
-        "no run is named": lambda: score_runs([], qrels),
-        "a run twice": lambda: score_runs([run, same], qrels),
-        "no qrels at all": lambda: means(run, {}),
-        "no query of both": lambda: score_runs(
+        "NotFoundError x.txt": lambda: open_test_set("x.txt"),
+        "UsageError length-short length-long": lambda: open_test_set("length"),
+        "UnknownNameError 'lenght-short'": lambda: open_test_set("lenght-short"),
+        "NotFoundError x": lambda: means("x", {"q": {"d": 1}}),
+        "UsageError run": lambda: score_runs([], qrels),
+        "UsageError my.run": lambda: score_runs([run, same], qrels),
+        "DataError my.run qrels": lambda: means(run, {}),
+        "DataError qrels": lambda: score_runs(
             [{"q1": {"a": 1}}], QRELS, Settings(missing="skip"), reference={"q2": {"d": 1}}
         ),
-        "half a relevance": lambda: means({"q": {"d": 1}}, [Qrel("q", "d", 0.5)]),  # type: ignore[arg-type]
-        "no measure": lambda: means(run, qrels, "MRR!"),
-        "a run as qrels": lambda: means(run, run),
-        "qrels as a run": lambda: means(qrels, qrels),
-        "a run and itself": lambda: score_runs([RUN], QRELS, reference=RUN),
-        "a sum": lambda: score_runs(
+        "CollectionError [relevance-not-integer] qrels 'q'": lambda: means(
+            {"q": {"d": 1}}, [Qrel("q", "d", 0.5)]
+        ),  # type: ignore[arg-type]
+        "UnknownNameError 'MRR!'": lambda: means(run, qrels, "MRR!"),
+        "CollectionError [field-count] my.run:1 fix": lambda: means(run, run),
+        "RunError [field-count] qrels.txt:1 qrels.txt:2 4 fix": lambda: means(qrels, qrels),
+        "UsageError two": lambda: score_runs([RUN], QRELS, reference=RUN),
+        "UsageError NumRet score": lambda: score_runs(
             [RUN, {"q1": {"a": 1}}], QRELS, Settings("NumRet"), reference=RUN
         ),
     }
-    golden.check_refusals("wrong-scores.txt", refusals)
+    check_refusals(refusals)
 
 
 # ---- odd runs: ids that lost their zeros, nothing found, shallow ---------------------------------

@@ -22,6 +22,7 @@ from msshift_bench.leakage import (
     make_training_sets,
 )
 from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 SIZES, SEEDS = (8, 16, 32), (1, 2, 3)
 
@@ -30,7 +31,7 @@ def pairs_of(kind: str, count: int) -> list[LearntPair]:
     return [LearntPair(f"{kind}{n}", f"text {n}", f"r{n}", f"o{n}", kind) for n in range(count)]
 
 
-def test_sets_of_every_size_hold_the_same_leak(golden: Golden) -> None:
+def test_sets_of_every_size_hold_the_same_leak() -> None:
     given: dict[str, Any] = {
         "others": list(pairs_of("", 40)),
         "leaking": pairs_of("leak", 9),
@@ -51,11 +52,12 @@ def test_sets_of_every_size_hold_the_same_leak(golden: Golden) -> None:
     assert make_training_sets(SIZES, 8, **turned) == sets
     assert make_training_sets(SIZES, 8, **given, seed=1) != sets
 
-    refusals = {
-        f"{leaked} of {sizes}": partial(make_training_sets, sizes, leaked, **given)
-        for sizes, leaked in ((SIZES, 10), ((9,), 8), ((16,), 14), ((100,), 8))
-    }
-    golden.check_refusals("no-training-sets.txt", refusals)
+    check_refusals({
+        "UsageError 8 10 --sizes": partial(make_training_sets, SIZES, 10, **given),
+        "UsageError 9 2": partial(make_training_sets, (9,), 8, **given),
+        "DataError 7 6 --sizes": partial(make_training_sets, (16,), 14, **given),
+        "DataError 50 40 --sizes": partial(make_training_sets, (100,), 8, **given),
+    })  # fmt: skip
 
 
 def topic(name: str) -> RerankedTopic:

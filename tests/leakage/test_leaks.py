@@ -39,6 +39,7 @@ from tests.conftest import Build, Command
 from tests.support.fabricated import write_run, write_runs
 from tests.support.golden import Golden
 from tests.support.leaks import write_found
+from tests.support.refusals import check_refusals
 from tests.support.tiny_encoder import make_tiny_encoder
 
 TEXTS = dict(queries(300))
@@ -181,35 +182,54 @@ def test_a_topic_of_several_texts_is_counted_by_each(tmp_path: Path) -> None:
 
 
 BAD = {
-    "train": [
-        *("1\tone\nalone\n1\tagain\n", "1\tone\n1\tother\n", "1\t \n", "", "t\tanother text\n"),
-        f"1\t{'a' * (1 << 20)}\n",
-    ],
-    "test": [
-        *("alone\n", "t\ta test\nt\tb\n", "t\ta\ttitle\nt\tb\n", "t\ta\ttitle\nt\ta\ttitle\n"),
-        *("<top>\n</top>\n", "\ta test\n", "t\ta\nu\t \n", "t\ta\tthe title\n"),
-        *("<top>\n<title> a\n", "<top>\n<title> \udcff\n", "\x1f\udc8b\x08\x00cut off"),
-        *(f"t\t{'a' * (1 << 20)}\n", f"<top>\n{'a' * (1 << 26)}"),
-    ],
+    "train": {
+        "1\tone\nalone\n1\tagain\n": "[field-count] [repeated-id] train-0.tsv:2 train-0.tsv:3 '1'",
+        "1\tone\n1\tother\n": "[repeated-id] train-1.tsv:2 '1'",
+        "1\t \n": "[empty-text] train-2.tsv:1 '1'",
+        "": "[no-queries] train-3.tsv",
+        f"1\t{'a' * (1 << 20)}\n": "[binary-input] train-4.tsv:1 fix",
+    },
+    "test": {
+        "alone\n": "[field-count] test-0.tsv:1 1 fix",
+        "t\ta test\nt\tb\n": "[repeated-id] test-1.tsv:2 't' fix",
+        "t\ta\ttitle\nt\tb\n": "[field-count] test-2.tsv:2 2 fix",
+        "t\ta\ttitle\nt\ta\ttitle\n": "[repeated-text] test-3.tsv:2 't' fix",
+        "<top>\n</top>\n": "[no-queries] test-4.tsv",
+        "\ta test\n": "[empty-id] test-5.tsv:1",
+        "t\ta\nu\t \n": "[empty-text] test-6.tsv:2 'u'",
+        "t\ta\tthe title\n": "[bad-field] test-7.tsv:1 fix",
+        "<top>\n<title> a\n": "[empty-id] test-8.tsv:2",
+        "<top>\n<title> \udcff\n": "[not-utf8] test-9.tsv",
+        "\x1f\udc8b\x08\x00cut off": "[truncated-input] test-10.tsv:1 fix",
+        f"t\t{'a' * (1 << 20)}\n": "[binary-input] test-11.tsv:1 fix",
+        f"<top>\n{'a' * (1 << 26)}": "[too-large] test-12.tsv",
+    },
 }
-"""What files of queries cannot hold."""
+"""Contents of files of queries, and the facts of their errors."""
 
 
-def test_what_cannot_be_searched_is_refused(tmp_path: Path, golden: Golden) -> None:
+def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
     good = {"train": {"1": "one"}, "test": {"t": "a test"}}
     refusals: dict[str, Callable[[], object]] = {}
     for which, contents in BAD.items():
-        for number, content in enumerate(contents):
+        for number, (content, facts) in enumerate(contents.items()):
             path = tmp_path / f"{which}-{number}.tsv"
             path.write_text(content, "utf-8", "surrogateescape")
             sources = {**good, which: path}
-            refusals[repr(content)[:40]] = partial(find_leakage, *sources.values())
-    for options in ({"threshold": 0.0}, {"threshold": 1.5}, {"nearest": 0}):
-        refusals[str(options)] = partial(find_leakage, TEXTS, TEXTS, **options)
-    for sources in (("none.tsv", TEXTS), (TEXTS, "none.tsv")):
-        refusals[f"no file {sources.index('none.tsv') + 1}"] = partial(find_leakage, *sources)
-    refusals["a folder"] = partial(find_leakage, TEXTS, tmp_path)
-    golden.check_refusals("wrong-files.txt", refusals)
+            refusals[f"{path.stem}: CollectionError {facts}"] = partial(
+                find_leakage, *sources.values()
+            )
+    find = partial(find_leakage, TEXTS, TEXTS)
+    refusals |= {
+        "DataError 't' --separate-ids": partial(find_leakage, {"t": "another text"}, good["test"]),
+        "UsageError threshold 0.0 1": partial(find, threshold=0.0),
+        "UsageError threshold 1.5 1": partial(find, threshold=1.5),
+        "UsageError nearest 0 1": partial(find, nearest=0),
+        "no training file: NotFoundError none.tsv": partial(find_leakage, "none.tsv", TEXTS),
+        "no test file: NotFoundError none.tsv": partial(find_leakage, TEXTS, "none.tsv"),
+        "UsageError folder": partial(find_leakage, TEXTS, tmp_path),
+    }
+    check_refusals(refusals)
 
 
 @pytest.mark.extended
@@ -367,7 +387,7 @@ def test_a_group_without_a_score_has_no_loss_to_compare(
 
 
 def test_candidates_of_other_test_queries_are_refused(
-    data: Path, runs: Path, tmp_path: Path, golden: Golden
+    data: Path, runs: Path, tmp_path: Path
 ) -> None:
     short, long = (
         [*load_dataset(data, f"length-{group}", split="test")] for group in ("short", "long")
@@ -389,8 +409,15 @@ def test_candidates_of_other_test_queries_are_refused(
         pair = pair_of(first.query_id, first.text)
         write_found(tmp_path / name, [pair], [row.query_id for row in searched])
     # Queries that were not searched do not count as not leaked.
-    wrong = ("strangers", "other texts", "every query", "one group")
-    golden.check_refusals("other-queries.txt", {name: partial(evaluate, name) for name in wrong})
+    wrong = {
+        "strangers": "strangers 1 2 no-such find",
+        "other texts": "1 107 find",
+        "every query": "length-short",
+        "one group": "62 106 trained find",
+    }
+    check_refusals(
+        {f"{name}: DataError {facts}": partial(evaluate, name) for name, facts in wrong.items()}
+    )
     assert {row.value for row in evaluate("none").figures.where(slice=DIFFERENCE)} == {0.0}
     assert evaluate("both").figures.where(slice=DIFFERENCE)
     # Whoever scores the group that was searched alone may.
@@ -453,7 +480,7 @@ def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     assert find_leakage(clean / "queries.tsv", {"t": "red shoes"}).count("same-text").pairs == 0
 
 
-def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path, golden: Golden) -> None:
+def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path) -> None:
     found, train, out = work / "found", work / "train.tsv", work / "clean"
     files = {"none": "2\td1\td2\n", "bad": "1\td1\td2\n2\td1\n", "other": "7\tflowers\n"}
     for name, text in files.items():
@@ -470,15 +497,17 @@ def test_what_cannot_be_cleaned_leaves_nothing_behind(work: Path, golden: Golden
         (work / name / "candidates.parquet").write_bytes(data_now)
     clean = partial(clean_training, out=out)
     refusals = {
-        "nothing left": partial(clean, found, train, triples=work / "none.tsv"),
-        "two columns": partial(clean, found, train, triples=work / "bad.tsv"),
-        "other queries": partial(clean, found, work / "other.tsv"),
-        "nothing found": partial(clean, work, train),
-        "no queries": partial(clean, found, work / "gone.tsv"),
-        **{f"other {name}": partial(clean, work / name, train)
-           for name in ("facts", "pairs", "short")},
+        "DataError none.tsv 1 --tier": partial(clean, found, train, triples=work / "none.tsv"),
+        "CollectionError [field-count] bad.tsv:2 2 fix": partial(
+            clean, found, train, triples=work / "bad.tsv"),
+        "DataError found --train": partial(clean, found, work / "other.tsv"),
+        "NotFoundError --out": partial(clean, work, train),
+        "NotFoundError gone.tsv": partial(clean, found, work / "gone.tsv"),
+        "DataError found.json find": partial(clean, work / "facts", train),
+        **{f"{name}: CollectionError [no-candidates] candidates.parquet SHA-256 fix":
+           partial(clean, work / name, train) for name in ("pairs", "short")},
     }  # fmt: skip
-    golden.check_refusals("cannot-be-cleaned.txt", refusals)
+    check_refusals(refusals)
     assert not out.exists()
 
 

@@ -26,6 +26,7 @@ from msshift_bench.leakage import (
 from tests.conftest import REPOSITORY, Command
 from tests.support.golden import Golden
 from tests.support.leaks import write_found
+from tests.support.refusals import check_refusals
 from tests.support.sheets import IDS, PAIRS, fill
 
 A, B, C, D = IDS[:4]
@@ -61,7 +62,7 @@ def test_a_sheet_holds_the_most_alike_of_each_test_query(tmp_path: Path) -> None
     assert [pair.train_id for pair in again] == list(chosen())
 
 
-def test_candidates_that_are_none(tmp_path: Path, golden: Golden) -> None:
+def test_candidates_that_are_none(tmp_path: Path) -> None:
     columns = {name: ["x"] for name in LeakedPair._fields if name != "cosine"}
     tables = ({}, {"cosine": ["x"]}, {"cosine": [1.0]})
     paths = [tmp_path / f"{number}.parquet" for number in range(4)]
@@ -70,12 +71,16 @@ def test_candidates_that_are_none(tmp_path: Path, golden: Golden) -> None:
     paths[-1].write_bytes(b"PAR1 no")
     sheet = tmp_path / "certain.csv"
     write_sheet([pair._replace(found_by="same-text") for pair in PAIRS], LEAKAGE, sheet)
-    names = ("no cosine", "a word for a cosine", "an unknown tier", "no Parquet")
-    refusals = {name: partial(read_candidates, path) for name, path in
-                zip(names, paths, strict=True)}  # fmt: skip
-    refusals["no file"] = partial(read_candidates, tmp_path)
-    refusals["none to judge"] = partial(pairs_to_judge, sheet)
-    golden.check_refusals("no-candidates.txt", refusals)
+    facts = ("cosine", "cosine", "'x'", "3.parquet")
+    refusals = {
+        f"{path.stem}: CollectionError [no-candidates] {path.name} {fact} fix": partial(
+            read_candidates, path
+        )
+        for path, fact in zip(paths, facts, strict=True)
+    }
+    refusals["NotFoundError candidates.parquet --out"] = partial(read_candidates, tmp_path)
+    refusals["UsageError --certain"] = partial(pairs_to_judge, sheet)
+    check_refusals(refusals)
     assert len(pairs_to_judge(sheet, per_test=2, certain=True)) == 8
 
 
@@ -145,7 +150,7 @@ def test_what_a_review_shows(tmp_path: Path, golden: Golden) -> None:
         "one test query": [few, few | {C: "identical"}],
         "every pair unsettled": [{A: "identical"}, {A: "different"}],
         # None of the two that have a cosine leaks, so there is nothing to recall.
-        "no cosine": [few],
+        "CollectionError [no-candidates] 0.parquet fix": [few],
     }.items():
         sheets = [fill(tmp_path / f"{name} {n}.csv", labels) for n, labels in enumerate(answers)]
         if name == "no cosine":

@@ -16,7 +16,7 @@ from msshift_bench.records import Qrel
 from msshift_bench.runs import Judgements, read_qrels, validate_run
 from tests.runs.conftest import Write, codes
 from tests.support.compressing import COMPRESSORS
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 QRELS = b"1 0 d1 1\n1\t0\td2\t0\n2 0 d3 2\n"
 ROWS = [Qrel("1", "d1", 1), Qrel("1", "d2", 0), Qrel("2", "d3", 2)]
@@ -64,20 +64,21 @@ def test_reads_sound_files_whatever_their_name(
     assert read_qrels(write(content, "qrels")) == read_qrels(str(write(content, "q.gz"))) == rows
 
 
-def test_what_is_no_qrels_file_is_refused_with_its_lines(write: Write, golden: Golden) -> None:
+def test_what_is_no_qrels_file_is_refused_with_its_lines(write: Write) -> None:
     contents = {
-        "cut off": "1 0 7067032 1\n# a comment\n2 0 7067033 1\n3 0 7067034",
-        "four columns below three": "query-id\tcorpus-id\tscore\n1\t7\t1\n1 0 8 1\n",
-        "of every code": b"1 0 d1 1\n1 0 d1 2\n1 0\n1 0 d2 one\n1 0 \xff 1\n",
-        "of one code": "bad\n" * 30,
-        "empty": b"",
-        "a comment behind a blank": "q 0 d 1\n # made by us\n",
-    }
-    paths = {wrong: write(content, wrong) for wrong, content in contents.items()}
-    refusals = {wrong: partial(read_qrels, path) for wrong, path in paths.items()}
-    refusals["no file"] = lambda: read_qrels(write("", "a").with_name("other"))
-    golden.check_refusals("no-qrels.txt", refusals)
-    assert len(refused(paths["of one code"]).findings) == 20
+        "[field-count] qrels:4 3 fix": "1 0 7067032 1\n# a comment\n2 0 7067033 1\n3 0 7067034",
+        "[field-count] qrels:3 4 fix": "query-id\tcorpus-id\tscore\n1\t7\t1\n1 0 8 1\n",
+        "[duplicate-judgement] [field-count] [relevance-not-integer] [not-utf8] qrels:2 qrels:3":
+            b"1 0 d1 1\n1 0 d1 2\n1 0\n1 0 d2 one\n1 0 \xff 1\n",
+        "[field-count] qrels:1 qrels:2 1 fix": "bad\n" * 30,
+        "[empty-file] qrels": b"",
+        "[relevance-not-integer] qrels:2 'us'": "q 0 d 1\n # made by us\n",
+    }  # fmt: skip
+    for facts, content in contents.items():
+        path = write(content, "qrels")
+        check_refusals({f"CollectionError {facts}": partial(read_qrels, path)})
+    check_refusals({"NotFoundError other": partial(read_qrels, path.with_name("other"))})
+    assert len(refused(write("bad\n" * 30)).findings) == 20
     assert "truncated-input" in str(refused(write(gzip.compress(QRELS)[:-12])))
 
 
@@ -120,21 +121,19 @@ def test_a_relevance_is_a_whole_number_as_a_rank_is_one(write: Write, relevance:
     assert codes(validate_run(run).errors) == [("rank-not-integer", 2)]
 
 
-def test_what_is_no_text_is_one_finding(write: Write, golden: Golden) -> None:
-    contents = {
-        "parquet": b"PAR1" + bytes(40),
-        "json": b'{"q1": {"d1": 1}}',
-        "indented": b'{\n  "q1": {\n    "d1": 1\n  }\n}\n',
-        "array": b'[{"query_id": "q1", "doc_id": "d1", "relevance": 1}]',
-        "json lines": b'{"query_id": "q1", "doc_id": "d1", "relevance": 1}\n' * 30,
-        "nul": b"q1 0 d\0 1\n",
-        "utf-16": "q1 0 d1 1\n".encode("utf-16-le"),
-        "one long id": b"q1 0 " + b"d" * (3 << 20) + b" 1\n",
-    }
-    paths = {wrong: write(content, wrong) for wrong, content in contents.items()}
-    golden.check_refusals(
-        "no-text.txt", {of: partial(read_qrels, path) for of, path in paths.items()}
+def test_what_is_no_text_is_one_finding(write: Write) -> None:
+    contents = (
+        b"PAR1" + bytes(40),
+        b'{"q1": {"d1": 1}}',
+        b'{\n  "q1": {\n    "d1": 1\n  }\n}\n',
+        b'[{"query_id": "q1", "doc_id": "d1", "relevance": 1}]',
+        b'{"query_id": "q1", "doc_id": "d1", "relevance": 1}\n' * 30,
+        b"q1 0 d\0 1\n",
+        "q1 0 d1 1\n".encode("utf-16-le"),
+        b"q1 0 " + b"d" * (3 << 20) + b" 1\n",
     )
+    for content in contents:
+        assert codes(refused(write(content))) == [("binary-input", 1)]
 
 
 def test_qrels_that_are_written_to_while_they_are_read_are_refused(

@@ -21,7 +21,7 @@ from msshift_bench.errors import RunError, UsageError
 from msshift_bench.runs import TIE_POLICIES, JudgedRun, Judgements, judge_run, read_run
 from tests.runs.conftest import JUDGEMENTS, MAPPING, PLACES, RUN, Write, codes, places, refused
 from tests.support.compressing import COMPRESSORS
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 LINES = RUN.splitlines(keepends=True)
 SOUND = {
@@ -231,27 +231,29 @@ def test_a_run_is_read_as_a_mapping(write: Write, monkeypatch: pytest.MonkeyPatc
     assert read_run({"q1": pd.Series({"d1": 2.0})}) == {"q1": {"d1": 2.0}}
 
 
-def test_what_is_no_run_is_named(write: Write, golden: Golden) -> None:
+def test_what_is_no_run_is_named(write: Write) -> None:
     run, odd, few = write(RUN), write("q Q0 d 7 1 t\n", "odd"), write("q Q0 d 1\n", "few")
     empty, twice = write("", "empty"), write(RUN + RUN, "twice")
     refusals = {
-        "an unknown policy": lambda: judge_run(run, JUDGEMENTS, tie_policy="tree"),
-        "an unknown format": lambda: judge_run(run, JUDGEMENTS, format="csv"),
-        "no file": lambda: judge_run(run.with_name("none.run"), JUDGEMENTS),
-        "a folder": lambda: judge_run(run.parent, JUDGEMENTS),
-        "no lines": lambda: read_run(empty),
-        "too few fields": lambda: read_run(few),
-        "a run twice": lambda: read_run(twice),
-        "an odd rank": lambda: read_run(odd, strict=True),
-        "an unknown format of a mapping": lambda: read_run(odd, format="csv"),
-        "a number": lambda: read_run(7),
-        **{f"{wrong!r} for a ranking": partial(read_run, {"q1": wrong})
-           for wrong in (["d1", "d2"], None, 1.0)},
-        **{f"{type(source).__name__} without ranks": partial(judge_run, source, tie_policy="rank",
-                                                             judgements=JUDGEMENTS)
-           for source in (3, {"q1": {"d": 1.0}}, [("q", "d")], pd.DataFrame({"qid": []}))},
+        "UnknownNameError 'tree'": lambda: judge_run(run, JUDGEMENTS, tie_policy="tree"),
+        "judge: UnknownNameError 'csv'": lambda: judge_run(run, JUDGEMENTS, format="csv"),
+        "NotFoundError none.run": lambda: judge_run(run.with_name("none.run"), JUDGEMENTS),
+        "UsageError folder file": lambda: judge_run(run.parent, JUDGEMENTS),
+        "RunError [empty-file] empty fix": lambda: read_run(empty),
+        "RunError [field-count] few:1 4 fix": lambda: read_run(few),
+        "RunError [duplicate-document] twice:6 twice:7 'd1' 'd2' fix": lambda: read_run(twice),
+        "RunError [rank-gap] odd:1 'q' fix": lambda: read_run(odd, strict=True),
+        "read: UnknownNameError 'csv'": lambda: read_run(odd, format="csv"),
+        "UsageError 7": lambda: read_run(7),
+        "UsageError 'q1' 'd1'": partial(read_run, {"q1": ["d1", "d2"]}),
+        "UsageError 'q1' None": partial(read_run, {"q1": None}),
+        "UsageError 'q1' 1.0": partial(read_run, {"q1": 1.0}),
+        **{f"{type(source).__name__}: UsageError {fact}":
+           partial(judge_run, source, JUDGEMENTS, tie_policy="rank") for source, fact in (
+               (3, "3"), ({"q1": {"d": 1.0}}, "ranks"), ([("q", "d")], "1 score"),
+               (pd.DataFrame({"qid": []}), "doc_id docno"))},
     }  # fmt: skip
-    golden.check_refusals("no-runs.txt", refusals)
+    check_refusals(refusals)
 
 
 # ---- Parquet files, and runs given as values -----------------------------------------------------

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.errors import UsageError
+from msshift_bench.errors import RunError, UsageError
 from msshift_bench.runs import FOR_ALL, Sidecar, find_run_sets, model_path, run_path, sidecar_path
 from msshift_bench.shifts import SHIFTS
-from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 LENGTH = SHIFTS["length"]
 
@@ -59,37 +59,40 @@ def test_names_of_runs_and_of_what_stands_beside_them(tmp_path: Path, end: str) 
 
 
 def test_what_is_no_whole_run_set_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folders = {
-        "a model without a run": "a/wh-words/how.run a/wh-words/.who.run.partial",
+        "RunError [missing-run] wha.run who.run 'wha' 'who' fix":
+            "a/wh-words/how.run a/wh-words/.who.run.partial",
         # A folder of a seed counts though it is empty.
-        "seeds without runs": "a/length/seed-10/short.run a/length/seed-2/.partial",
-        "compressed as well": "a/length/short.run a/length/short.run.gz",
-        "another ending": "a/length/short.run a/length/short.txt",
-        "of all groups as well": "a/length/long.run a/length.run",
-        "of a seed as well": "a/length/long.run a/length/seed-1/.hidden",
-        "all groups and a seed": "a/length.run a/length/seed-1/short.run",
-        "no run": "f/length/.hidden",
-        "other files": "a.csv b/c.csv",
-        "nothing": ".hidden",
-    }
-    for name, files in folders.items():
-        touch(tmp_path / name, *files.split())
+        "RunError [missing-run] short.run long.run 'short' 'long' fix":
+            "a/length/seed-10/short.run a/length/seed-2/.partial",
+        "UsageError short.run short.run.gz": "a/length/short.run a/length/short.run.gz",
+        "UsageError short.run short.txt": "a/length/short.run a/length/short.txt",
+        "UsageError long.run a/length.run": "a/length/long.run a/length.run",
+        "UsageError long.run seed-1": "a/length/long.run a/length/seed-1/.hidden",
+        "UsageError short.run a/length.run": "a/length.run a/length/seed-1/short.run",
+        "UsageError f": "f/length/.hidden",
+        "UsageError a.csv b": "a.csv b/c.csv",
+        "UsageError <system>/<shift>.run": ".hidden",
+    }  # fmt: skip
 
     def find(name: str) -> None:
         monkeypatch.chdir(tmp_path / name)
         for run_set in find_run_sets("."):
             run_set.check_complete()
 
-    refusals = {name: partial(find, name) for name in folders}
-    refusals["no folder"] = partial(find_run_sets, tmp_path / "nowhere")
-    refusals["none is named"] = partial(find_run_sets, [])
-    refusals["no group"] = partial(run_path, tmp_path, "a", LENGTH, "shrt")
-    golden.check_refusals("no-run-sets.txt", refusals)
+    for number, (facts, files) in enumerate(folders.items()):
+        touch(tmp_path / f"{number}", *files.split())
+        check_refusals({facts: partial(find, f"{number}")})
+    check_refusals({
+        "NotFoundError nowhere": partial(find_run_sets, tmp_path / "nowhere"),
+        "UsageError folder": partial(find_run_sets, []),
+        "UnknownNameError 'shrt' 'short'": partial(run_path, tmp_path, "a", LENGTH, "shrt"),
+    })  # fmt: skip
     touch(tmp_path / "whole/a/length/seed-1", "short.run", "long.run")
     find("whole")
-    (seeds,) = find_run_sets(tmp_path / "seeds without runs")
+    (seeds,) = find_run_sets(tmp_path / "1")
     assert seeds.missing == ((2, "short"), (2, "long"), (10, "long"))
     assert seeds.seeds == (2, 10)
 
@@ -109,58 +112,84 @@ def test_systems_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> 
 
 
 NO_SYSTEM = """
-f                 short.trec
-.                 short.trec
-f                 short.txt
-f                 lenght/short.run
-.                 lenght/short.run
-f/lenght          lenght/short.run
-.                 Length/seed-1/short.run
-f/length          length/short.txt
-f/length/seed-1   length/seed-1/short.run
-f/seed-1          seed-1/short.run
-.                 seed-1/length/long.run
-f                 seed-1/length/long.run
-f/..              g/length.run
-.                 old/best.run
+f                 short.trec                <system>/length/short.trec
+.                 short.trec                <system>/length/short.trec
+f                 lenght/short.run          <system>/length/short.run
+.                 lenght/short.run          <system>/length/short.run
+f/lenght          lenght/short.run          <system>/length/short.run
+.                 Length/seed-1/short.run   <system>/length/seed-1/short.run
+f/length          length/short.txt          give
+f/length/seed-1   length/seed-1/short.run   give
+f/seed-1          seed-1/short.run          <system>/length/seed-1/short.run
+.                 seed-1/length/long.run    <system>/length/seed-1/long.run
+f                 seed-1/length/long.run    <system>/length/seed-1/long.run
+f/..              g/length.run              give
+.                 old/best.run              <system>/<shift>.run
 """
-"""The folder that is given, and the path below ``f`` of a run that is of no system in it."""
+"""The folder that is given, the path below ``f`` of a run that is of no system in it, and the place
+that the fix names."""
 
 IN_A_SYSTEM = """
-length/short.dat              length/short                    length/Short.trec
-length/length-short.run.xz    length/long.RUN                 length/short.run.zip
-length/shrt.run.json          length/wha.run                  length/seed-1/wha.run
-length/README.md              length/short.run/part           length/seed-1.run/short.run
-length/seed_2/short.run       length/seed2/short.run          length/Seed-2/short.run
-length/seed--3/short.run      length/seed-\u0661/short.run         length/checkpoints/short.run
-length/seed-1/seed-2/short.run                                lenght/short.trec
-restrain-14k/interpolaton.run seed-1/wh-words/how.run         wh_words/wha.run
-old/runs/short.run.gz         topic.trec.gz                   topics-C0.run
-best.run                      wh-words                        wh-words.run/part
+length/short.dat                length/short.run
+length/short                    length/short.run
+length/Short.trec               length/short.trec
+length/length-short.run.xz      length/short.run.xz
+length/long.RUN                 length/long.run
+length/short.run.zip            length/short.run
+length/shrt.run.json            length/short.run.json
+length/wha.run                  short.run
+length/seed-1/wha.run           short.run
+length/README.md                short.run
+length/short.run/part           short.run
+length/seed-1.run/short.run     short.run
+length/seed_2/short.run         length/seed-2
+length/Seed-2/short.run         length/seed-2
+length/seed--3/short.run        length/seed-3
+length/seed-\u0661/short.run        short.run
+length/checkpoints/short.run    short.run
+length/seed-1/seed-2/short.run  length/seed-1
+lenght/short.trec               length/short.trec
+restrain-14k/interpolaton.run   restrain-14k/interpolation.run
+seed-1/wh-words/how.run         wh-words/seed-1/how.run
+wh_words/wha.run                wh-words/wha.run
+old/runs/short.run.gz           length/short.run.gz
+topic.trec.gz                   topics.trec.gz
+topics-C0.run                   topics/C0.run
+best.run                        <system>/<shift>.run
+wh-words                        wh-words.run
+wh-words.run/part               <system>/<shift>.run
 """
-"""What has no place in a system's folder that holds ``length/long.run``."""
+"""What has no place in a system's folder that holds ``length/long.run``, and what the fix names."""
 
 
 def test_what_has_no_place_is_named_with_the_place_that_it_may_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refusals = {}
+    def find_in(folder: str, given: str, run: str, fix: str) -> None:
+        monkeypatch.chdir(tmp_path / folder)
+        with pytest.raises(RunError) as caught:
+            find_run_sets(given)
+        (finding,) = caught.value.findings
+        assert finding.code == "no-place"
+        assert finding.source in run or run in finding.source
+        assert fix in finding.fix, folder
+
     for number, line in enumerate(NO_SYSTEM.strip().splitlines()):
-        given, run = line.split()
+        given, run, fix = line.split()
         touch(tmp_path / f"{number}/f", run)
-        refusals[f"{given} with f/{run}"] = lambda n=number, given=given: find_in(n, given)
-    for name in IN_A_SYSTEM.split():
+        find_in(str(number), given, run, fix)
+    for line in IN_A_SYSTEM.strip().splitlines():
+        name, fix = line.split()
         touch(tmp_path / "systems" / name / "dense", "length/long.run", name)
-        refusals[name] = lambda name=name: find_in(f"systems/{name}", ".")
+        find_in(f"systems/{name}", ".", f"dense/{name}", fix)
     touch(tmp_path / "beside", "bm25/length.run", "dense/old/short.run", "colbert.run.gz")
     touch(tmp_path / "beside", "short.trec", "splade/length.tsv.gz")
-    refusals["beside systems"] = lambda: find_in("beside", ".")
-
-    def find_in(folder: int | str, given: str) -> None:
-        monkeypatch.chdir(tmp_path / str(folder))
-        find_run_sets(given)
-
-    golden.check_refusals("no-place.txt", refusals)
+    monkeypatch.chdir(tmp_path / "beside")
+    with pytest.raises(RunError) as caught:
+        find_run_sets(".")
+    assert [finding.source for finding in caught.value.findings] == [
+        *("colbert.run.gz", "dense/old/short.run", "short.trec", "splade/length.tsv.gz")
+    ]
 
 
 def test_what_a_run_set_may_hold_beside_its_runs(

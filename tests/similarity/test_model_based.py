@@ -16,6 +16,7 @@ from msshift_bench.data import open_dataset
 from msshift_bench.similarity import group_similarity, set_similarity
 from tests.conftest import Build, Command
 from tests.support.golden import Golden
+from tests.support.refusals import check_refusals
 
 pytestmark = pytest.mark.neural
 
@@ -58,7 +59,7 @@ def test_r_is_the_mean_dot_product_of_the_models_own_vectors(
 
 
 def test_a_model_that_is_not_there_or_not_fit_is_named(
-    runs: Path, tiny_models: Path, build_once: Build, tmp_path: Path, golden: Golden
+    runs: Path, tiny_models: Path, build_once: Build, tmp_path: Path
 ) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules
@@ -76,18 +77,18 @@ def test_a_model_that_is_not_there_or_not_fit_is_named(
     (tmp_path / "lacking/bi-encoder/length/seed-1/long.run").unlink()
     no_encoders = {"short": tmp_path / "tiny/bert", "long": tmp_path / "tiny"}
     refusals = {
-        "no model": partial(of_groups, models=runs, seed=2),
-        "no seed": partial(of_groups, models=runs, seed=3),
-        "none given": of_groups,
-        "none for a group": partial(of_groups, models={"short": tmp_path / "tiny"}),
-        "no encoders": partial(of_groups, models=no_encoders),
-        "another kind": partial(of_sets, models=tmp_path / "tiny/my-splade"),
-        "two systems": partial(of_groups, models=tmp_path / "two"),
-        "no run of a group": partial(of_groups, models=tmp_path / "lacking"),
-        "one per group, and no groups": partial(of_sets, models=widths),
-        "of other widths": partial(of_groups, models=widths),
+        "MissingError short.run --keep-model": partial(of_groups, models=runs, seed=2),
+        "UnknownNameError '3' bi-encoder": partial(of_groups, models=runs, seed=3),
+        "UsageError --models": of_groups,
+        "UsageError long length": partial(of_groups, models={"short": tmp_path / "tiny"}),
+        "NotFoundError 'own' bert": partial(of_groups, models=no_encoders),
+        "UsageError my-splade": partial(of_sets, models=tmp_path / "tiny/my-splade"),
+        "UsageError two 2 bi-encoder other": partial(of_groups, models=tmp_path / "two"),
+        "RunError bi-encoder length long": partial(of_groups, models=tmp_path / "lacking"),
+        "UsageError folder": partial(of_sets, models=widths),
+        "UsageError long 8 short 16": partial(of_groups, models=widths),
     }
-    golden.check_refusals("no-models.txt", refusals)
+    check_refusals(refusals)
 
 
 def test_what_the_command_says_of_a_run_set(

@@ -37,6 +37,7 @@ from msshift_bench.similarity import (
 from tests.conftest import Build, Command
 from tests.support.golden import Golden
 from tests.support.official_checkout import write_checkout
+from tests.support.refusals import check_refusals
 
 # Computed from the released files apart from this package, to six digits.
 GOLDEN = {
@@ -253,48 +254,55 @@ def test_a_file_will_do_and_so_will_rows_and_mappings(tmp_path: Path) -> None:
     assert read_query_set(texts) == read_query_set(list(queries)) == read_query_set(str(path))
 
 
-def test_what_cannot_be_compared_is_refused(
-    tmp_path: Path, build_once: Build, golden: Golden
-) -> None:
+def test_what_cannot_be_compared_is_refused(tmp_path: Path, build_once: Build) -> None:
     fine = {"q2": "b"}
     refusals: dict[str, Callable[[], object]] = {}
-    for number, content in enumerate(("q1\n", "q1\ta\nq1\tb\n", "q1\t \n", "")):
+    contents = {
+        "q1\n": "[field-count] queries-0.tsv:1 1 fix",
+        "q1\ta\nq1\tb\n": "[repeated-id] queries-1.tsv:2 'q1'",
+        "q1\t \n": "[empty-text] queries-2.tsv:1 'q1'",
+        "": "[no-queries] queries-3.tsv",
+    }
+    for number, (content, facts) in enumerate(contents.items()):
         path = tmp_path / f"queries-{number}.tsv"
         path.write_text(content)
-        refusals[repr(content)] = partial(set_similarity, path, fine)
+        refusals[f"{number}: CollectionError {facts}"] = partial(set_similarity, path, fine)
     one, without_texts = {"q1": "a"}, build_once("mini:300", "length", texts=False)
     dataset = build_once("mini:300", "length")
     judged: Any = [Qrel(1, "d", 1)]
     refusals |= {
-        "no file": partial(set_similarity, tmp_path / "none.tsv", fine),
-        "no query": partial(set_similarity, {}, fine),
-        "another text": partial(set_similarity, one, {"q1": "a c", "q2": "b"}),
-        "an unknown indicator": partial(set_similarity, one, fine, "weightedjacard"),
-        "no such shift": partial(group_similarity, dataset, "topics"),
-        "no texts": partial(group_similarity, without_texts, "length"),
-        "no such split": partial(group_similarity, dataset, "length", split="tests"),
-        "ids of judgements": partial(
+        "NotFoundError none.tsv": partial(set_similarity, tmp_path / "none.tsv", fine),
+        "DataError query": partial(set_similarity, {}, fine),
+        "DataError 'q1' 'a'": partial(set_similarity, one, {"q1": "a c", "q2": "b"}),
+        "UnknownNameError 'weightedjacard'": partial(set_similarity, one, fine, "weightedjacard"),
+        "UnknownNameError 'topics' length": partial(group_similarity, dataset, "topics"),
+        "MissingError import": partial(group_similarity, without_texts, "length"),
+        "UnknownNameError 'tests'": partial(group_similarity, dataset, "length", split="tests"),
+        "CollectionError [id-invalid] qrels 'd'": partial(
             find_leakage, fine, one, qrels=(judged, [Qrel("q1", "d", 1)])
         ),
     }  # fmt: skip
     for unfit in (["a", "b"], [("q1", "a")], None):
-        refusals[repr(unfit)] = partial(set_similarity, unfit, fine)
+        kind = type((unfit or [None])[0]).__name__
+        refusals[f"{unfit}: UsageError '{kind}' query_id"] = partial(set_similarity, unfit, fine)
     import_official([write_checkout(tmp_path / "release")], tmp_path / "msshift")
     to_letters, vectors = re.compile("[a-z]").findall, {"encoder": "terms"}
     queries, numbers = {"1": "a"}, {"2": "?"}
     of_queries = partial(set_similarity, queries, fine)
     refusals |= {
-        "no word to test": partial(set_similarity, queries, numbers, tokenizer=to_letters),
-        "no word to train on": partial(set_similarity, numbers, queries, tokenizer=to_letters),
-        "vectors of zeros": partial(of_queries, "mean-cosine", **vectors),
-        "an option of another": partial(of_queries, "overlap", seed=1),
-        "overlap without judgements": partial(of_queries, "overlap"),
-        "no pooling": partial(of_queries, "mean-cosine", pooling="meen", **vectors),
-        "tests alone": partial(group_similarity, tmp_path / "msshift", "length", "unseen-words"),
-        "no training passage": partial(count_overlap, {"a": LEARNT[-1:]}, {"t": JUDGED}),
-        "no test passage": partial(count_overlap, {"a": LEARNT}, {"t": [JUDGED[4]]}),
+        "DataError test": partial(set_similarity, queries, numbers, tokenizer=to_letters),
+        "DataError training": partial(set_similarity, numbers, queries, tokenizer=to_letters),
+        "DataError 'terms' 2": partial(of_queries, "mean-cosine", **vectors),
+        "UsageError overlap --seed model-based": partial(of_queries, "overlap", seed=1),
+        "UsageError NAME=QRELS count_overlap": partial(of_queries, "overlap"),
+        "UnknownNameError 'meen'": partial(of_queries, "mean-cosine", pooling="meen", **vectors),
+        "DataError length-short --split": partial(
+            group_similarity, tmp_path / "msshift", "length", "unseen-words"
+        ),
+        "DataError a": partial(count_overlap, {"a": LEARNT[-1:]}, {"t": JUDGED}),
+        "DataError t": partial(count_overlap, {"a": LEARNT}, {"t": [JUDGED[4]]}),
     }
-    golden.check_refusals("not-compared.txt", refusals)
+    check_refusals(refusals)
 
 
 def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:

@@ -29,8 +29,8 @@ from msshift_bench.stats import (
     queries_to_detect,
     rel_loss,
 )
-from tests.support.golden import Golden
 from tests.support.made_scores import losses, sides
+from tests.support.refusals import check_refusals
 
 
 def ends(estimate: Any) -> tuple[float, float]:
@@ -265,18 +265,18 @@ def test_plans_with_more_seeds_or_queries_detect_less() -> None:
     assert detectable_loss(of_queries_alone(1.0, 99.0)) is None
 
 
-def test_plans_that_cannot_be_made(golden: Golden) -> None:
+def test_plans_that_cannot_be_made() -> None:
     plan = partial(detectable_loss, of_queries_alone(0.01, 99.0))
     of_three_seeds = Uncertainty(Part(0.04, 99.0), Part(0.03, 2.0), 3)
-    wrong = {"queries": -1, "deviation": 0.0, "correlation": 1.0}
     refusals = {
-        **{f"{name} {value}": partial(detectable_rel_loss, **{"queries": 10, name: value})
-           for name, value in wrong.items()},
-        "no loss to detect": partial(queries_to_detect, 0),
-        "seeds of one": partial(plan, planned_seeds=3),
-        "one seed of three": partial(detectable_loss, of_three_seeds, planned_seeds=1),
+        "UsageError 0 -1": partial(detectable_rel_loss, -1),
+        "UsageError 0 0.0": partial(detectable_rel_loss, 10, deviation=0.0),
+        "UsageError -1 1 1.0": partial(detectable_rel_loss, 10, correlation=1.0),
+        "UsageError 0 1": partial(queries_to_detect, 0),
+        "UsageError seed two": partial(plan, planned_seeds=3),
+        "UsageError 2 1": partial(detectable_loss, of_three_seeds, planned_seeds=1),
     }  # fmt: skip
-    golden.check_refusals("no-plans.txt", refusals)
+    check_refusals(refusals)
 
 
 # ---- the sum of two scaled t variables, against scipy and known tables ---------------------------

@@ -16,10 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import pytest
-
 from msshift_bench import Figure, __version__
-from msshift_bench.errors import MsShiftError
 from msshift_bench.evaluation import Result
 from msshift_bench.output import to_markdown
 
@@ -28,8 +25,6 @@ __all__ = ["WRITE", "Golden", "check_figures", "read_csv"]
 WRITE = bool(os.environ.get("MSSHIFT_WRITE_GOLDEN"))
 
 _NAMES = Figure._fields[: Figure._fields.index("value")]
-
-Calls = Mapping[str, Callable[[], object]]
 
 
 class Golden:
@@ -58,15 +53,6 @@ class Golden:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8")
         assert text == path.read_text("utf-8")
-
-    def check_refusals(self, name: str, calls: Calls) -> None:
-        """Check the kind and the words of the error that each call raises.
-
-        Args:
-            name: the golden file.
-            calls: what is wrong with a call -> the call.
-        """
-        self.check(name, "".join(f"# {wrong}\n{_refusal(call)}\n" for wrong, call in calls.items()))
 
     def check_results(self, name: str, results: Mapping[str, Result]) -> None:
         """Check the tables of results, as Markdown, and the notes below them.
@@ -97,12 +83,6 @@ class Golden:
             done = run(*command.split())
             lines += [f"$ {command}", done.stdout + done.stderr + f"[{done.returncode}]\n"]
         self.check(name, "\n".join(lines))
-
-
-def _refusal(call: Callable[[], object]) -> str:
-    with pytest.raises((MsShiftError, ValueError)) as caught:
-        call()
-    return f"{type(caught.value).__name__}: {caught.value}"
 
 
 def check_figures(path: Path, place: str, figures: Iterable[tuple[str, Figure]]) -> None:
