@@ -1,21 +1,16 @@
-"""Every figure and every table of the made world, and the boards' figures, as they were before."""
+"""Figures of the made world and of the boards, to eight digits, and a table of each layout."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Mapping
-from functools import cache
-from itertools import product
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from msshift_bench import Figure
-from msshift_bench.cli import app
 from msshift_bench.leaderboard import entries_folder, open_entry
+from tests.support.command_line import run_msshift
 from tests.support.golden import WRITE, Golden, check_figures, read_csv
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -51,45 +46,42 @@ CALLS: Mapping[str, str] = {
 }
 """The name of a call -> its words."""
 
-FORMATS = {"text": "txt", "markdown": "md", "latex": "tex"}
-"""Format -> the ending of its golden file."""
-
-TABLES = [(name, "text") for name in CALLS]
-TABLES += product(("losses-pooled", "pairs-lower"), ("markdown", "latex"))
-"""The calls and formats whose output is compared."""
-
-pytestmark = pytest.mark.extended
-
-
-Call = Callable[[str, str], tuple[str, dict[str, Any]]]
-
-
-@pytest.fixture(scope="module")
-def call(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Call:
-    """Return a function that gives what a call prints in a format, and its JSON."""
-    output = tmp_path_factory.mktemp("output") / "output.json"
-
-    @cache
-    def run(name: str, table_format: str) -> tuple[str, dict[str, Any]]:
-        words = [*CALLS[name].split(), "--format", table_format, "--output", str(output)]
-        with contextlib.chdir(world):
-            done = CliRunner().invoke(app, words, catch_exceptions=False)
-        assert done.exit_code == 0, done.stderr
-        return done.stdout, json.loads(output.read_bytes())
-
-    return run
+TABLES: Mapping[str, str] = {
+    "losses.txt": "evaluate partial --allow partial",
+    "losses.md": "evaluate partial --allow partial --format markdown",
+    "losses.tex": "evaluate partial --allow partial --format latex",
+    "delta.txt": "evaluate runs/late runs/bm25 --measures RR@10,ASL@5 --delta --shift length",
+    "slices.txt": "evaluate runs/late --by wh-words --shift length",
+    "leaked.txt": "evaluate runs/late --without-leaked leaked --shift length",
+    "pairs.txt": "compare runs/late runs/dense --shift length",
+    "reference.txt": "compare runs/late runs/dense runs/bm25 --reference bm25 --shift length",
+    "extra.txt": "evaluate runs/late runs/dense-all --also-test graded=graded",
+    "variants.txt": "evaluate runs/late --also-test mistyped=mistyped --measures nDCG@10",
+    "scores.txt": "score runs/bm25/length.run --qrels qrels.tsv --measures RR@10,ASL@5,NumRet",
+    "leads.txt": f"score {_RUNS} --test length-long --reference runs/bm25/length.run",
+}
+"""A small table of each layout and format: its golden file -> the words of the call."""
 
 
-def test_every_figure_is_as_it_was(call: Call) -> None:
-    figures = [(name, Figure(**row)) for name in CALLS for row in call(name, "text")[1]["figures"]]
+@pytest.mark.extended
+def test_every_figure_is_as_it_was(world: Path, tmp_path: Path) -> None:
+    figures = []
+    for name, words in CALLS.items():
+        done = run_msshift([*words.split(), "--output", str(tmp_path / "output.json")], world)
+        assert done.returncode == 0, done.stderr
+        rows = json.loads((tmp_path / "output.json").read_bytes())["figures"]
+        figures += [(name, Figure(**row)) for row in rows]
     check_figures(GOLDEN / "figures.csv.gz", "call", figures)
 
 
-@pytest.mark.parametrize(("name", "table_format"), TABLES)
-def test_every_table_is_as_it_was(name: str, table_format: str, call: Call, golden: Golden) -> None:
-    golden.check(f"{name}.{FORMATS[table_format]}", call(name, table_format)[0])
+@pytest.mark.parametrize("name", TABLES)
+def test_the_layout_of_a_table(name: str, world: Path, golden: Golden) -> None:
+    done = run_msshift(TABLES[name].split(), world)
+    assert done.returncode == 0, done.stderr
+    golden.check(name, done.stdout)
 
 
+@pytest.mark.extended
 def test_every_figure_of_the_boards_is_as_it_was() -> None:
     folder, golden = entries_folder(), GOLDEN / "entries.csv.gz"
     places = {path.relative_to(folder).as_posix() for path in folder.glob("*/*/v*")}
