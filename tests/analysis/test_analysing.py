@@ -133,7 +133,8 @@ def test_what_analyses_show(analysis: Result, data: Path, tmp_path: Path, golden
         "of test sets of another size": predict_losses(few, TRAIN, {"9": "who is rome"}),
         "of a flat line": predict_losses(flat, TRAIN, {"9": "who is rome"}),
     }
-    golden.check_results("analyses.md", shown)
+    golden.check_results("analyses.csv.gz", shown)
+    golden.check_layout("prediction.md", shown["of a flat line"])
     slopes = analysis.figures.where(figure=("slope", "slope_inside_groups"), system=MEAN_OF_SYSTEMS)
     assert {row.family for row in slopes} == {"holm over 3 tests (verdicts of this call)"}
     bins = shown["one seed"].figures.where(figure="rel_loss", group=ALL_GROUPS)
@@ -364,15 +365,21 @@ def linked(
     return figures, [note.text for note in query_notes(figures)]
 
 
-def test_verdicts_on_slopes_inside_groups(golden: Golden) -> None:
+def test_verdicts_on_slopes_inside_groups() -> None:
     # By hand: the slopes' mean is 0.295, their standard error 0.0129 / 2, and t(3) 3.182.
     cases = {
         "the higher, the less is lost": linked(SLOPES),
         "the higher, the more is lost": linked([-slope for slope in SLOPES]),
         "two groups have a slope": linked(SLOPES, alike=("C2", "C3")),
     }
-    shown = [line for name, (_, notes) in cases.items() for line in (f"# {name}", *notes)]
-    golden.check("slopes-inside.txt", "\n".join([*shown, ""]))
+    for (_, (verdict, *notes)), words, slope in zip(
+        cases.values(),
+        ("show a link less lost", "show a link more lost", "cannot show"),
+        ("-29.5 [-31.6, -27.4]", "+29.5 [27.4, 31.6]", "fewer than 3 groups"),
+        strict=True,
+    ):
+        assert all(word in verdict for word in words.split())
+        assert all(part in notes[0] for part in slope.split(" ", 1)), notes[0]
     figures, few = (cases[name][0] for name in list(cases)[::2])
     (found,) = figures.where(figure="slope_inside_groups")
     assert (found.mark, found.counts) == ("*", "groups")
@@ -456,7 +463,8 @@ def test_clear_differences_and_none(golden: Golden) -> None:
         "all alike": (third, -third, np.ones(6)),
     }
     shown = {name: aligned(*columns) for name, columns in scores.items()}
-    golden.check_results("alignments.md", shown)
+    golden.check_results("alignments.csv", shown)
+    golden.check_layout("alignment.md", shown["the same"])
 
 
 @pytest.mark.extended

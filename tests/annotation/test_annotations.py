@@ -27,7 +27,7 @@ from msshift_bench.records import Passage
 from msshift_bench.search import Bm25, Bm25Parameters
 from tests.conftest import Command
 from tests.support.golden import Golden
-from tests.support.refusals import check_refusals
+from tests.support.refusals import check_exits, check_refusals
 from tests.support.sheets import IDS, PAIRS, Answers, fill
 
 A, B, C, D = IDS[:4]
@@ -107,12 +107,19 @@ def test_the_median_of_a_pair_and_the_highest_of_a_query_count(
     two = similarity_labels(read_annotations(sheets[:2]))
     # Of an even number the lower of the two in the middle counts.
     assert two.facts["points"]["entity"] == {"0": 1, "1": 1}
-    commands = (
-        *("a.csv b.csv c.csv --disputed disputed.json", "a.csv --format json"),
-        *("a.csv --format markdown", "a.csv --format csv", "a.csv --precision 1 --disputed d.csv"),
-        *("a.csv --subset a=b --disputed d.csv", "a.csv --both type --disputed d.csv"),
+    done = msshift("agree", "a.csv", "b.csv", "c.csv", "--disputed", "disputed.json")
+    golden.check("agree.txt", done.stdout)
+    figures = json.loads(msshift("agree", "a.csv", "--format", "json").stdout)["figures"]
+    shares = {row["slice"]: row["value"] for row in figures if row["figure"] == "share"}
+    assert shares == {
+        "full overlap": 0.5, "partial overlap": 0.5, "zero overlap": 0.0,
+        "duplicate": 0.0, "similar": 0.5, "dissimilar": 0.5,
+    }  # fmt: skip
+    options = ("--precision 1", "--subset a=b", "--both type")
+    check_exits(
+        msshift,
+        {f"agree a.csv {option} --disputed d.csv": f"2 {option.split()[0]}" for option in options},
     )
-    golden.check_commands("agree.txt", msshift, [f"agree {words}" for words in commands])
     disputed = [task["data"] for task in json.loads((tmp_path / "disputed.json").read_text())]
     assert {data["annotator"] for data in disputed} == {"agreed"}
     assert disputed[-1]["context"] == "a says 1 and 1, b says 1 and 2, c says 2 and 2"
@@ -291,14 +298,21 @@ def test_a_sheet_takes_the_place_of_an_empty_one_and_of_nothing_else(
     assert "is no sheet to fill in, and would be lost" in msshift(*command).stderr
 
 
-def test_what_annotate_refuses(tmp_path: Path, msshift: Command, golden: Golden) -> None:
+def test_what_annotate_refuses(tmp_path: Path, msshift: Command) -> None:
     for name in ("train.tsv", "test.tsv"):
         (tmp_path / name).write_text("1\twhat is a cat\n")
     files = "--train train.tsv --test test.tsv"
-    arguments = (
-        *(f"{files} --out train.tsv", f"{files} --out test.tsv", "--train train.tsv"),
-        *(f"{files} --candidates found", "", f"{files} --certain"),
-        "--candidates found --encoder terms",
+    check_exits(
+        msshift,
+        {
+            f"{files} --out train.tsv": "2 train.tsv",
+            f"{files} --out test.tsv": "2 test.tsv",
+            "--train train.tsv": "2 --train --test --candidates",
+            f"{files} --candidates found": "2 --candidates",
+            "": "2 --train --test --candidates",
+            f"{files} --certain": "2 --certain",
+            "--candidates found --encoder terms": "2 --encoder",
+        },
+        "annotate",
     )
-    golden.check_commands("annotate.txt", msshift, [f"annotate {words}" for words in arguments])
     assert {path.read_text() for path in tmp_path.iterdir()} == {"1\twhat is a cat\n"}

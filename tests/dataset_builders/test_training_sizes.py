@@ -26,8 +26,7 @@ from msshift_bench.shifts import SHIFTS
 from tests.conftest import REPOSITORY, Build, Command, WriteFolder
 from tests.support.cut_rows import ids_of, placed
 from tests.support.fabricated import write_runs
-from tests.support.golden import Golden
-from tests.support.refusals import check_refusals
+from tests.support.refusals import check_exits, check_refusals
 
 MINI = data.open_collection("mini:500")
 NAMES = ("topics", "wh-words", "length")
@@ -182,13 +181,16 @@ def test_a_few_queries_do_not_unbalance(sizes: tuple[int, int], balanced: bool) 
 
 
 @pytest.mark.extended
-def test_the_command_line(msshift: Command, tmp_path: Path, golden: Golden) -> None:
+def test_the_command_line(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("nobody\n")
-    built = ("--train-size 20", "--train-size all --out all")
-    wrong = (*("--train-size=some", "--train-size=0", "--train-size=1.5"), "--test-queries=ids.txt")
-    options = (*built, *(f"{option} --out much" for option in wrong))
-    commands = (f"build length --collection mini:500 {option}" for option in options)
-    golden.check_commands("train-size.txt", msshift, commands)
+    build = "build length --collection mini:500"
+    for size, trained in (("20", [20, 20]), ("all", [217, 318])):
+        assert msshift(*build.split(), "--train-size", size, "--out", size).returncode == 0
+        rows = data.read_manifest(tmp_path / size).shifts["length"]["rows"]
+        assert [rows[group]["train"] for group in ("short", "long")] == trained
+    wrong = {f"--train-size={size}": f"2 --train-size '{size}'" for size in ("some", "0", "1.5")}
+    wrong["--test-queries=ids.txt"] = "1 [unknown-query] ids.txt:1 'nobody'"
+    check_exits(msshift, wrong, f"{build} --out much")
     assert not (tmp_path / "much").exists()
 
 

@@ -167,7 +167,8 @@ def test_what_experiments_show(golden: Golden) -> None:
             {key: [before if key[1] != "test" else after] * len(TOPICS) for key in scores_of()}
         ),
     }
-    golden.check_results("experiments.md", shown)
+    golden.check_results("experiments.csv.gz", shown)
+    golden.check_layout("experiment.md", shown["overtaking by leakage alone"])
 
 
 def test_a_first_rank_counts_where_nothing_relevant_is_a_candidate() -> None:

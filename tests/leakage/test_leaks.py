@@ -39,7 +39,7 @@ from tests.conftest import Build, Command
 from tests.support.fabricated import write_run, write_runs
 from tests.support.golden import Golden
 from tests.support.leaks import write_found
-from tests.support.refusals import check_refusals
+from tests.support.refusals import check_exits, check_refusals
 from tests.support.tiny_encoder import make_tiny_encoder
 
 TEXTS = dict(queries(300))
@@ -233,9 +233,7 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.extended
-def test_what_the_command_prints_writes_and_refuses(
-    msshift: Command, tmp_path: Path, golden: Golden
-) -> None:
+def test_what_the_command_prints_writes_and_refuses(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("1\tcheap flights to rome\n2\tred shoes\n")
     (tmp_path / "test.tsv").write_text("a\tCheap flights to Rome?\nb\tblue sky\n")
     find = "leakage find --train train.tsv --test test.tsv"
@@ -247,13 +245,24 @@ def test_what_the_command_prints_writes_and_refuses(
     }
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "review.csv").write_text("mine")
-    commands = (
-        *(f"{find} --fail-on same-text", f"{find} --out x --fail-on same-words"),
-        *(f"{find} --out mine", f"{find} --fail-on same-passage", f"{find} --fail-on same-word"),
-        *(f"{find} --train-qrels train.tsv", f"{find} --data x", "leakage find --train train.tsv"),
-        *("leakage find --fail-on same-words", "leakage find --out x", "leakage find --nearest 1"),
+    assert msshift(*find.split(), "--fail-on", "same-text").returncode == 0
+    files = "--train train.tsv --test test.tsv"
+    check_exits(
+        msshift,
+        {
+            f"{files} --out x --fail-on same-words": "1 1 same-normalised clean",
+            f"{files} --out mine": "2 mine review.csv",
+            f"{files} --fail-on same-passage": "2 --train-qrels --test-qrels",
+            f"{files} --fail-on same-word": "2 'same-word' 'same-words'",
+            f"{files} --train-qrels train.tsv": "2 --test-qrels",
+            f"{files} --data x": "2 --data --train",
+            "--train train.tsv": "2 --test",
+            "--fail-on same-words": "2 --fail-on",
+            "--out x": "2 --out",
+            "--nearest 1": "2 --nearest",
+        },
+        "leakage find",
     )
-    golden.check_commands("find.txt", msshift, commands)
     encoder = ("--out", "o", "--encoder", "no-such/model")
     refused = msshift(*find.split(), *encoder, HF_HUB_OFFLINE="1")
     assert (refused.returncode, "no encoder 'no-such/model'" in refused.stderr) == (3, True)
@@ -382,7 +391,7 @@ def test_a_group_without_a_score_has_no_loss_to_compare(
     # With one of two held-out models, there is nothing to compare it with.
     path.unlink()
     shown["partial"] = evaluate_run_sets(runs, data, without=without, allow=["partial"])
-    golden.check_results("left-out.md", shown)
+    golden.check_results("left-out.csv", shown)
     assert not shown["partial"].figures.where(slice=(KEPT, DIFFERENCE))
 
 

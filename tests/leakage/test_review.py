@@ -26,7 +26,7 @@ from msshift_bench.leakage import (
 from tests.conftest import REPOSITORY, Command
 from tests.support.golden import Golden
 from tests.support.leaks import write_found
-from tests.support.refusals import check_refusals
+from tests.support.refusals import check_exits, check_refusals
 from tests.support.sheets import IDS, PAIRS, fill
 
 A, B, C, D = IDS[:4]
@@ -91,7 +91,8 @@ def test_verdicts_are_counted(tmp_path: Path, golden: Golden) -> None:
     three = fill(tmp_path / "x.csv", answers, name="three")
     result = review_leakage(read_annotations([one, two, three]), subsets={"first": ["0"]})
     split = review_leakage(read_annotations([one, three]))
-    golden.check_results("verdicts.md", {"three annotators": result, "two that differ": split})
+    golden.check_results("verdicts.csv", {"three annotators": result, "two that differ": split})
+    golden.check_layout("verdicts.md", split)
     assert (result.facts["unjudged"], split.facts["unsettled"]) == (len(PAIRS) - 4, [list(C)])
     assert json.loads(json.dumps(result.to_json()))["labels"][0] == {
         "test_id": A[0], "train_id": A[1], "label": "identical"
@@ -150,18 +151,16 @@ def test_what_a_review_shows(tmp_path: Path, golden: Golden) -> None:
         "one test query": [few, few | {C: "identical"}],
         "every pair unsettled": [{A: "identical"}, {A: "different"}],
         # None of the two that have a cosine leaks, so there is nothing to recall.
-        "CollectionError [no-candidates] 0.parquet fix": [few],
+        "no cosine": [few],
     }.items():
         sheets = [fill(tmp_path / f"{name} {n}.csv", labels) for n, labels in enumerate(answers)]
         if name == "no cosine":
             sheets[0].write_text(sheets[0].read_text().replace(",1,", ",,"))
         reviews[name] = review_leakage(read_annotations(sheets))
-    golden.check_results("reviews.md", reviews)
+    golden.check_results("reviews.csv", reviews)
 
 
-def test_what_agree_prints_and_refuses_before_it_writes(
-    tmp_path: Path, msshift: Command, golden: Golden
-) -> None:
+def test_what_agree_prints_and_refuses_before_it_writes(tmp_path: Path, msshift: Command) -> None:
     (tmp_path / "ids.txt").write_text("0\n")
     for name, label in (("ann", "identical"), ("bob", "different"), ("cid", "identical")):
         fill(tmp_path / f"{name}.csv", {A: label, B: "different"})
@@ -169,14 +168,19 @@ def test_what_agree_prints_and_refuses_before_it_writes(
         (tmp_path / f"{name}-bare.csv").write_text(re.sub(r",(1|0\.9\d),", ",,", text))
     fill(tmp_path / "settled.csv", {A: "identical"}, name="agreed")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    outputs = "ann.csv bob.csv --disputed new.csv"
-    commands = (
-        *("ann.csv cid.csv --subset first=ids.txt --disputed disputed.csv", "ann-bare.csv"),
-        *(f"{outputs} --disputed {name}" for name in ("settled.csv", "new.txt", "ann.csv")),
-        f"{outputs} --precision 0",
-        *(f"{outputs} --subset {name}" for name in ("first", "=ids.txt", "all=ids.txt")),
-    )
-    golden.check_commands("agree.txt", msshift, [f"agree {words}" for words in commands])
+    check_exits(
+        msshift,
+        {
+            "--disputed settled.csv": "2 settled.csv",
+            "--disputed new.txt": "2 .txt .csv",
+            "--disputed ann.csv": "2 ann.csv",
+            "--disputed new.csv --precision 0": "2 precision 0",
+            "--disputed new.csv --subset first": "2 --subset first",
+            "--disputed new.csv --subset =ids.txt": "2 --subset =ids.txt",
+            "--disputed new.csv --subset all=ids.txt": "2 --subset all",
+        },
+        "agree ann.csv bob.csv",
+    )  # fmt: skip
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -211,7 +215,7 @@ def test_what_the_annotators_of_the_paper_say(
     review = review_leakage(annotations, subsets=subsets)
     labels = {pair: label for pair, label in annotations.labels(LEAKS).items() if label}
     curve = ThresholdCurve(labels)
-    golden.check_results("spire.md", {"the 827 pairs": review})
+    golden.check_results("spire.csv", {"the 827 pairs": review})
     # Table 2, and on the page.
     titles = ("Robust04", "Common Core 2017", "Common Core 2018")
     for subset, title in zip(subsets, titles, strict=True):

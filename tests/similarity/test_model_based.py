@@ -6,7 +6,6 @@ import json
 import shutil
 from functools import partial
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,8 +14,7 @@ import pytest
 from msshift_bench.data import open_dataset
 from msshift_bench.similarity import group_similarity, set_similarity
 from tests.conftest import Build, Command
-from tests.support.golden import Golden
-from tests.support.refusals import check_refusals
+from tests.support.refusals import check_exits, check_refusals
 
 pytestmark = pytest.mark.neural
 
@@ -92,22 +90,20 @@ def test_a_model_that_is_not_there_or_not_fit_is_named(
 
 
 def test_what_the_command_says_of_a_run_set(
-    msshift: Command, runs: Path, build_copy: Build, golden: Golden
+    msshift: Command, runs: Path, build_copy: Build
 ) -> None:
     data = build_copy("mini:300", "length")
     digest = open_dataset(data).manifest.content_digest
     command = "similarity --indicator model-based --models runs --per-query r.parquet"
     sidecar = runs / "length" / "seed-1" / "long.run.json"
 
-    def run(*words: str) -> CompletedProcess[str]:
-        sidecar.write_text(next(sidecars))
-        done = msshift(*words)
-        done.stderr = done.stderr.replace(digest[:12], "DIGEST")
-        return done
-
-    wrong = [{"data_digest": "0123456789abcdef"}, {"data_digest": digest, "held_out": "short"}]
-    sidecars = iter([*map(json.dumps, wrong), "["])
-    golden.check_commands("run-sets.txt", run, [command] * 3)
+    for content, facts in (
+        ({"data_digest": "0123456789abcdef"}, f"[other-data] 0123456789ab {digest[:12]} --data"),
+        ({"data_digest": digest, "held_out": "short"}, "[sidecar-differs] short long"),
+        ("[", "[sidecar-unreadable]"),
+    ):
+        sidecar.write_text(content if isinstance(content, str) else json.dumps(content))
+        check_exits(msshift, {command: f"1 {facts} long.run.json"})
     sidecar.write_text(json.dumps({"data_digest": digest}))
     done = msshift(*command.split())
     assert "model: short.model, long.model" in done.stdout

@@ -37,7 +37,7 @@ from msshift_bench.similarity import (
 from tests.conftest import Build, Command
 from tests.support.golden import Golden
 from tests.support.official_checkout import write_checkout
-from tests.support.refusals import check_refusals
+from tests.support.refusals import check_exits, check_refusals
 
 # Computed from the released files apart from this package, to six digits.
 GOLDEN = {
@@ -349,15 +349,35 @@ def test_what_the_command_prints_and_refuses(
         (tmp_path / name).write_text(lines)
     files = "--train train.tsv --test test.tsv"
     overlap = "--indicator overlap --train known=a --train known=b --test dl=t"
-    commands = (
-        *("", "--shift length --split test:train --indicator unseen-words", files),
-        f"{files} --indicator nearest-query --encoder terms --per-query n.parquet",
-        *(overlap, f"{overlap} --format json --output o.json", f"{overlap} --per-query o.parquet"),
-        *("--indicator overlap --train a --test dl=t", "--train train.tsv", f"{files} --split all"),
-        *(f"{files} --per-query x.parquet", f"{files} --output x.txt", f"{files} --train test.tsv"),
-        *(f"{files} --encoder terms", f"{files} --models runs", f"{files} --indicator model-based"),
+    values = (
+        ("", [0.113779, 0.139320, 0.104087, 0.180533, 0.180533]),
+        ("--shift length --split test:train --indicator unseen-words", [0.405303, 0.479570]),
+        (files, [0.402181]),
+        (f"{files} --indicator nearest-query --encoder terms --per-query n.parquet", [0.794634]),
     )
-    golden.check_commands("commands.txt", msshift, [f"similarity {words}" for words in commands])
+    for words, expected in values:
+        printed = json.loads(msshift("similarity", *words.split(), "--format", "json").stdout)
+        found = [row["value"] for row in printed["figures"] if row["figure"] == "similarity"]
+        assert found == pytest.approx(expected, abs=5e-7)
+    golden.check("similarity.txt", msshift("similarity").stdout)
+    golden.check("overlap.txt", msshift("similarity", *overlap.split()).stdout)
+    assert msshift("similarity", *overlap.split(), "--output", "o.json").returncode == 0
+    check_exits(
+        msshift,
+        {
+            f"{overlap} --per-query o.parquet": "2 overlap o.parquet",
+            "--indicator overlap --train a --test dl=t": "2 --train 'a' NAME=QRELS",
+            "--train train.tsv": "2 --train --test",
+            f"{files} --split all": "2 --split",
+            f"{files} --per-query x.parquet": "2 weighted-jaccard x.parquet",
+            f"{files} --output x.txt": "2 '.txt' .json",
+            f"{files} --train test.tsv": "2 one",
+            f"{files} --encoder terms": "2 --encoder",
+            f"{files} --models runs": "2 --models model-based",
+            f"{files} --indicator model-based": "2 --models --keep-model",
+        },
+        "similarity",
+    )
     last = pq.ParquetFile(tmp_path / "n.parquet").read().to_pylist()[-1]
     assert (last["nearest_text"], last["rank"]) == (rows[5].text, 1)
     assert json.loads((tmp_path / "o.json").read_text())["figures"][0]["value"] == 2

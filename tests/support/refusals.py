@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from subprocess import CompletedProcess
 
 from msshift_bench.errors import DataError, MsShiftError
 
-__all__ = ["Calls", "check_refusals"]
+__all__ = ["Calls", "check_exits", "check_refusals"]
 
 Calls = Mapping[str, Callable[[], object]]
 
@@ -32,6 +33,30 @@ def check_refusals(calls: Calls) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def check_exits(
+    run: Callable[..., CompletedProcess[str]], commands: Mapping[str, str], prefix: str = ""
+) -> None:
+    """Check how commands that are refused end.
+
+    Args:
+        run: runs a command, given its words.
+        commands: words of a command -> its exit code, and words of its message.
+        prefix: the words before those of each command.
+    """
+    wrong = []
+    for command, facts in commands.items():
+        done = run(*prefix.split(), *command.split())
+        code, *words = facts.split()
+        lacking = [word for word in words if not _holds(done.stderr, word)]
+        if lacking or done.returncode != int(code):
+            wrong.append(f"{command}: {done.returncode}, lacks {' '.join(lacking)}: {done.stderr}")
+    assert not wrong, "\n".join(wrong)
+
+
+def _holds(text: str, word: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+
+
 def _lacking(error: Exception, facts: list[str]) -> Iterator[str]:
     """Yield the facts that an error does not have, and the codes that the facts do not have."""
     kind, *words = facts
@@ -41,9 +66,6 @@ def _lacking(error: Exception, facts: list[str]) -> Iterator[str]:
     codes = {f"[{finding.code}]" for finding in findings}
     yield from codes ^ {word for word in words if word.startswith("[")}
     for word in words:
-        if word == "fix":
-            found = all(finding.fix for finding in findings)
-        else:
-            found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", str(error)) is not None
-        if not found:
+        fixed = word == "fix" and all(finding.fix for finding in findings)
+        if not fixed and not _holds(str(error), word):
             yield word
