@@ -11,6 +11,7 @@ import io
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -56,7 +57,12 @@ class Golden:
             name: the golden file.
             results: title of a result -> the result.
         """
-        figures = ((title, row) for title, result in results.items() for row in result.figures)
+        figures, seen = [], Counter[tuple[object, ...]]()
+        for title, result in results.items():
+            for row in result.figures:
+                seen[names := (title, *row[: len(_NAMES)])] += 1
+                # Intervals of a distribution have the same names.
+                figures.append((f"{title} {seen[names]}" if seen[names] > 1 else title, row))
         check_figures(self._folder / name, "result", figures)
 
     def check_layout(self, name: str, result: Result) -> None:
