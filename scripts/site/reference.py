@@ -1,4 +1,4 @@
-"""The reference pages, from the code: commands, public names, shifts, indicators, recipes."""
+"""The reference pages, from the code: commands, names, shifts, indicators, recipes, messages."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from msshift_bench.output import Table, to_markdown
 from msshift_bench.shifts import SHIFTS
 from msshift_bench.similarity import INDICATORS
 from scripts.command_tree import leaves
+from scripts.site.messages import messages_page
 
 COLUMNS = "100"
 
@@ -26,6 +27,7 @@ def reference_pages() -> Mapping[str, str]:
         "shifts.md": "\n".join(_shifts()),
         "indicators.md": "\n".join(_indicators()),
         "recipes.md": "\n".join(_recipes()),
+        "messages.md": messages_page(),
     }
 
 
