@@ -105,7 +105,6 @@ def test_points_are_the_losses_of_the_report_and_the_values_of_the_indicator(
     assert line.at(jaccard.similarities.mean()) == pytest.approx(mean.mean())
 
 
-@pytest.mark.extended
 def test_what_analyses_show(analysis: Result, data: Path, tmp_path: Path, golden: Golden) -> None:
     runs, test = tmp_path / "runs", {"8": "cheap rooms in rome", "9": "who is rome"}
     published, far = analyse_published(), {"9": "quantum chromodynamics"}
@@ -198,7 +197,6 @@ def test_a_group_of_one_query_has_no_plan(similarities: list[Similarity]) -> Non
     assert found.figures.where(figure="detectable").names("group") == ["how", "who"]
 
 
-@pytest.mark.extended
 def test_what_cannot_be_analysed_is_refused(
     report: Result, similarities: list[Similarity], data: Path, runs: Path, tmp_path: Path,
 
@@ -470,7 +468,6 @@ def test_clear_differences_and_none(golden: Golden) -> None:
     golden.check_layout("alignment.md", shown["the same"])
 
 
-@pytest.mark.extended
 def test_a_file_of_scores_from_the_command_line(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text(SCORES)
     (tmp_path / "scores.tsv").write_text(SCORES.replace(",", "\t"))

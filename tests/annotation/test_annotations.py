@@ -283,7 +283,6 @@ def test_json_lines_are_read_as_they_were_published(tmp_path: Path) -> None:
         read_annotations([path])
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("ending", [".csv", ".json"])
 def test_a_sheet_takes_the_place_of_an_empty_one_and_of_nothing_else(
     tmp_path: Path, msshift: Command, ending: str

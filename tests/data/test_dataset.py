@@ -129,7 +129,6 @@ def test_where_the_data_set_is_looked_for(
     data.load_dataset("msshift", "length-short")
 
 
-@pytest.mark.extended
 def test_the_datasets_library_sees_a_rebuild(tmp_path: Path) -> None:
     def first_query(seed: int) -> str:
         folder, cache = tmp_path / "msshift", str(tmp_path / "cache")

@@ -90,13 +90,6 @@ def test_what_a_release_holds_is_printed(release: Path, golden: Golden) -> None:
         audit_release(release)
 
 
-def test_card_and_manifest_say_it(build_once: Build) -> None:
-    folder: Path = build_once("mini:300", "length")
-    assert read_manifest(folder).shifts["length"]["same_words"] == {"short": 0, "long": 0}
-    said = "in the experiment that holds their group out: short 0, long 0."
-    assert said in (folder / "README.md").read_text()
-
-
 def test_near_duplicates_are_added_to_card_and_manifest(
     tsv_folder: WriteFolder, tmp_path: Path, msshift: Command
 ) -> None:

@@ -215,7 +215,6 @@ def test_labels_are_the_nearest_centroids(rows: Vectors, data: st.DataObject) ->
     )
 
 
-@pytest.mark.extended
 @given(vectors(), st.integers(2, 6), st.integers(0, 3), st.integers(1, 5))
 def test_clusters_are_what_they_say(rows: Vectors, k: int, seed: int, iterations: int) -> None:
     distinct = len(np.unique(rows + np.float32(0), axis=0))

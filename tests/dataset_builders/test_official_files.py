@@ -316,7 +316,6 @@ def ids(folder: Path, split: str) -> dict[str, frozenset[str]]:
     return {config: frozenset(ids_of(folder, config, split)) for config in configs}
 
 
-@pytest.mark.extended
 def test_all_shifts_validate_on_what_none_of_them_uses(imported: Path) -> None:
     (common,) = set(ids(imported, "validation").values())
     used = frozenset().union(*ids(imported, "train").values(), *ids(imported, "test").values())

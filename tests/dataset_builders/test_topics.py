@@ -14,7 +14,7 @@ import pytest
 
 from msshift_bench import data
 from msshift_bench.dataset_builders import topics
-from msshift_bench.dataset_builders.build import build_dataset, default_shifts
+from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.cut import Samples, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.topics import group_by_bucket, read_buckets, replay_topics
 from msshift_bench.encoders.embeddings import Embeddings
@@ -36,7 +36,6 @@ def built(build_once: Build) -> Path:
     return build_once("mini", "topics")
 
 
-@pytest.mark.extended
 def test_the_five_topics_of_mini_are_its_five_domains() -> None:
     grouping = topics.group_by_topic(ids_and_texts(queries_table(MINI)), collection=MINI)
     domain_of = domains()
@@ -52,7 +51,6 @@ def test_the_five_topics_of_mini_are_its_five_domains() -> None:
     assert grouping.labels.keys() == set(MINI.queries)
 
 
-@pytest.mark.extended
 def test_what_a_topic_is_can_be_read(built: Path) -> None:
     found = data.read_manifest(built).shifts["topics"]["found"]
     assert set(found["terms"]) == set(found["examples"]) == {"C0", "C1", "C2", "C3", "C4"}
@@ -70,7 +68,6 @@ def test_topics_are_as_large_as_asked_for() -> None:
     assert all(60 <= Counter(groups)[f"C{number}"] < 120 for number in range(5))
 
 
-@pytest.mark.extended
 def test_a_replay_gives_the_same_bytes_and_embeds_nothing(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +86,6 @@ def noisy(embeddings: Embeddings, noise: float) -> Embeddings:
     return replace(embeddings, vectors=vectors.astype(np.float32), sha256=f"noise {noise}")
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(("noise", "passed"), [(1e-7, True), (0.05, False)])
 def test_verification_tolerates_noise_and_no_more(
     built: Path, monkeypatch: pytest.MonkeyPatch, noise: float, passed: bool
@@ -102,7 +98,6 @@ def test_verification_tolerates_noise_and_no_more(
     assert facts["agreement"] == 1 - len(facts["disagreements"]) / 3000
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("same_bytes", [False, True])
 def test_retraining_promises_identity_for_the_same_bytes_alone(
     built: Path, monkeypatch: pytest.MonkeyPatch, same_bytes: bool
@@ -147,16 +142,6 @@ def test_five_buckets_hold_every_query_once(bucketed: Path) -> None:
         )
 
 
-def test_the_card_says_what_the_buckets_are(bucketed: Path) -> None:
-    manifest, card = data.read_manifest(bucketed), (bucketed / "README.md").read_text()
-    facts = manifest.shifts["resttest"]
-    parameters = facts["parameters"]
-    assert (parameters["embedding"]["encoder"], parameters["train_size"]) == ("terms", "all")
-    assert all(", ".join(words) in card for words in facts["found"]["terms"].values())
-    assert "how long, how many, when" not in card  # those of the release are others
-    assert default_shifts() == ("topics", "wh-words", "length")
-
-
 def test_buckets_depend_on_nothing_but_the_queries(bucketed: Path, tmp_path: Path) -> None:
     order = np.random.default_rng(1).permutation(list(QUERIES)).tolist()
     shuffled = {query_id: QUERIES[query_id] for query_id in order}
@@ -181,7 +166,6 @@ def test_the_command_builds_buckets(msshift: Command, tmp_path: Path, golden: Go
     )
 
 
-@pytest.mark.extended
 def test_what_cannot_be_grouped_read_or_made_again(
     built: Path, bucketed: Path, build_copy: Build, tmp_path: Path
 ) -> None:

@@ -14,7 +14,6 @@ from msshift_bench import data
 from msshift_bench.data.manifest import is_balanced
 from msshift_bench.dataset_builders import cut
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.dataset_builders.clusters import TARGET
 from msshift_bench.dataset_builders.cut import Samples, ids_and_texts, queries_table
 from msshift_bench.dataset_builders.groups import word_count
 from msshift_bench.dataset_builders.topics import replay_topics, retrain_topics
@@ -23,7 +22,7 @@ from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Settings, data_notes, losses_of
 from msshift_bench.records import SPLITS
 from msshift_bench.shifts import SHIFTS
-from tests.conftest import REPOSITORY, Build, Command, WriteFolder
+from tests.conftest import Build, Command, WriteFolder
 from tests.support.cut_rows import ids_of, placed
 from tests.support.fabricated import write_runs
 from tests.support.refusals import check_exits, check_refusals
@@ -111,7 +110,6 @@ def test_the_largest_seed(tmp_path: Path, tsv_folder: WriteFolder) -> None:
 # ---- training sets: equal, or all -----------------------------------------------------------
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("name", NAMES)
 def test_every_group_trains_with_as_many_queries(equal: Path, everything: Path, name: str) -> None:
     counts, unequal = (data.read_manifest(f).shifts[name]["rows"] for f in (equal, everything))
@@ -129,16 +127,6 @@ def test_every_group_trains_with_as_many_queries(equal: Path, everything: Path, 
         assert not mine["unused"] & {row.query_id for rows in splits.values() for row in rows}
 
 
-def test_the_page_of_the_data_names_the_papers_numbers() -> None:
-    page = (REPOSITORY / "docs" / "data.md").read_text()
-    chosen = page.partition("## Where we had to choose")[2]
-    (row,) = (line for line in chosen.splitlines() if line.startswith("| training queries per "))
-    assert ", ".join(f"{SHIFTS[name].train_size:,}" for name in NAMES) in row
-    (row,) = (line for line in chosen.splitlines() if line.startswith("| size of a topic "))
-    assert f"grow to {TARGET:,}" in row
-
-
-@pytest.mark.extended
 @pytest.mark.parametrize("balanced", [True, False])
 def test_what_is_unbalanced_is_said(
     request: pytest.FixtureRequest, msshift: Command, balanced: bool
@@ -180,7 +168,6 @@ def test_a_few_queries_do_not_unbalance(sizes: tuple[int, int], balanced: bool) 
     assert is_balanced(dict(zip("ab", sizes, strict=True))) is balanced
 
 
-@pytest.mark.extended
 def test_the_command_line(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("nobody\n")
     build = "build length --collection mini:500"
@@ -194,7 +181,6 @@ def test_the_command_line(msshift: Command, tmp_path: Path) -> None:
     assert not (tmp_path / "much").exists()
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("size", [None, 12, "all"])
 def test_a_number_can_be_chosen_and_a_replay_gives_the_same(
     tmp_path: Path, equal: Path, size: int | None
@@ -212,7 +198,6 @@ def test_a_number_can_be_chosen_and_a_replay_gives_the_same(
 # ---- small parts ----------------------------------------------------------------------------
 
 
-@pytest.mark.extended
 def test_a_small_part_is_one_of_the_full_data_set_and_says_so(
     tmp_path: Path, equal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,7 +309,6 @@ def test_the_manifest_names_them(given: Path, tmp_path: Path) -> None:
         assert data.read_manifest(tmp_path / name) == manifest
 
 
-@pytest.mark.extended
 def test_a_replay_tests_with_them_too(given: Path, listed: Path, tmp_path: Path) -> None:
     assert replay_topics(given, MINI, tmp_path / "again")[1] == []
     assert data.read_manifest(tmp_path / "again") == data.read_manifest(given)

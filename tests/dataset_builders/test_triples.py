@@ -100,7 +100,6 @@ def test_the_manifest_says_what_was_done(bare: Path, built: Path) -> None:
     assert TripleStream(triples.files, len(triples)).digest() == triples.digest()
 
 
-@pytest.mark.extended
 def test_the_datasets_library_streams_them(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +115,6 @@ def test_the_datasets_library_streams_them(
 # ---- determinism ----------------------------------------------------------------------------
 
 
-@pytest.mark.extended
 def test_same_bytes_whatever_the_order_and_the_threads(
     built: Path, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +127,6 @@ def test_same_bytes_whatever_the_order_and_the_threads(
         assert file_bytes(copy) == file_bytes(built)
 
 
-@pytest.mark.extended
 def test_shifts_can_be_added_one_after_the_other_and_triples_be_replaced(
     built: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,7 +310,6 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 
-@pytest.mark.extended
 def test_the_command(built: Path, copy: Path, tmp_path: Path) -> None:
     done = run("triples", copy, "--negatives", 5, "--depth", 20, "--seed", 1, "--format", "json")
     assert done.exit_code == 0, done.output

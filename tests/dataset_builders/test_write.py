@@ -85,7 +85,6 @@ def test_a_data_set_with_its_texts_is_left_alone(copy: Path) -> None:
     assert written() == before
 
 
-@pytest.mark.extended
 def test_another_process_may_put_the_texts_back_first(
     copy: Path, build_once: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +100,6 @@ def test_another_process_may_put_the_texts_back_first(
     assert file_bytes(copy) == file_bytes(build_once(NAME, *SHIFTS))
 
 
-@pytest.mark.extended
 def test_other_queries_and_texts_are_refused(
     copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +125,6 @@ def test_other_queries_and_texts_are_refused(
     assert file_bytes(tmp_path) == before
 
 
-@pytest.mark.extended
 def test_triples_stay_as_they_are_and_changed_files_too(copy: Path) -> None:
     builder.add_triples(copy, MINI, shifts=["length"], count=2, depth=10)
     before = read_manifest(copy).configs["length-short-triples"]

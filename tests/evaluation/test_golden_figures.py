@@ -81,7 +81,6 @@ def test_the_layout_of_a_table(name: str, world: Path, golden: Golden) -> None:
     golden.check(name, done.stdout)
 
 
-@pytest.mark.extended
 def test_every_figure_of_the_boards_is_as_it_was() -> None:
     folder, golden = entries_folder(), GOLDEN / "entries.csv.gz"
     places = {path.relative_to(folder).as_posix() for path in folder.glob("*/*/v*")}

@@ -66,7 +66,6 @@ def result(request: pytest.FixtureRequest, world: Path) -> Result:
     return KINDS[request.param](world)
 
 
-@pytest.mark.extended
 def test_json_holds_every_figure_and_what_it_rests_on(result: Result) -> None:
     content = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert (content["schema"], content["kind"]) == (3, result.kind)
@@ -121,7 +120,6 @@ def test_tables_are_rectangles_above_their_notes(result: Result) -> None:
     assert result.doubts == [note.text for note in result.notes if note.kind == "doubt"]
 
 
-@pytest.mark.extended
 def test_per_query_scores_give_the_means(result: Result) -> None:
     frame = result.per_query().to_pandas()
     grouped_by = cache(lambda names: frame.groupby(list(names))["score"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError, MissingExtraError, NotFoundError, UsageError
 from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, WriteFolder
-from tests.support.run_files import write_test_set
 
 TOY_QUERIES = "".join(f"q{i}\twhat is number {'x ' * (i % 4)}{i}\n" for i in range(40))
 TOY_QRELS = "".join(f"q{i} 0 d{i % 2 + 1} 1\nq{i} 0 q1 {i % 2}\n" for i in range(40))
@@ -75,7 +73,6 @@ def register_toy(name: str, toy: Path, queries: str = TOY_QUERIES) -> Any:
     return source
 
 
-@pytest.mark.extended
 def test_nothing_is_registered_by_an_import() -> None:
     script = (
         "import msshift_bench, msshift_bench.irds, sys\n"
@@ -287,34 +284,6 @@ def test_ids_alone_have_no_queries(toy: Path, tmp_path: Path) -> None:
         next(iter(dataset.queries_iter()))
 
 
-def described(name: str) -> str:
-    return str(load(name).documentation()["desc"])
-
-
-def test_topics_and_sizes_are_described_by_what_the_build_found(tmp_path: Path) -> None:
-    manifest = build_dataset("mini:500", ["topics"], tmp_path / "topics")
-    irds.register(tmp_path / "topics")
-    terms = ", ".join(manifest.shifts["topics"]["found"]["terms"]["C2"][:3])
-    assert f"the test queries of C2 ({terms})" in described("topics/C2/test")
-
-    collection = open_collection("mini:300")
-    relevant = collection.relevant
-    tested = [query for query in collection.queries.items() if query[0] in relevant][:6]
-    texts = {f"t{query_id}": text for query_id, text in tested}
-    judged = {f"t{query_id}": min(relevant[query_id]) for query_id, _ in tested}
-    write_test_set(tmp_path / "dl", texts, judged)
-    options = {"restrain": {"test_sets": [tmp_path / "dl"]}}
-    build_dataset(collection, ["restrain-20"], tmp_path / "restrain", options=options)
-    irds.register(tmp_path / "restrain")
-    near = escape(SHIFTS["restrain-20"].groups["interpolation"])
-    for split, said in (
-        ("train", f"(restrain-20), interpolation: {near}."),
-        ("test", "the test queries, for a model that was trained on the interpolation set."),
-        ("validation", "the queries that no shift trains or tests on."),
-    ):
-        assert described(f"restrain-20/interpolation/{split}").splitlines()[1].endswith(said)
-
-
 def test_the_documentation_says_what_it_is(built: Path) -> None:
     irds.register(built)
     manifest = read_manifest(built)
@@ -325,7 +294,6 @@ def test_the_documentation_says_what_it_is(built: Path) -> None:
             assert fact in page["desc"]
         assert page["bibtex_ids"] == ["Lupart2023MsShift"]
         assert "{Lupart2023MsShift," in page["bibtex"]
-    assert "all groups but short" in described("length/short/train")
     dataset = load("length")
     qrels = {"relevance": {"counts_by_value": {"1": dataset.qrels_count()}}}
     assert dataset.metadata() == {

@@ -147,7 +147,6 @@ def test_the_size_is_chosen_on_the_other_folds_and_tests_are_students() -> None:
     assert at_16.first(model="leaked, 16 instances").value == pytest.approx(added)
 
 
-@pytest.mark.extended
 def test_what_experiments_show(golden: Golden) -> None:
     right, second = np.array([0.0, 2, 1, 0, 0]), np.array([3.0, 2, 1, 0, 0])
     before, after = np.array([3.0, 2, 1, 0, 0]), np.array([1.0, 2, 0, 0, 0])

@@ -96,7 +96,6 @@ def test_neighbours_are_those_of_brute_force_for_any_block(
             assert cosines[train_id] == pytest.approx(value, abs=1e-12)
 
 
-@pytest.mark.extended
 def test_blocks_threads_and_the_order_of_lines_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -232,7 +231,6 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
     check_refusals(refusals)
 
 
-@pytest.mark.extended
 def test_what_the_command_prints_writes_and_refuses(msshift: Command, tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("1\tcheap flights to rome\n2\tred shoes\n")
     (tmp_path / "test.tsv").write_text("a\tCheap flights to Rome?\nb\tblue sky\n")
@@ -454,7 +452,6 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.extended
 def test_every_file_loses_what_leaks_and_what_nobody_looked_at(
     msshift: Command, work: Path
 ) -> None:

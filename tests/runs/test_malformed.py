@@ -49,7 +49,6 @@ def test_the_run_that_all_are_made_from_is_flawless(tmp_path: Path) -> None:
         assert judge_run(path, OF_CORPUS, strict=True).report.lines == lines
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("lines_before", [0, 1, 1_000, 1_960])
 @pytest.mark.parametrize("size", [MAX_LINE_BYTES, MAX_LINE_BYTES + 1, 3 * MAX_LINE_BYTES])
 def test_a_line_of_more_than_a_mebibyte_is_no_text_wherever_it_stands(

@@ -50,7 +50,6 @@ fragments = st.lists(
 ).map("".join)
 
 
-@pytest.mark.extended
 @SHARED
 @given(fragments, st.sampled_from(sorted(TIE_POLICIES)))
 @example("q1 Q0 d1 0x1 5 t\n", "trec")

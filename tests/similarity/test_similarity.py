@@ -190,7 +190,6 @@ def test_of_equally_near_queries_the_first_text_counts() -> None:
     assert TRAIN.ids[places[TEST.texts.index("text 003")]] == "t3"
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("indicator", ["mean-cosine", "model-based", "nearest-query"])
 def test_no_order_block_or_thread_changes_a_bit(
     indicator: str, monkeypatch: pytest.MonkeyPatch
@@ -335,7 +334,6 @@ def test_a_release_without_training_queries_is_compared_with_itself(tmp_path: Pa
 # ---- the command ---------------------------------------------------------------------------------
 
 
-@pytest.mark.extended
 def test_what_the_command_prints_and_refuses(
     msshift: Command, build_copy: Build, tmp_path: Path, golden: Golden
 ) -> None:

@@ -15,9 +15,8 @@ from benchmarks.star_simulation import (
     null_tables,
 )
 
-pytestmark = pytest.mark.extended
 
-
+@pytest.mark.extended
 @pytest.mark.parametrize("effect", [0.0, 0.2])
 def test_intervals_and_comparisons_hold_over_seeds_as_often_as_they_say(effect: float) -> None:
     setting = Setting(groups=2, queries=300, seeds=3, seed_effect=effect)
@@ -34,12 +33,14 @@ def test_one_seed_does_not_hold_over_seeds() -> None:
     assert coverage(setting, trials=200)["group"] < 0.6
 
 
+@pytest.mark.extended
 def test_stars_on_systems_that_lose_nothing_are_as_rare_as_the_full_simulation_says() -> None:
     for rate in (*null_tables(3, 0.2, 60), null_analysis(60), null_experiment(2, 20)):
         # The full simulation asks for 7% at the upper end; 60 tables have an error of 2.8 points.
         assert rate[0] / rate[1] <= 0.09
 
 
+@pytest.mark.extended
 def test_intervals_are_right_with_the_floor_and_candidates_have_the_p_of_the_package() -> None:
     rates = floor(0.02, 400)
     assert rates["held"][0] / 400 >= 0.96

@@ -158,7 +158,6 @@ def test_seeds_whose_effects_on_two_groups_cancel_leave_the_mean_sure() -> None:
     assert np.ptp(ends(mean)) < 0.1 * min(np.ptp(ends(group["rel_loss"])) for group in groups)
 
 
-@pytest.mark.extended
 def test_unequal_numbers_of_seeds_rest_on_the_smaller() -> None:
     rng = np.random.default_rng(4)
     variances = []
@@ -295,7 +294,6 @@ def two_sided_p(distance: float, first: Part, second: Part) -> float:
     return Uncertainty(first, second, 2).p_value(distance)
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("df", [1, 2, 5])
 @pytest.mark.parametrize("scale", [0.01, 0.3, 1.0, 20.0])
 @pytest.mark.parametrize("distance", [0.1, 2.0, 3.5, 40.0])

@@ -38,7 +38,6 @@ def known(slope: Slope) -> Figure:
     return figure
 
 
-@pytest.mark.extended
 def test_a_line_is_the_one_of_statsmodels() -> None:
     import statsmodels.api as sm
 
@@ -83,7 +82,6 @@ def test_what_has_no_line_or_correlation_is_refused() -> None:
     assert rank_correlation("spearman", X, [0.1] * 5) == (None, None)
 
 
-@pytest.mark.extended
 def test_parallel_lines_are_those_of_statsmodels() -> None:
     import statsmodels.api as sm
 
