@@ -147,11 +147,11 @@ def test_what_label_studio_exports_is_what_a_table_says(tmp_path: Path) -> None:
     assert similarity_labels(read_annotations([alike])).facts["points"]["intent"]["3"] == 2
     alike.unlink()
     tasks(alike, [points | {B: "1"}], SIMILARITY)
-    with pytest.raises(CollectionError, match=r"alike\.json, task \d: intent is empty"):
+    with pytest.raises(CollectionError, match=r"alike\.json, task \d: intent"):
         read_annotations([alike])
     for wrong in ('{"data": 1}', "[1]", "[", '[{"data": {}, "annotations": [{}]}]'):
         path.write_text(wrong)
-        with pytest.raises(CollectionError, match="not tasks of Label Studio"):
+        with pytest.raises(CollectionError, match="Label Studio"):
             read_annotations([path])
 
 
@@ -244,7 +244,7 @@ def test_tables_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
     for rows in (2, 20_000):  # A mark that is not closed swallows no rows.
         lines = [f"t{n},a,q,b,t,0.9,,ann,identical" for n in range(rows)]
         path.write_text("\n".join([header, lines[0].replace(",a,", ',"a,'), *lines[1:], ""]))
-        with pytest.raises(CollectionError, match=r"ann\.csv:\d+: not CSV: .*\[not-csv\]"):
+        with pytest.raises(CollectionError, match=r"ann\.csv:\d+: .*\[not-csv\]"):
             read_annotations([path])
     path.write_text("\n".join([header, lines[0].replace(",a,", ',"a ""b"", c",'), ""]))
     assert [verdict.pair.test_text for verdict in read_annotations([path]).verdicts] == ['a "b", c']
@@ -279,7 +279,7 @@ def test_json_lines_are_read_as_they_were_published(tmp_path: Path) -> None:
         "UsageError 'neither' 'different'": partial(labels, both="neither"),
     })  # fmt: skip
     path.write_text('{"topic": 1}\n[\n')
-    with pytest.raises(CollectionError, match=r"no 'title'[^]]*\]\n.*\n.*:2: not a JSON"):
+    with pytest.raises(CollectionError, match=r"'title'[^]]*\]\n.*\n.*:2: .*JSON"):
         read_annotations([path])
 
 

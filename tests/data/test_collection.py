@@ -83,12 +83,12 @@ def test_qrels_in_pool_are_preferred_and_another_file_can_be_chosen(
     folder = tsv_folder(qrels="q1 0 d1 1\nnobody 0 d2 1\n")
     (folder / "qrels_in_pool.tsv").write_text("q1 0 d1 1\n")
     assert len(open_collection(folder).qrels) == 1
-    with pytest.raises(CollectionError, match="'nobody' is not among the queries"):
+    with pytest.raises(CollectionError, match=r"'nobody'.*\[unknown-query\]"):
         len(open_collection(folder, qrels="qrels.tsv").qrels)
     # A file in two places is asked back.
     monkeypatch.chdir(tmp_path)
     (tmp_path / "qrels.tsv").write_text("q1 0 d1 1\nq2 0 d2 1\n")
-    with pytest.raises(UsageError, match=r"and in the working directory; write .*\./qrels\.tsv"):
+    with pytest.raises(UsageError, match=r" \./qrels\.tsv"):
         open_collection(folder, qrels="qrels.tsv")
     assert len(open_collection(folder, qrels="./qrels.tsv").qrels) == 2
     assert len(open_collection(folder, qrels=folder / "qrels_in_pool.tsv").qrels) == 1
@@ -221,7 +221,7 @@ def test_mini_is_a_collection() -> None:
     assert collection.provenance()["name"] == "mini:500"
     assert repr(collection) == "<Collection mini:500: generated>"
     assert open_collection(collection) is collection
-    with pytest.raises(UsageError, match="mini:500 is open already, with its own qrels"):
+    with pytest.raises(UsageError, match="mini:500"):
         open_collection(collection, qrels="qrels.tsv")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -82,7 +83,7 @@ def test_an_open_data_set_is_not_opened_again(copy: Path) -> None:
     groups = {group: {row.group for row in rows} for group, rows in tests.items()}
     assert groups == {"short": {"short"}, "long": {"long"}}
     assert dataset.info.training["length"]["queries"].keys() == tests.keys()
-    with pytest.raises(errors.NotFoundError, match="no built data set"):
+    with pytest.raises(errors.NotFoundError, match="build"):
         data.open_dataset(copy)
 
 
@@ -96,9 +97,7 @@ def test_the_collection_it_was_built_from(
     dataset.check_built_from(mini)
     dataset.check_built_from(mini)
     assert digests == [mini.queries.items()]
-    with pytest.raises(
-        errors.UsageError, match="was built from the collection 'mini:500' with the q"
-    ):
+    with pytest.raises(errors.UsageError, match=r"'mini:500'.*'mini:400'"):
         dataset.check_built_from(data.open_collection("mini:400"))
     assert data.open_source(dataset, None).name == "mini:500"
     # An import without a collection reads the queries of none: msmarco-passage has passages alone,
@@ -107,7 +106,7 @@ def test_the_collection_it_was_built_from(
     import_official([write_checkout(tmp_path / "checkout")], tmp_path / "rel", shifts=["topics"])
     release = data.open_dataset(tmp_path / "rel")
     release.check_built_from(data.open_collection("msmarco-passage"))
-    with pytest.raises(errors.UsageError, match="say where that is with --collection"):
+    with pytest.raises(errors.UsageError, match="--collection"):
         data.open_source(release, None)
 
 
@@ -117,7 +116,7 @@ def test_where_the_data_set_is_looked_for(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MSSHIFT_HOME", raising=False)
     monkeypatch.setenv("MSSHIFT_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(errors.NotFoundError, match="make one with 'msshift build'"):
+    with pytest.raises(errors.NotFoundError, match="msshift build"):
         data.load_dataset("msshift", "length-short")
     installed = shutil.copytree(built, tmp_path / "cache" / "data" / "msshift")
     assert data.locate() == installed
@@ -207,7 +206,7 @@ def test_other_things_are_not_replaced(tmp_path: Path, name: str, overwrite: boo
     """Other programs have files of the manifest's name, too."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / name).write_text('{"manifest_version": 3, "name": "an extension"}')
-    with pytest.raises(errors.UsageError, match="not a data set built by msshift"):
+    with pytest.raises(errors.UsageError, match=re.escape(str(tmp_path / "mine"))):
         build_dataset("mini:300", ["length"], tmp_path / "mine", overwrite=overwrite)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == [name]
 
@@ -224,7 +223,7 @@ def test_only_queries_with_a_relevant_passage_take_part(
     rows = manifest.shifts["length"]["rows"]
     assert sum(count for group in rows.values() for count in group.values()) == 30
     (folder / "qrels.tsv").write_text("q1 0 d1 0\n")
-    with pytest.raises(errors.DataError, match="no query of toy has a relevant passage"):
+    with pytest.raises(errors.DataError, match="toy"):
         build_dataset(folder, ["length"], tmp_path / "x")
     assert not (tmp_path / "x").exists()
 

@@ -33,7 +33,7 @@ def test_a_file_or_a_folder_of_variants_is_a_test_set(tmp_path: Path) -> None:
     (folder / "queries.tsv").write_text("2\twhat\n")
     (folder / "qrels.tsv").write_text("2 0 d 1\n")
     path.rename(folder / "variants.tsv")
-    with pytest.raises(CollectionError, match=r"variants\.tsv:1: there is no query '1'"):
+    with pytest.raises(CollectionError, match=r"variants\.tsv:1: .*'1'"):
         data.read_extra_tests({"dl19": folder})
     data.write_variants(folder / "variants.tsv", [data.Variant("2", "waht", "a")])
     (of_folder,) = data.read_extra_tests({"dl19": folder})
@@ -92,7 +92,7 @@ def test_judgements_of_another_collection(tsv_folder: WriteFolder) -> None:
         (dl19 / "qrels.tsv").write_text(qrels)
         assert data.read_extra_tests({"dl19": dl19}, searched)
     (dl19 / "qrels.tsv").write_text("1 0 d01 2\n2 0 foreign 1\n2 0 d2 0\n")
-    with pytest.raises(DataError, match=r"searched holds none of the 2 passages .*, e\.g\. 'd01'"):
+    with pytest.raises(DataError, match=r"searched .* 2 .*'d01'"):
         data.read_extra_tests({"dl19": dl19}, searched)
 
 

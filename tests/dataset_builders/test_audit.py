@@ -83,10 +83,10 @@ def test_what_a_release_holds_is_printed(release: Path, golden: Golden) -> None:
     audit = audit_release(release)
     assert audit.facts["training_rows"] == 4
     assert audit.facts["trained_on"]["length-short"]["topics-C3"] == 2
-    with pytest.raises(NotFoundError, match="no checkout of the official release"):
+    with pytest.raises(NotFoundError, match="git clone"):
         audit_release(release / "EVAL")
     (release / "TRAIN" / "queries_clustering.tsv").write_text(TRAINING + "red\t9\t1\t3\t0\t0\t0\n")
-    with pytest.raises(CollectionError, match="topic_cluster is '9'"):
+    with pytest.raises(CollectionError, match=r"topic_cluster.*'9'"):
         audit_release(release)
 
 

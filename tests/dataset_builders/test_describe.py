@@ -224,7 +224,7 @@ def test_mlcroissant_reads_our_rows(with_triples: Path, build_once: Build, place
 @pytest.mark.extended
 def test_every_split_and_file_is_described(with_triples: Path) -> None:
     manifest = read_manifest(with_triples)
-    with pytest.raises(IntegrityError, match=r"data version 99\.0\.0 is not known"):
+    with pytest.raises(IntegrityError, match=r"99\.0\.0"):
         describe.render_croissant(replace(manifest, data_version="99.0.0"))
     raw = json.loads((with_triples / "croissant.json").read_bytes())
     assert raw == describe.render_croissant(manifest)
@@ -344,5 +344,5 @@ def test_what_came_from_ms_marco_carries_its_terms(
 
 @pytest.mark.parametrize("told", ["", "  ", "two\nlines", "x" * 201])
 def test_a_licence_is_a_line(told: str) -> None:
-    with pytest.raises(UsageError, match="an id or one line of at most 200 characters"):
+    with pytest.raises(UsageError, match="200"):
         provenance.decide_licence({"name": "mine", "layout": "tsv"}, told)

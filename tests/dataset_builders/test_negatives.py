@@ -84,7 +84,7 @@ def test_a_query_that_matches_too_little_is_given_other_passages() -> None:
     ((one, two, three),) = sample_negatives(index, [row], count=3, depth=10, seed=0)
     assert {one, two, three} == {"c", "d", "e"}
     assert list(sample_negatives(index, [row], count=0, depth=10, seed=0)) == [()]
-    with pytest.raises(DataError, match="5 passages are too few to give query 'q' 4 negatives"):
+    with pytest.raises(DataError, match=r"5 .*'q' 4"):
         list(sample_negatives(index, [row], count=4, depth=10, seed=0))
 
 
@@ -105,7 +105,7 @@ def test_random_negatives_come_from_the_whole_collection() -> None:
     turned = PassageIds(ids.ids.tolist()[::-1])
     assert list(random_negatives(turned, some, count=40, seed=1)) == [drawn[row] for row in some]
     assert list(random_negatives(ids, some, count=40, seed=2)) != [drawn[row] for row in some]
-    with pytest.raises(DataError, match=r"300 passages are too few to give query .* 300 negatives"):
+    with pytest.raises(DataError, match=r"300 .* 300"):
         list(random_negatives(ids, some, count=300, seed=1))
 
 
@@ -134,7 +134,7 @@ def test_a_machine_that_holds_other_passages_under_the_same_name_is_refused() ->
     text = next(iter(MINI.queries.values()))
     own = Bm25(passages(300), parameters)
     assert list(index.search([text], depth=5)) == list(own.search([text], depth=5))
-    with pytest.raises(UsageError, match="mini:301 has other passages on this machine: copy the"):
+    with pytest.raises(UsageError, match="mini:301"):
         named_index("mini:301", DIGEST, parameters, stemmed_by)
-    with pytest.raises(UsageError, match=rf"{stemmed_by}, and the tasks come from one with PyS"):
+    with pytest.raises(UsageError, match=f"{stemmed_by}.*PyStemmer 2"):
         named_index("mini:300", DIGEST, parameters, "PyStemmer 2")

@@ -474,5 +474,5 @@ def test_buckets_are_groups(buckets: Checkout, tsv_folder: WriteFolder) -> None:
     assert {row.text for row in cut_rows(cut, "test")} == {""}
     assert report["collection"] is None
     few = open_collection(tsv_folder("few", queries="1\tone\n", qrels="1 0 d1 1\n"))
-    with pytest.raises(DataError, match=r"few lacks 5 of the 6 queries: 10, 2, 3, 4, 5; give"):
+    with pytest.raises(DataError, match=r"few .*5 .*6 .*10, 2, 3, 4, 5"):
         read_resttest(buckets(), few)

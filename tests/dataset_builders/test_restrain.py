@@ -93,7 +93,7 @@ def test_every_size_has_two_experiments_on_the_same_test_set(built: Path) -> Non
     card = (built / "README.md").read_text()
     assert "`restrain-20`" in card
     assert "Here the groups are training sets" in card
-    with pytest.raises(UsageError, match="the groups of restrain-20 are training sets"):
+    with pytest.raises(UsageError, match="restrain-20"):
         group_similarity(built, "restrain-20")
 
 
@@ -107,7 +107,7 @@ def test_a_small_part_keeps_the_test_set(test_set: Path, tmp_path: Path) -> None
     for group in BOTH:
         rows = load_dataset(tmp_path / "x", f"restrain-30-{group}")
         assert {split: len(rows[split]) for split in rows} == sizes
-    with pytest.raises(UsageError, match="also holds restrain-30, whose test queries lie in"):
+    with pytest.raises(UsageError, match="restrain-30"):
         replay_topics(tmp_path / "x", MINI, tmp_path / "y")
 
 

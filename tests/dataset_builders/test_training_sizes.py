@@ -103,7 +103,7 @@ def test_the_largest_seed(tmp_path: Path, tsv_folder: WriteFolder) -> None:
         folder, ["length", "rare-terms"], tmp_path / "x", samples=Samples(seed=2**64 - 1, nano=True)
     )
     add_triples(tmp_path / "x", folder, shifts=["length"], count=1, depth=2, seed=-(2**63))
-    with pytest.raises(UsageError, match="beyond 64 bits"):
+    with pytest.raises(UsageError, match="64"):
         add_triples(tmp_path / "x", folder, count=1, depth=2, seed=10**60)
 
 

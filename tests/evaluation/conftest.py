@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Build, MakeOnce
-from tests.support.made_runs import COLLECTION, SHIFT_NAMES, write_world
-from tests.support.tiny_run_sets import write_ranks
+from tests.evaluation.made_world import COLLECTION, SHIFT_NAMES, write_world
+from tests.evaluation.tiny_run_sets import write_ranks
 
 DENSE = {
     "short": {"s1": 2, "s2": 4, "l1": 1, "l2": 2},

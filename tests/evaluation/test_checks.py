@@ -178,7 +178,7 @@ def test_a_run_of_other_queries_names_both(
     # Known sets are named.
     ours = sorted(hashlib.sha256(query.encode()).hexdigest()[:12] for query in LONG)[:8]
     monkeypatch.setattr("msshift_bench.evaluation.scores.KNOWN", {"Some Track": tuple(ours)})
-    with pytest.raises(RunError, match=r", which look like Some Track's queries"):
+    with pytest.raises(RunError, match="Some Track"):
         score_runs([write(tmp_path / "track.run", LONG)], QRELS)
 
 
@@ -197,7 +197,7 @@ def test_known_sets_are_known(
     lines = (real_data / file).read_text(encoding="utf-8").splitlines()
     ids = sorted({line.split(separator)[0] for line in lines})
     assert len(ids) == count
-    with pytest.raises(RunError, match=f"which look like {name}'s queries"):
+    with pytest.raises(RunError, match=name):
         score_runs([{query: {"d": 1.0} for query in ids}], QRELS)
     with pytest.raises(RunError) as caught:
         score_runs([{query: {"d": 1.0} for query in ids[: count // 2]}], QRELS)

@@ -31,12 +31,12 @@ from msshift_bench.shifts import SHIFTS
 from msshift_bench.stats import Figure, Figures
 from tests.conftest import Build
 from tests.evaluation.conftest import DENSE
+from tests.evaluation.tiny_run_sets import evaluate, score, write_ranks
 from tests.support.fabricated import write_runs
 from tests.support.golden import Golden
 from tests.support.made_scores import RR10, made_scores
 from tests.support.refusals import check_refusals
 from tests.support.synthetic_entries import scored_report
-from tests.support.tiny_run_sets import evaluate, score, write_ranks
 
 
 def values(figures: Figures, figure: str, group: str) -> list[float | None]:
@@ -77,11 +77,11 @@ def test_missing_queries_score_zero_are_counted_skipped_or_refused(tiny_runs: Pa
     skipping = evaluate(tiny_runs, missing="skip").figures.where(figure="model_score")
     counts = {row.group: row.queries for row in skipping.where(model=("short", "long"))}
     assert counts == {"short": 1, "long": 2}
-    with pytest.raises(RunError, match="1 of 4 test queries are not in it: s2"):
+    with pytest.raises(RunError, match=r"1 of 4 .*s2"):
         evaluate(tiny_runs, missing="error")
     write_ranks(short, {"s1": 1, "l1": 1})
     write_ranks(short.with_name("long.run"), {"s2": 1, "l1": 1})
-    with pytest.raises(DataError, match="dense: every test query of short is missing"):
+    with pytest.raises(DataError, match=r"dense.*short"):
         evaluate(tiny_runs, missing="skip")
 
 

@@ -157,10 +157,10 @@ def test_what_gives_no_order_or_cannot_be_read_twice_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     measure = parse_measure("Bpref")
-    with pytest.raises(UsageError, match="only native measures"):
+    with pytest.raises(UsageError, match="'expected'"):
         measure.per_query(judge_run(RUN, JUDGEMENTS, tie_policy="expected"))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1 Q0 r 1 1 t\n")))
-    with pytest.raises(UsageError, match="cannot be read twice"):
+    with pytest.raises(UsageError, match="twice"):
         measure.per_query(judge_run("-", JUDGEMENTS))
 
 
@@ -178,7 +178,7 @@ def test_all_measures_are_tried_before_anything_is_read() -> None:
         "UnknownNameError 'nDCGG'": partial(Settings, "RR@10 nDCGG"),
     }
     check_refusals(refusals)
-    with pytest.raises(UsageError, match=r"compute AP\(rel=0\): TypeError: .* should be positive"):
+    with pytest.raises(UsageError, match=r"AP\(rel=0\).*positive"):
         Settings("AP(rel=0)")
 
 

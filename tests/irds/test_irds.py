@@ -211,11 +211,11 @@ def test_passages_of_a_folder(
 
 def test_passages_of_another_collection_are_refused(built: Path, toy: Path) -> None:
     irds.register(built, toy)
-    with pytest.raises(UsageError, match="give the collection it was built from"):
+    with pytest.raises(UsageError, match="mini:500"):
         load("length").docs_store()
-    with pytest.raises(UsageError, match=r"'toy' holds the queries"):
+    with pytest.raises(UsageError, match="'toy'"):
         next(iter(load("length").docs_iter()))
-    with pytest.raises(NotFoundError, match="no folder"):
+    with pytest.raises(NotFoundError, match="nowhere"):
         irds.register(built, toy / "nowhere")
 
 
@@ -280,7 +280,7 @@ def test_ids_alone_have_no_queries(toy: Path, tmp_path: Path) -> None:
     irds.register(tmp_path / "ids", toy)
     dataset = load("length/short/test")
     assert len(dataset.queries) == len({qrel.query_id for qrel in dataset.qrels_iter()})
-    with pytest.raises(NotFoundError, match="'msshift import' puts them back"):
+    with pytest.raises(NotFoundError, match="msshift import"):
         next(iter(dataset.queries_iter()))
 
 
@@ -304,10 +304,10 @@ def test_the_documentation_says_what_it_is(built: Path) -> None:
 
 
 def test_what_is_missing_is_named(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NotFoundError, match="no built data set at"):
+    with pytest.raises(NotFoundError, match="nowhere"):
         irds.register(built.parent / "nowhere")
     monkeypatch.setenv("MSSHIFT_HOME", str(built))
     assert irds.register()
     monkeypatch.setitem(sys.modules, "ir_datasets", None)
-    with pytest.raises(MissingExtraError, match="needs the 'irds' extra"):
+    with pytest.raises(MissingExtraError, match="'irds'"):
         irds.register(built)

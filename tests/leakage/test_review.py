@@ -127,9 +127,9 @@ def test_the_threshold_by_hand() -> None:
     lowest, sure = curve.lowest(0.8)
     assert (lowest.value, sure.value) == (0.93, None)
     assert curve.lowest(0.9)[0].value == 0.99
-    with pytest.raises(UsageError, match="a precision of 2"):
+    with pytest.raises(UsageError, match=r"precision .*2"):
         curve.lowest(2.0)
-    with pytest.raises(UsageError, match="no judged pair has a cosine"):
+    with pytest.raises(UsageError, match="cosine"):
         ThresholdCurve({})
     assert curve_of([0.5], [False]).lowest()[0].value is None
     assert curve.round_thresholds() == pytest.approx(np.arange(91, 100) / 100)

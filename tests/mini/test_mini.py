@@ -100,5 +100,5 @@ def test_millions_of_passages_stream() -> None:
 @pytest.mark.parametrize("part", [mini.passages, mini.queries, mini.qrels])
 def test_impossible_sizes_are_refused_at_once(part: object, size: int) -> None:
     assert callable(part)
-    with pytest.raises(UsageError, match="mini has 1 to 15,360,000 passages"):
+    with pytest.raises(UsageError, match="15,360,000"):
         part(size)

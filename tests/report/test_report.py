@@ -458,11 +458,11 @@ def test_files_of_every_format_and_the_command(
 
 def test_a_report_replaces_reports_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match="is not a report that was written before"):
+    with pytest.raises(UsageError, match=re.escape(str(tmp_path))):
         write_report("runs", tmp_path)
     assert (tmp_path / "notes.txt").read_text() == "mine"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"a report needs the 'plots' extra: pip install"):
+    with pytest.raises(MissingExtraError, match=r"msshift-bench\[plots\]"):
         write_report("runs", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -517,13 +517,13 @@ def test_what_cannot_be_drawn_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, msshift: Command
 ) -> None:
     result = result_of(dense=(1, 2))
-    with pytest.raises(UnknownNameError, match=r"'\.jpg': .*valid are \.svg, \.png, \.pdf"):
+    with pytest.raises(UnknownNameError, match=r"'\.jpg'.*\.svg, \.png, \.pdf"):
         draw_result(result, tmp_path / "out.jpg")
     single = score_runs([{"q1": {"d1": 1.0}}], {"q1": {"d1": 1}})
-    with pytest.raises(UsageError, match="kind 'scores' holds no scores of run sets"):
+    with pytest.raises(UsageError, match="'scores'"):
         draw_result(single, tmp_path / "out.svg")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"a plot needs the 'plots' extra"):
+    with pytest.raises(MissingExtraError, match="'plots'"):
         draw_result(result, tmp_path / "out.svg")
     done = msshift("evaluate", "runs", "--plot", "out.jpeg")
     assert done.returncode == 2  # before anything is scored

@@ -101,9 +101,9 @@ def test_judgements_in_memory_are_judgements_or_refused() -> None:
         Judgements.from_qrels({"1": {"d": 1.5, "e": True, 3: 1}})
     found = [finding.code for finding in caught.value.findings]
     assert found == ["relevance-not-integer", "relevance-not-integer", "id-invalid"]
-    with pytest.raises(UsageError, match=r"doc id -> relevance, and query '1' has \['d', 'e'\]"):
+    with pytest.raises(UsageError, match=r"'1'.*\['d', 'e'\]"):
         Judgements.from_qrels({"1": ["d", "e"]})  # type: ignore[dict-item]
-    with pytest.raises(CollectionError, match="judged twice"):
+    with pytest.raises(CollectionError, match="duplicate-judgement"):
         Judgements.from_qrels([Qrel("1", "d", 1), Qrel("1", "d", 2)])
     for overflows in (10**20, -(10**20), np.int64(2**40)):
         with pytest.raises(CollectionError, match="relevance-not-integer"):

@@ -350,7 +350,7 @@ def test_the_rank_policy_takes_the_rank_column(write_parquet: Write) -> None:
     assert places(run) == {(0, 1, 1, 0, 1), (0, 2, 2, 1, 1), (1, 1, 1, 0, 1)}
     wrong = refused(write_parquet(COLUMNS | {"rank": [3, 1, -2, 1]}), OF_COLUMNS)
     assert codes(wrong) == [("rank-not-integer", 3)]
-    with pytest.raises(UsageError, match="has no ranks"):
+    with pytest.raises(UsageError, match="ranks"):
         judge_run(write_parquet(COLUMNS), OF_COLUMNS, tie_policy="rank")
 
 
@@ -393,7 +393,7 @@ def test_integer_ids_in_memory_stand_for_their_digits() -> None:
     table = pa.table({"query_id": ["q1", "q1"], "doc_id": [7, 8], "score": [2.0, 1.0]})
     frame = pd.DataFrame({"qid": ["q1", "q1"], "docno": [7, 8], "score": [2.0, 1.0]})
     assert read_run(table) == read_run(frame) == {"q1": {"7": 2.0, "8": 1.0}}
-    with pytest.raises(UsageError, match="the table has no column doc_id or docno"):
+    with pytest.raises(UsageError, match="doc_id or docno"):
         read_run(table.drop_columns("doc_id"))
 
 
@@ -412,7 +412,7 @@ def test_malformed_values_in_memory_are_findings() -> None:
     assert codes(refused(list(records))) == [
         (code, n) for n, code in enumerate(records.values(), 1)
     ]
-    with pytest.raises(RunError, match="is not a whole number from 0"):
+    with pytest.raises(RunError, match="rank-not-integer"):
         judge_run([("q1", "d1", 1.0, 10**400)], JUDGEMENTS, tie_policy="rank")
 
 

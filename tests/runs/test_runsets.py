@@ -107,7 +107,7 @@ def test_systems_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> 
         found = find_run_sets([tmp_path / name for name in folders])
         assert [run_set.system for run_set in found] == systems
     touch(Path(os.fsdecode(os.fsencode(tmp_path) + b"/mini/d\xe9nse")), "length.run")
-    with pytest.raises(UsageError, match=r"d\\udce9nse.*rename it"):
+    with pytest.raises(UsageError, match=r"d\\udce9nse.*rename"):
         find_run_sets(tmp_path / "mini")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -75,7 +76,7 @@ def test_no_word_that_breaks_a_line_is_written(tmp_path: Path, bad: str, where: 
     rankings = bad_one if where == "first" else {"q": {"d": 1.0}, **bad_one}
     with (
         mock.patch.object(writing, "BLOCK", 1),
-        pytest.raises(RunError, match=r"is empty, holds white space or is no Unicode text"),
+        pytest.raises(RunError, match=re.escape(repr(bad))),
     ):
         write_run(tmp_path / "a.run", rankings, "tag")
     assert not list(tmp_path.iterdir())
@@ -103,5 +104,5 @@ def test_what_is_no_run_is_named(tmp_path: Path, rankings: Any, tag: Any, words:
 
 
 def test_the_ending_says_how_a_run_is_compressed(tmp_path: Path) -> None:
-    with pytest.raises(MsShiftError, match=r"written plain or as \.gz, not as \.xz"):
+    with pytest.raises(MsShiftError, match=r"\.gz.*\.xz"):
         write_run(tmp_path / "a.run.xz", {"q": {"a": 2.0}}, "tag")

@@ -320,7 +320,7 @@ def test_values_in_memory_are_checked_as_files_are(build_once: Build) -> None:
     ids_only = open_dataset(build_once("mini:300", "length", texts=False))
     rows = [ids_only.rows("length-short", split) for split in ("train", "test")]
     for compare in (find_leakage, partial(set_similarity, indicator="unseen-words")):
-        with pytest.raises(CollectionError, match=r"has no text(?s:.*)'msshift import'"):
+        with pytest.raises(CollectionError, match="msshift import"):
             compare(*rows)
 
 

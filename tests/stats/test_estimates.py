@@ -74,7 +74,7 @@ def test_averages_count_every_estimate_alike() -> None:
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_scores_that_are_no_numbers_are_refused(wrong: float) -> None:
-    with pytest.raises(UsageError, match="decide first what a missing query counts"):
+    with pytest.raises(UsageError, match="missing"):
         mean_of(0.5, wrong)
 
 

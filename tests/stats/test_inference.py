@@ -144,7 +144,7 @@ def test_figures_are_looked_up_by_their_names() -> None:
     assert list(Figures([]).where(group="C0")) == []
     for look_up in (lambda: figures.where(grup="C0"), lambda: figures.names("grup"),
                     lambda: figures.each("system", "grup")):  # fmt: skip
-        with pytest.raises(UnknownNameError, match="column of figures 'grup': did you mean"):
+        with pytest.raises(UnknownNameError, match=r"'grup'.*'group'"):
             look_up()
 
 
@@ -154,7 +154,7 @@ def test_corrections_by_hand_of_nothing_and_of_nonsense() -> None:
     assert adjust(p_values, "bonferroni") == pytest.approx({"a": 0.12, "b": 0.03, "c": 0.09})
     assert adjust({}, "holm") == {}
     for wrong in (1.1, -0.1, float("nan")):
-        with pytest.raises(UsageError, match="numbers from 0 to 1"):
+        with pytest.raises(UsageError, match="0 to 1"):
             adjust({"a": wrong}, "holm")
 
 

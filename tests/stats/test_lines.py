@@ -215,5 +215,5 @@ def test_agreement_that_chance_makes_certain_is_undefined() -> None:
     perfect = annotator_agreement([[0, 1], [0, 1]], ["p", "p"])
     assert (perfect.kappa, perfect.interval) == (1, None)
     for wrong in ([[1, 1]], [[1], [1, 2]], [[], []]):
-        with pytest.raises(UsageError, match="two annotators or more"):
+        with pytest.raises(UsageError, match="two"):
             annotator_agreement(wrong, ["p", "q"])
