@@ -113,64 +113,43 @@ GOOD = "\t0\t1\t3\t0\t0\t1"
 """The labels of a training query: of topic 0, of no question word, short."""
 
 
-JUDGED = {"1": {"d": 1}}
+QUERIES = {
+    "[field-count] queries_0.tsv:2 3 fix": "1\ta\n2\tb\tc\n",
+    "[repeated-id] queries_0.tsv:2 '1'": "1\ta\n1\tb\n",
+    "[empty-text] queries_0.tsv '1'": "1\t \n",
+}
+"""Facts of an error -> the queries of C0."""
 
-# What is wrong -> the queries and the qrels of C0.
-TEST_SETS: dict[str, tuple[str, Mapping[str, Any] | str]] = {
-    "CollectionError [field-count] queries_0.tsv:2 3 fix": ("1\ta\n2\tb\tc\n", JUDGED),
-    "CollectionError [repeated-id] queries_0.tsv:2 '1'": ("1\ta\n1\tb\n", JUDGED),
-    "CollectionError [not-json] qrel_0.json:2 fix": ("1\ta\n", '{"1": {"d": 1}}\n}'),
-    "CollectionError [not-qrels] qrel_0.json:1 fix": ("1\ta\n", "[]"),
-    "nested: CollectionError [not-json] qrel_0.json fix": ("1\ta\n", "[" * 100_000),
-    "CollectionError [repeated-id] qrel_0.json '1'": ("1\ta\n", '{"1": {"d": 1}, "1": {"d": 1}}'),
-    "CollectionError [duplicate-judgement] qrel_0.json '1'": ("1\ta\n", '{"1": {"d": 1, "d": 1}}'),
-    "CollectionError [not-qrels] qrel_0.json '1' fix": ("1\ta\n", {"1": ["d"]}),
-    "a text: CollectionError [relevance-not-integer] qrel_0.json '1'": (
-        "1\ta\n",
-        {"1": {"d": "1"}},
-    ),
-    "a truth: CollectionError [relevance-not-integer] qrel_0.json '1'": (
-        "1\ta\n",
-        {"1": {"d": True}},
-    ),
-    "thousands of digits: CollectionError [not-json] qrel_0.json fix": (
-        "1\ta\n",
-        '{"1": {"d": ' + "9" * 5000 + "}}",
-    ),
-    "a large number: CollectionError [relevance-not-integer] qrel_0.json '1'": (
-        "1\ta\n",
-        {"1": {"d": 10**30}},
-    ),
-    "CollectionError [empty-text] queries_0.tsv '1'": ("1\t \n", JUDGED),
-    "no judgement: CollectionError [unjudged-query] qrel_0.json '1'": ("1\ta\n", {}),
-    "nothing relevant: CollectionError [unjudged-query] qrel_0.json '1'": (
-        "1\ta\n",
-        {"1": {"d": 0}},
-    ),
-}
+QRELS: list[tuple[Mapping[str, Any] | str, str]] = [
+    ('{"1": {"d": 1}}\n}', "[not-json] qrel_0.json:2 fix"),
+    ("[]", "[not-qrels] qrel_0.json:1 fix"),
+    ("[" * 100_000, "[not-json] qrel_0.json fix"),
+    ('{"1": {"d": ' + "9" * 5000 + "}}", "[not-json] qrel_0.json fix"),
+    ('{"1": {"d": 1}, "1": {"d": 1}}', "[repeated-id] qrel_0.json '1'"),
+    ('{"1": {"d": 1, "d": 1}}', "[duplicate-judgement] qrel_0.json '1'"),
+    ({"1": ["d"]}, "[not-qrels] qrel_0.json '1' fix"),
+    ({"1": {"d": "1"}}, "[relevance-not-integer] qrel_0.json '1'"),
+    ({"1": {"d": True}}, "[relevance-not-integer] qrel_0.json '1'"),
+    ({"1": {"d": 10**30}}, "[relevance-not-integer] qrel_0.json '1'"),
+    ({}, "[unjudged-query] qrel_0.json '1'"),
+    ({"1": {"d": 0}}, "[unjudged-query] qrel_0.json '1'"),
+]
+"""The qrels of C0, and the facts of the error."""
+
 TRAINING = {
-    "an empty file: CollectionError [header] queries_clustering.tsv:1 fix": "",
-    "no header line: CollectionError [header] queries_clustering.tsv:1 fix": f"one{GOOD}\n",
-    "CollectionError [field-count] queries_clustering.tsv:2 3 fix": training_file("one\t0\t1"),
-    "CollectionError [empty-id] queries_clustering.tsv:2": training_file(GOOD),
-    "CollectionError [unknown-cluster] queries_clustering.tsv:2 '6'": training_file(
-        "one\t6\t1\t3\t0\t0\t1"
-    ),
-    "CollectionError [unknown-cluster] queries_clustering.tsv:2 '4'": training_file(
-        "one\t0\t1\t4\t0\t0\t1"
-    ),
-    "CollectionError [unknown-cluster] queries_clustering.tsv:2 '2'": training_file(
-        "one\t0\t1\t3\t0\t2\t1"
-    ),
-    "CollectionError [unknown-flag] queries_clustering.tsv:2 'yes'": training_file(
-        "one\t0\t1\t3\t0\t0\tyes"
-    ),
-    "CollectionError [unknown-cluster] queries_clustering.tsv:2 '0.0'": training_file(
-        "one\t0.0\t1\t3\t0\t0\t1"
-    ),
-    "CollectionError [blank-line] queries_clustering.tsv:2 fix": training_file("", f"one{GOOD}"),
-    "DataError queries_clustering.tsv": training_file(f"absent{GOOD}"),
+    "": "[header] :1 fix",
+    f"one{GOOD}\n": "[header] :1 fix",
+    training_file("one\t0\t1"): "[field-count] :2 3 fix",
+    training_file(GOOD): "[empty-id] :2",
+    training_file("one\t6\t1\t3\t0\t0\t1"): "[unknown-cluster] :2 '6'",
+    training_file("one\t0\t1\t4\t0\t0\t1"): "[unknown-cluster] :2 '4'",
+    training_file("one\t0\t1\t3\t0\t2\t1"): "[unknown-cluster] :2 '2'",
+    training_file("one\t0\t1\t3\t0\t0\tyes"): "[unknown-flag] :2 'yes'",
+    training_file("one\t0.0\t1\t3\t0\t0\t1"): "[unknown-cluster] :2 '0.0'",
+    training_file("", f"one{GOOD}"): "[blank-line] :2 fix",
 }
+"""A training file -> the facts of the error, with ``:line`` of that file."""
+
 BUCKETS = [
     (
         "3",
@@ -217,9 +196,22 @@ def test_what_cannot_be_read(
         "NotFoundError 1 EVAL/qrel/qrel_3.json": partial(
             lack, read_official, checkout(), "EVAL/qrel/qrel_3.json"
         ),
-        **{wrong: partial(read, C0=files) for wrong, files in TEST_SETS.items()},
+        **{
+            f"CollectionError {facts}": partial(read, C0=(queries, {"1": {"d": 1}}))
+            for facts, queries in QUERIES.items()
+        },
+        **{
+            f"{number}: CollectionError {facts}": partial(read, C0=("1\ta\n", qrels))
+            for number, (qrels, facts) in enumerate(QRELS)
+        },
         "CollectionError [not-utf8] qrel_3.json 3": partial(read, b'{"\xff": {}}'),
-        **{wrong: partial(read, training=text) for wrong, text in TRAINING.items()},
+        **{
+            f"{number}: CollectionError {facts.replace(':', 'queries_clustering.tsv:')}": partial(
+                read, training=text
+            )
+            for number, (text, facts) in enumerate(TRAINING.items())
+        },
+        "DataError queries_clustering.tsv": partial(read, training=training_file(f"absent{GOOD}")),
         "UsageError queries_clustering.tsv": partial(read_official, checkout()),
         "NotFoundError 10": partial(read_resttest, tmp_path),
         **{
