@@ -322,10 +322,7 @@ def test_all_shifts_validate_on_what_none_of_them_uses(imported: Path) -> None:
     assert verify_dataset(imported)[1] == []
     facts = {"queries": len(common), "sampled_from": len(common), "seed": 0}
     assert read_manifest(imported).parameters["validation"] == facts
-    card = (imported / "README.md").read_text()
-    assert f"{len(common)} validation queries, the same for every shift: the release names" in card
-    assert f"from the {len(common)} joined training queries" in card
-    assert 'held_out["validation"]' in card
+    assert 'held_out["validation"]' in (imported / "README.md").read_text()
 
 
 def test_no_more_are_sampled_than_the_papers_number(
@@ -375,10 +372,7 @@ def test_where_nothing_is_left_there_is_no_validation(toy: Collection, tmp_path:
     assert list(manifest.configs["topics-C1"]) == ["train", "test"]
     why = "every joined query is trained on or tested with in some shift"
     assert manifest.parameters["validation"] == {"queries": 0, "why": why}
-    card = (tmp_path / "msshift" / "README.md").read_text()
-    assert "no validation queries: the release names none, and every joined query is" in card
-    assert "trained to the end, without early stopping" in card
-    assert 'held_out["validation"]' not in card
+    assert 'held_out["validation"]' not in (tmp_path / "msshift" / "README.md").read_text()
 
 
 def test_a_release_of_test_queries_gets_no_validation_queries_from_the_other(

@@ -97,12 +97,13 @@ def test_verdicts_are_counted(tmp_path: Path, golden: Golden) -> None:
     assert json.loads(json.dumps(result.to_json()))["labels"][0] == {
         "test_id": A[0], "train_id": A[1], "label": "identical"
     }  # fmt: skip
-    for sheet, precision, message in (
-        (fill(tmp_path / "empty.csv", {}), 0.9, "no pair of these sheets is judged"),
-        (one, 2.0, "precision of 2"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            review_leakage(read_annotations([sheet]), precision=precision)
+    empty = read_annotations([fill(tmp_path / "empty.csv", {})])
+    check_refusals(
+        {
+            "UsageError judged": partial(review_leakage, empty),
+            "UsageError precision 2": partial(review_leakage, read_annotations([one]), precision=2),
+        }
+    )
 
 
 def curve_of(cosines: Sequence[float], leaks: Sequence[bool], per_test: int = 1) -> ThresholdCurve:
