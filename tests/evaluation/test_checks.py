@@ -135,16 +135,11 @@ def test_runs_that_belong_together_are_not_doubted(models: Path) -> None:
 def test_a_sidecar_of_another_file_leaves_a_doubt(models: Path) -> None:
     run = models / "short.run"
     say(run, run_sha256=hashlib.sha256(run.read_bytes()).hexdigest())
-    shallow = (
-        "dense: RR@10 counts no passage behind rank 2: no ranking is longer (2 of 2 run files)"
-    )
-    assert list(Checks().doubts_about(scores_of(models), "dense")) == [shallow]
+    (shallow,) = Checks().doubts_about(scores_of(models), "dense")
+    assert "rank 2" in shallow
     write(run, SHORT + LONG, 4.0)
-    assert list(Checks().doubts_about(scores_of(models), "dense")) == [
-        shallow,
-        f"{run}.json was written for another file than {run}, by its SHA-256: it does not say "
-        "what made this run",
-    ]
+    same, other = Checks().doubts_about(scores_of(models), "dense")
+    assert (same, f"{run}.json" in other, "SHA-256" in other) == (shallow, True, True)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "", "\ufffe", '{"checksum": "00", "seconds": {}}'])
@@ -171,10 +166,10 @@ def test_a_run_of_other_queries_names_both(
     run = write(tmp_path / "other.run", ["11", "12", "13"])
     with pytest.raises(RunError) as caught:
         score_runs([run], QRELS, Settings(missing=missing))
-    text = str(caught.value)
-    assert "answers none of the 20 queries of the test set (s00, s01, s02, s03, s04, ...)" in text
-    assert "it holds 3 others (11, 12, 13)" in text
-    assert "look like" not in text
+    (finding,) = caught.value.findings
+    assert finding.code == "no-query-answered"
+    assert all(fact in finding.message for fact in (" 20 ", "(s00, s01,", " 3 ", "(11, 12, 13)"))
+    assert "look like" not in finding.message
     # Known sets are named.
     ours = sorted(hashlib.sha256(query.encode()).hexdigest()[:12] for query in LONG)[:8]
     monkeypatch.setattr("msshift_bench.evaluation.scores.KNOWN", {"Some Track": tuple(ours)})
