@@ -7,11 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
@@ -225,18 +223,6 @@ def test_what_cannot_be_clustered(cluster: Callable[..., Clustering]) -> None:
         "UsageError 20 21": partial(cluster, groups=21),
     }
     check_refusals(refusals)
-
-
-def test_tables_round_trip_through_parquet(clustering: Clustering, tmp_path: Path) -> None:
-    for name, table in zip(("a", "c"), clustering.to_tables(), strict=True):
-        pq.write_table(table, tmp_path / name)
-    tables = [pq.read_table(tmp_path / name) for name in ("a", "c")]
-    again = Clustering.from_tables(*tables, clustering.parameters, {})
-    assert again.query_ids == clustering.query_ids
-    assert again.labels.tobytes() == clustering.labels.tobytes()
-    assert again.margins.tobytes() == clustering.margins.tobytes()
-    assert again.centroids.tobytes() == clustering.centroids.tobytes()
-    assert again.groups == clustering.groups
 
 
 def test_the_tables_say_what_joined_when(clustering: Clustering) -> None:

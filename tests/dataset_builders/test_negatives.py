@@ -68,16 +68,6 @@ def test_equal_hashes_are_ordered_by_doc_id(monkeypatch: pytest.MonkeyPatch) -> 
     assert list(sample_negatives(index, [row], count=3, depth=5, seed=0)) == [("a", "c", "d")]
 
 
-def test_negatives_follow_from_the_seed_and_the_query() -> None:
-    rows = mini_rows(300)
-    options = {"count": 2, "depth": 50}
-    forth, back = Bm25(passages(300)), Bm25(reversed(list(passages(300))))
-    first = list(sample_negatives(forth, rows, seed=1, **options))
-    assert first == list(sample_negatives(back, rows, seed=1, **options))
-    assert first[::-1] == list(sample_negatives(forth, rows[::-1], seed=1, **options))
-    assert first != list(sample_negatives(forth, rows, seed=2, **options))
-
-
 def test_a_query_that_matches_too_little_is_given_other_passages() -> None:
     index = Bm25([Passage(name, f"word {name}{name}") for name in "abcde"])
     row = Row("q", "aa unknown", "g", ("a", "b"), (1, 1))

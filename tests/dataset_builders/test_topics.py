@@ -51,18 +51,6 @@ def test_the_five_topics_of_mini_are_its_five_domains() -> None:
     assert grouping.labels.keys() == set(MINI.queries)
 
 
-def test_what_a_topic_is_can_be_read(built: Path) -> None:
-    found = data.read_manifest(built).shifts["topics"]["found"]
-    assert set(found["terms"]) == set(found["examples"]) == {"C0", "C1", "C2", "C3", "C4"}
-    card = (built / "README.md").read_text()
-    rows = {row.query_id: row for row in data.load_dataset(built, "topics", split="queries")}
-    for group, query_ids in found["examples"].items():
-        assert all(rows[query_id].group == group for query_id in query_ids)
-        assert all(rows[query_id].text in card for query_id in query_ids)
-        assert ", ".join(found["terms"][group]) in card
-    assert 0 < found["margins"]["median"] < 1
-
-
 def test_topics_are_as_large_as_asked_for() -> None:
     groups = topics.group_by_topic(QUERIES, collection=SMALL, topic_size=60).labels.values()
     assert all(60 <= Counter(groups)[f"C{number}"] < 120 for number in range(5))
