@@ -1,59 +1,35 @@
-"""Help texts: nothing is swallowed as markup, and every example runs exactly as it stands."""
+"""Every example of the help texts runs exactly as it is shown."""
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
 import shutil
-import subprocess
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from msshift_bench.annotation import LEAKAGE, Pair, write_sheet
-from msshift_bench.cli import app
 from msshift_bench.data import Variant, write_variants
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.leakage import LeakedPair, find_leakage
-from msshift_bench.mini.generator import passages
-from tests.support.commands import COMMANDS, EXAMPLES
+from tests.support.command_line import run_msshift, run_script
+from tests.support.commands import EXAMPLES
 from tests.support.fabricated import write_runs, write_system
-from tests.support.forking import BRIEF, SHORT, run_msshift, write_msshift
 from tests.support.hub_server import LoopbackHub
 from tests.support.hub_server.client import client_environment
 from tests.support.leaks import write_found
 from tests.support.making import make_runs
 from tests.support.official_checkout import write_checkout
 from tests.support.run_files import write_test_set
-from tests.support.tiny_encoder import make_tiny_encoder
+from tests.support.tiny_recipes import write_recipes
 from tests.support.tsv_files import write_tsv_folder
 
 SIZE = 500
-
-BY_CONSOLE_SCRIPT = {
-    "msshift list bi-encoder-mini > mine.toml",
-    "msshift push ./msshift --repo my-org/msshift",
-    "msshift score my.run.gz --test length-short",
-    "msshift leaderboard check --entries mine --data msshift --runs runs",
-}
-"""One that is redirected, one that asks the Hub, a plain one and a group's; it starts all alike."""
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_no_word_of_a_help_text_is_swallowed(words: tuple[str, ...]) -> None:
-    command: Any = COMMANDS[words]
-    texts = [command.callback.__doc__, *(getattr(one, "help", "") or "" for one in command.params)]
-    shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "500"}).output
-    for text in texts:
-        for word in re.sub(r"[`*]|Example:|\[default.*", "", text).split():
-            assert word in shown, f"{word!r} of {text!r}"
 
 
 def _qrels(path: Path) -> None:
@@ -108,11 +84,6 @@ def _extra_tests(path: Path) -> None:
         write_runs(work / "runs" / name / "also" / "dl19", work / "msshift", one=True)
 
 
-def _model(folder: Path) -> None:
-    texts = [passage.text for passage in passages(SIZE)]
-    make_tiny_encoder(folder, texts, length=64, layers=1, hidden=16)
-
-
 def _system(path: Path) -> None:
     write_system(path, "my-system", length="msshift")
 
@@ -136,11 +107,8 @@ def _typos(folder: Path) -> None:
 
 NAMED: Mapping[str, Callable[[Path], object]] = {
     "my-collection": lambda folder: write_tsv_folder(folder, open_collection(f"mini:{SIZE}")),
-    "my-model": _model,
     "ms-marco-shift": write_checkout,
     "qrels.txt": _qrels,
-    "ours=qrels.txt": lambda path: _qrels(path.with_name("qrels.txt")),
-    "dl19=qrels.dl19.txt": lambda path: path.with_name("qrels.dl19.txt").write_text("t 0 d0 2\n"),
     "dl19": lambda folder: write_test_set(folder, {"t1": "cheap rooms"}, {"t1": "d1"}),
     "my.run.gz": _run,
     "bm25.run.gz": _run,
@@ -162,7 +130,6 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "runs/my-system": _runs,
     "runs/bi-encoder": _runs,
     "runs/splade-max": _runs,
-    "leaderboard/entries": lambda folder: folder.mkdir(parents=True),
 }
 """What an example may name as a thing that is there -> what makes it, beside the data set."""
 
@@ -197,20 +164,22 @@ def work(small: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 WITH_MODELS = ("msshift demo", "msshift run", "msshift pretrain", "msshift leakage experiment")
+SLOW = ("report", "install", "push", "leaderboard build", "--plot")
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize(
-    "example",
-    [
-        pytest.param(one, marks=[pytest.mark.neural] if one.startswith(WITH_MODELS) else [])
-        for one in EXAMPLES
-    ],
-)
+def _marks(example: str) -> list[pytest.MarkDecorator]:
+    trains = example.startswith(WITH_MODELS)
+    is_slow = trains or any(one in example for one in SLOW)
+    return [pytest.mark.extended] * is_slow + [pytest.mark.neural] * trains
+
+
+@pytest.mark.parametrize("example", [pytest.param(one, marks=_marks(one)) for one in EXAMPLES])
 def test_every_example_runs_as_it_stands(
-    example: str, work: Path, tmp_path: Path, hub: LoopbackHub, msshift_script: Path
+    example: str, work: Path, tmp_path: Path, hub: LoopbackHub
 ) -> None:
-    for name in shlex.split(example):
+    line, _, target = example.partition(" > ")
+    words = shlex.split(line)
+    for name in words:
         if name in NAMED and not (work / name).exists():
             NAMED[name](work / name)
     if "leaderboard check mini/bm25" in example:
@@ -218,30 +187,15 @@ def test_every_example_runs_as_it_stands(
         make_runs("bm25", ["length"], collection="mini", out=work / "runs", data=data)
     if "runs/ --shift wh-words" in example:
         write_runs(work / "runs" / "my-system", work / "msshift", "wh-words")
-    environment = {**client_environment(tmp_path, hub), "IR_DATASETS_HOME": str(tmp_path / "irds")}
-    by_console_script = example in BY_CONSOLE_SCRIPT
-    if not (by_console_script or ">" in example):
-        before = SHORT if example.startswith(WITH_MODELS) else BRIEF
-        done = run_msshift(shlex.split(example)[1:], work, environment, before=before)
-    else:
-        command = msshift_script if by_console_script else write_msshift(tmp_path / "bin")
-        done = subprocess.run(
-            ["bash", "-c", example],
-            cwd=work,
-            env={**environment, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+    environment = {
+        **client_environment(tmp_path, hub),
+        "IR_DATASETS_HOME": str(tmp_path / "irds"),
+        "MSSHIFT_RECIPES": str(write_recipes(tmp_path / "recipes")),
+    }
+    # The Hub's client reads its environment as it is imported.
+    run_command = run_script if words[1] in ("install", "push") else run_msshift
+    done = run_command(words[1:], work, environment)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
-
-
-def test_every_example_names_the_command_that_it_belongs_to() -> None:
-    assert set(EXAMPLES) >= BY_CONSOLE_SCRIPT
-    assert len(EXAMPLES) >= len(COMMANDS)
-    for words, command in COMMANDS.items():
-        own = [one for one in EXAMPLES if one in command.callback.__doc__]
-        assert own
-        assert all(one.split()[1 : len(words) + 1] == list(words) for one in own)
+    if target:
+        assert tomllib.loads(done.stdout)
