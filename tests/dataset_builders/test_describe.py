@@ -28,7 +28,7 @@ from msshift_bench.records import PLACES
 from msshift_bench.shifts import SHIFTS, parse_config
 from msshift_bench.stats import detectable_rel_loss
 from tests.conftest import Build, Command, WriteFolder
-from tests.support.forking import run_forked
+from tests.support.command_line import run_python
 from tests.support.hub_server.client import client_environment
 
 pytestmark = [
@@ -71,9 +71,8 @@ def card(built: Path) -> DatasetCard:
 @pytest.mark.extended
 def test_datasets_loads_every_config_and_split(built: Path, tmp_path: Path) -> None:
     manifest = read_manifest(built)
-    done = run_forked(
-        LOAD_EVERYTHING, ["-c", str(built)], tmp_path, client_environment(tmp_path, None)
-    )
+    environment = client_environment(tmp_path, None)
+    done = run_python(LOAD_EVERYTHING, tmp_path, environment, [built])
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     expected = {}

@@ -14,7 +14,7 @@ from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
 from msshift_bench.errors import CollectionError
 from tests.conftest import Build, Command, WriteFolder
-from tests.support.forking import run_forked
+from tests.support.command_line import run_python
 from tests.support.hub_server.client import client_environment
 from tests.support.official_checkout import write_mini_checkout, write_resttest
 from tests.support.run_files import write_test_set
@@ -113,8 +113,7 @@ def test_the_plain_library_opens_every_kind_of_build(tmp_path: Path) -> None:
     build_dataset(MINI, shifts, triples, samples=given)
     add_triples(triples, MINI, shifts=["length"], count=2, depth=10)
     folders = [str(folder) for folder in (official, restrain, without, triples)]
-    environment = client_environment(tmp_path, None)
-    done = run_forked(COUNT_ROWS, ["-c", *folders], tmp_path, environment)
+    done = run_python(COUNT_ROWS, tmp_path, client_environment(tmp_path, None), folders)
     assert (done.returncode, done.stderr) == (0, "")
     configs: dict[str, Any] = {name: open_dataset(name).manifest.configs for name in folders}
     assert json.loads(done.stdout) == {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.forking import run_forked
+from tests.support.command_line import run_python
 
 GROWTH = """
 import resource
@@ -45,8 +44,8 @@ def growth(tmp_path: Path) -> Callable[..., int]:
     """Return a function that runs a command and returns by how many bytes memory grew."""
 
     def growth(*arguments: str) -> int:
-        environment = {**os.environ, "MSSHIFT_CACHE": str(tmp_path / "cache")}
-        done = run_forked(GROWTH, ["msshift", *arguments], tmp_path, environment)
+        environment = {"MSSHIFT_CACHE": str(tmp_path / "cache")}
+        done = run_python(GROWTH, tmp_path, environment, arguments)
         assert done.returncode == 0, done.stderr
         return int((tmp_path / "growth").read_text())
 

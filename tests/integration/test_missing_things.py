@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,32 +13,18 @@ from msshift_bench.baselines.training.backbones import load_config
 from msshift_bench.baselines.training.trainer import check_machine
 from msshift_bench.cli.begin import demo
 from msshift_bench.errors import HubError, MissingError, NotFoundError
-from tests.support.forking import run_forked, run_msshift
+from tests.support.command_line import run_msshift, run_python, run_script
 from tests.support.making import make_runs
 
-WITHOUT = """
+HIDDEN = """
 import sys
-
-class Missing:
-    def __init__(self, module):
-        self.module = module
-
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == self.module:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-missing = sys.argv.pop(1)
-sys.meta_path.insert(0, Missing(missing))
-for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
-    del sys.modules[name]
 from msshift_bench.cli import main
+sys.modules[sys.argv.pop(1)] = None
 main()
 """
+"""The command line where a library cannot be imported."""
 
-
-def environment(folder: Path) -> dict[str, str]:
-    """Return an environment without the Hub."""
-    return {**os.environ, "HF_HUB_OFFLINE": "1", "MSSHIFT_CACHE": str(folder / "cache")}
+OFFLINE = {"HF_HUB_OFFLINE": "1"}
 
 
 @pytest.mark.parametrize(
@@ -75,17 +60,41 @@ def environment(folder: Path) -> dict[str, str]:
     ],
 )
 def test_a_missing_library(
-    module: str, command: str, what: str, extra: str, data: Path, tmp_path: Path
+    module: str,
+    command: str,
+    what: str,
+    extra: str,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    arguments = command.replace("DATA", str(data)).split()
-    given = ["msshift", module, *arguments]
-    done = run_forked(WITHOUT, given, tmp_path, environment(tmp_path))
+    monkeypatch.setitem(sys.modules, module, None)
+    done = run_msshift(command.replace("DATA", str(data)).split(), tmp_path, OFFLINE)
     last = done.stderr.splitlines()[-1]
     sentence = f"error: {what} needs the '{extra}' extra: pip install 'msshift-bench[{extra}]'"
     assert (done.returncode, last) == (3, sentence)
     assert "Traceback" not in done.stderr
-    assert not (tmp_path / "runs").exists()
-    assert not (tmp_path / "msshift-demo").exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("module", "command", "extra"),
+    [
+        ("Stemmer", "run bm25 --data DATA", "bm25"),
+        ("torch", "run bi-encoder --data DATA", "neural"),
+        ("huggingface_hub", "push DATA --repo some/where", "hf"),
+        ("datasets", "install DATA", "hf"),
+        ("ir_datasets", "irds --data DATA list", "irds"),
+    ],
+)
+def test_a_library_that_is_missing_from_the_start(
+    module: str, command: str, extra: str, data: Path, tmp_path: Path
+) -> None:
+    arguments = [module, *command.replace("DATA", str(data)).split()]
+    done = run_python(HIDDEN, tmp_path, OFFLINE, arguments)
+    assert done.returncode == 3
+    assert done.stderr.endswith(f"pip install 'msshift-bench[{extra}]'\n")
 
 
 def test_the_demo_names_all_extras_that_are_missing(
@@ -116,7 +125,7 @@ def test_the_demo_names_all_extras_that_are_missing(
 @pytest.mark.extended
 def test_without_the_hub(command: str, missing: str, data: Path, tmp_path: Path) -> None:
     arguments = command.replace("DATA", str(data)).split()
-    done = run_msshift(arguments, tmp_path, environment(tmp_path))
+    done = run_script(arguments, tmp_path, {**OFFLINE, "MSSHIFT_CACHE": str(tmp_path / "cache")})
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
     assert missing in done.stderr.splitlines()[-1]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -24,7 +23,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from msshift_bench.evaluation import Result, Settings, parse_measure, score_runs
 from msshift_bench.stats import Figures
-from tests.support.forking import run_forked
+from tests.support.command_line import run_python
 
 EXTENDED = pytest.mark.extended
 TOLERANCE = 1e-12
@@ -279,7 +278,7 @@ def test_queries_without_any_judgement_from_0_on_are_worth_nothing(tmp_path: Pat
         "print(json.dumps([parse_measure(n).per_query(judged)[1:].tolist() for n in names]))\n"
     )
     (tmp_path / "given.json").write_text(json.dumps([qrels, run, names]))
-    done = run_forked(script, ["-c"], tmp_path, os.environ)
+    done = run_python(script, tmp_path)
     assert done.returncode == 0, done.stderr
     found = dict(zip(names, json.loads(done.stdout), strict=True))
     assert found.pop("NumQ") == [1] * 900
