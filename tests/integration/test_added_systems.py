@@ -22,17 +22,10 @@ from msshift_bench.baselines import Run, System, open_system
 from msshift_bench.baselines.systems import finding
 from msshift_bench.baselines.systems.finding import find_systems, our_systems
 from msshift_bench.errors import UnknownNameError, UsageError
-from tests.conftest import REPOSITORY
-from tests.support.forking import NEURAL, run_forked, write_msshift
+from tests.conftest import REPOSITORY, Command
+from tests.support.command_line import SCRIPT, run_script
 from tests.support.making import make_runs
 from tests.support.run_files import sidecar
-
-INSTALLED = """
-import sys
-sys.path.insert(0, sys.argv.pop(1))
-from msshift_bench.cli import main
-main()
-"""
 
 STRICT = """
 [mypy]
@@ -64,23 +57,38 @@ def install(folder: Path, project: str, module: str) -> dict[str, str]:
     return points
 
 
-def test_what_the_page_says_adds_a_system(data: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a folder whose packages are installed."""
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    before = set(sys.modules)
+    find_systems.cache_clear()
+    yield tmp_path / "site"
+    find_systems.cache_clear()
+    for name in set(sys.modules) - before:
+        if name.startswith(("my_package", "more")):
+            del sys.modules[name]
+
+
+def section(title: str) -> list[str]:
+    """Return the blocks of code below a title of the page."""
     page = (REPOSITORY / "docs" / "baselines.md").read_text(encoding="utf-8")
-    _, _, section = page.partition("## Add a system\n")
-    section, _, _ = section.partition("\n## ")
-    project, module, commands = re.findall(r"```\w+\n(.*?)```", section, re.DOTALL)
-    assert list(install(tmp_path / "site", project, module)) == ["first"]
+    text = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    return re.findall(r"```\w+\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_page_adds_a_system(data: Path, site: Path, tmp_path: Path, msshift: Command) -> None:
+    project, module, commands = section("Add a system")
+    assert list(install(site, project, module)) == ["first"]
     _, *commands_to_run = map(shlex.split, commands.splitlines())
     for command, name, doc_id in zip(commands_to_run, ("first", "other"), "79", strict=True):
-        arguments = ["msshift", str(tmp_path / "site"), *command[1:], "--data", str(data)]
-        done = run_forked(INSTALLED, arguments, tmp_path, os.environ)
+        done = msshift(*command[1:], "--data", data)
         assert (done.returncode, done.stdout) == (0, f"runs/{name}/length.run.gz\n"), done.stderr
         run = tmp_path / "runs" / name / "length.run.gz"
         lines = gzip.decompress(run.read_bytes()).decode().splitlines()
         assert {line.split(" ", 1)[1] for line in lines} == {f"Q0 {doc_id} 1 1.0 {name}"}
         assert sidecar(run)["parameters"] == {"doc_id": doc_id}
-    wrong = [*arguments[:4], "--set", "docid=9", "--data", str(data)]
-    done = run_forked(INSTALLED, wrong, tmp_path, os.environ)
+    done = msshift(*command[1:3], "--set", "docid=9", "--data", data)
     assert done.returncode == 2
     assert "unknown field of first 'docid': did you mean 'doc_id'? valid are doc_id" in done.stderr
 
@@ -88,9 +96,7 @@ def test_what_the_page_says_adds_a_system(data: Path, tmp_path: Path) -> None:
 @pytest.mark.extended
 @pytest.mark.neural
 def test_the_page_s_retriever_is_short_and_typed_and_trains(data: Path, tmp_path: Path) -> None:
-    page = (REPOSITORY / "docs" / "baselines.md").read_text(encoding="utf-8")
-    _, _, section = page.partition("## Add a retriever that is trained\n")
-    module, commands = re.findall(r"```\w+\n(.*?)```", section, re.DOTALL)
+    module, commands = section("Add a retriever that is trained")[:2]
     nodes = [node for node in ast.walk(ast.parse(module)) if isinstance(node, ast.stmt)]
     documented = [
         node
@@ -112,14 +118,13 @@ def test_the_page_s_retriever_is_short_and_typed_and_trains(data: Path, tmp_path
     )  # fmt: skip
     assert typed.returncode == 0, typed.stdout
 
-    command = write_msshift(tmp_path / "bin", libraries=NEURAL)
     _, run = commands.splitlines()
     change = "sed -i -E '1i margin = 0.3\n/^(pooling|normalize|loss_scale)/d' triplet.toml"
     steps = "--set steps=2 --set checkpoint_every=2 --set warmup_steps=0"
     script = commands.replace(run, f"{change}\n{run} {steps} --data {data}")
     done = subprocess.run(
         ["bash", "-ec", script],
-        cwd=tmp_path, env={**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"},
+        cwd=tmp_path, env={**os.environ, "PATH": f"{SCRIPT.parent}:{os.environ['PATH']}"},
         capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -185,7 +190,7 @@ def test_a_class_of_one_s_own_gets_its_group_s_triples(with_triples: Path, tmp_p
     [
         ("no_such_module:First", "cannot be used as a system: No module named"),
         (f"{__name__}:Frist", "cannot be used as a system: module .* has no attribute 'Frist'"),
-        (f"{__name__}:INSTALLED", "must name a class that is a System"),
+        (f"{__name__}:STRICT", "must name a class that is a System"),
         (f"{__name__}:Unready", "its class Unready must define rank in its body"),
     ],
 )
@@ -207,7 +212,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("first", f"{__name__}:INSTALLED", "must name a class that is a System"),
+        ("first", f"{__name__}:STRICT", "must name a class that is a System"),
         ("second", f"{__name__}:First", "its class has the name 'first'; both must be the same"),
         ("bm25", f"{__name__}:First", "its class has the name 'first'; both must be the same"),
         ("unready", f"{__name__}:Unready", "its class Unready must define rank in its body"),
@@ -245,17 +250,31 @@ def test_a_name_that_is_taken_is_left_out(
     assert caplog.messages[0].endswith("cannot be used: another system has this name")
 
 
-def test_the_list_shows_systems_of_other_packages(tmp_path: Path) -> None:
-    install(
-        tmp_path / "site",
-        '[project]\nname = "more"\nversion = "1"\n'
-        '[project.entry-points."msshift_bench.baselines"]\n'
-        'gone = "more.systems:Gone"\nsecond = "more.systems:Second"\n',
-        "from tests.integration.test_added_systems import First\n"
-        "class Second(First):\n"
-        '    """Ranks second."""\n'
-        "    name = 'second'\n",
-    )
-    done = run_forked(INSTALLED, ["msshift", str(tmp_path / "site"), "list"], tmp_path, os.environ)
+MORE = (
+    '[project]\nname = "more"\nversion = "1"\n'
+    '[project.entry-points."msshift_bench.baselines"]\n'
+    'gone = "more.systems:Gone"\nsecond = "more.systems:Second"\n'
+)
+SECOND = """
+from msshift_bench.baselines import System
+class Second(System):
+    '''Ranks second.'''
+    name = "second"
+    def rank(self, run):
+        yield from ()
+"""
+
+
+def test_the_list_shows_systems_of_other_packages(site: Path, msshift: Command) -> None:
+    install(site, MORE, SECOND)
+    done = msshift("list")
+    assert "second       Ranks second" in done.stdout
+    assert "the system gone is left out: the entry point gone = 'more." in done.stderr
+
+
+@pytest.mark.extended
+def test_an_installed_package_adds_a_system_to_the_console_script(tmp_path: Path) -> None:
+    install(tmp_path / "site", MORE, SECOND)
+    done = run_script(["list"], tmp_path, {"PYTHONPATH": str(tmp_path / "site")})
     assert "second       Ranks second" in done.stdout
     assert done.stderr.startswith("the system gone is left out: the entry point gone = 'more.")

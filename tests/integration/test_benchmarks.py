@@ -1,22 +1,21 @@
-"""`scripts/bench full` goes on where it was stopped; `gpu` runs a tiny model, or asks for a GPU."""
+"""`scripts/bench full` continues where it was stopped; `gpu` runs a tiny model, or needs a GPU."""
 
 from __future__ import annotations
 
+import argparse
 import json
-import os
-import shlex
 import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks import full
+from benchmarks import full, gpu
 from benchmarks.support.large_collection import vocabulary_of, write_collection
 from msshift_bench.data.collection import open_collection
 from tests.conftest import REPOSITORY
-from tests.support.forking import NEURAL, client_of
 
 SIZE = Fraction(1, 64)
 NAMES = [stage.name for stage in full.stages(SIZE)]
@@ -75,24 +74,20 @@ def test_its_vocabulary_grows_as_that_of_the_pool() -> None:
     assert different == pytest.approx(10_188, rel=0.3)  # the pool's first 968, measured
 
 
-@pytest.fixture
-def python(tmp_path: Path) -> Path:
-    """Return what stands for Python, and for that of the benchmarks' own processes, forked."""
-    forked, program = tmp_path / "python", tmp_path / "program"
-    client = shlex.join([*client_of(NEURAL), str(program)])
-    forked.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
-    forked.chmod(0o755)
-    start = "del sys.argv[1]\nrunpy.run_module(sys.argv.pop(1), None, '__main__', True)\n"
-    program.write_text(f"import runpy, sys\nsys.executable = '{forked}'\n{start}")
-    return forked
-
-
 @pytest.mark.neural
 @pytest.mark.extended
-def test_a_tiny_model_goes_the_same_way(python: Path) -> None:
+def test_a_tiny_model_is_measured_as_a_large_one() -> None:
     few = ("--steps", "2", "--batch", "4", "--passages", "60", "--queries", "3", "--ranked", "40")
-    command = [python, "-m", "benchmarks", "gpu", "--device", "cpu", *few, "--only", "bi-encoder"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "benchmarks", "gpu", "--device", "cpu", *few),
+            *("--only", "bi-encoder"),
+        ],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     heads, _, row = (line.strip("| ").split(" | ") for line in done.stdout.splitlines()[-3:])
     values = [float(value.replace(",", "")) for value in row[1:]]
@@ -105,13 +100,13 @@ def test_a_tiny_model_goes_the_same_way(python: Path) -> None:
 
 
 @pytest.mark.neural
-def test_without_a_gpu_it_says_so(python: Path) -> None:
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    command = [python, "-m", "benchmarks", "gpu"]
-    done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 3
-    assert done.stdout == ""
-    said = "torch finds no GPU here, and this benchmark is of a GPU\nfailed with 3: "
-    assert done.stderr.startswith(said)
+def test_without_a_gpu_it_exits_with_3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit) as end:
+        gpu.look_for_gpu(tmp_path, argparse.Namespace(device="cuda"))
+    assert (end.value.code, list(tmp_path.iterdir())) == (3, [])
+    assert "no GPU" in capsys.readouterr().err

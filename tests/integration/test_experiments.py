@@ -31,7 +31,8 @@ from scripts.experiments.carrying_out import (
 )
 from scripts.experiments.plans import load, names
 from tests.conftest import Build
-from tests.support.forking import NEURAL, SHORT, write_msshift
+from tests.support.command_line import SCRIPT
+from tests.support.tiny_recipes import write_recipes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -205,8 +206,8 @@ def test_if_one_training_fails_the_others_end_with_it(monkeypatch: pytest.Monkey
 @pytest.mark.extended
 @pytest.mark.neural
 def test_quick_has_a_folder_of_its_own_and_does_all_steps(tmp_path: Path) -> None:
-    command = write_msshift(tmp_path / "bin", before=SHORT, libraries=NEURAL)
-    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}"
+    recipes = str(write_recipes(tmp_path / "recipes"))
     few = ("--systems", "bi-encoder", "--seeds", "1", "--processes", "1")
     done = subprocess.run(
         [
@@ -214,7 +215,7 @@ def test_quick_has_a_folder_of_its_own_and_does_all_steps(tmp_path: Path) -> Non
             *("--collection", "mini:300", "--work", "work", *few),
         ],
         cwd=tmp_path,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(REPOSITORY), "MSSHIFT_RECIPES": recipes},
         capture_output=True,
         text=True,
         check=False,

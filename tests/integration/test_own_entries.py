@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.data.collection import open_collection
-from msshift_bench.dataset_builders.build import build_dataset
 from msshift_bench.leaderboard.entries import load_entries
 from scripts.fill_page import BLOCK, PAGE, main, printed
 from tests.conftest import REPOSITORY
+from tests.support.command_line import SCRIPT
 from tests.support.fabricated import write_runs
-from tests.support.forking import write_msshift
 
 
 def own_entries(
-    folder: Path, *arguments: str | Path, **environment: str | Path
+    *arguments: str | Path, **environment: str | Path
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [REPOSITORY / "scripts" / "own_entries", *arguments],
@@ -28,7 +26,7 @@ def own_entries(
         check=False,
         env={
             **os.environ,
-            "PATH": f"{write_msshift(folder / 'bin').parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}",
             **{name: str(value) for name, value in environment.items()},
         },
     )
@@ -40,7 +38,7 @@ def test_entries_are_made_in_place_of_those_that_are_there(tmp_path: Path) -> No
     released = REPOSITORY / "leaderboard/entries/mini/bm25/v1"
     for version in ("v1", "v2"):
         shutil.copytree(released, entries / "mini/bm25" / version)
-    done = own_entries(tmp_path, "mini", work, SYSTEMS="bm25", ENTRIES=entries)
+    done = own_entries("mini", work, SYSTEMS="bm25", ENTRIES=entries)
     assert done.returncode == 0, done.stderr
     (entry,) = load_entries(entries)
     assert entry.description.place == "mini/bm25/v1", "its own entries are replaced, not added to"
@@ -48,31 +46,22 @@ def test_entries_are_made_in_place_of_those_that_are_there(tmp_path: Path) -> No
     assert list(entry.scores) == ["topics", "wh-words", "length"]
 
 
-def test_a_page_is_filled_with_what_commands_print(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(write_msshift(tmp_path / "bin").parent), prepend=os.pathsep)
-    build_dataset(open_collection("mini:500"), ["length"], tmp_path / "msshift")
-    write_runs(tmp_path / "runs" / "splade", tmp_path / "msshift")
+def test_a_page_is_filled_with_what_commands_print(tmp_path: Path) -> None:
+    (tmp_path / "table.md").write_text("| splade | Avg In |\n")
     there, elsewhere = (
-        f"<!-- $ msshift evaluate WORK/{runs} --data WORK/msshift -->\nstale\n<!-- end -->\n"
-        for runs in ("runs", "no-prior")
+        f"<!-- $ cat WORK/{name}.md -->\nstale\n<!-- end -->\n" for name in ("table", "no-prior")
     )
-    (tmp_path / "typos.tsv").touch()
-    assert printed("msshift evaluate --also-test typos=WORK/typo.tsv", tmp_path) is None
-    named = printed("echo typos=WORK/typos.tsv", tmp_path)
-    assert named == "typos=WORK/typos.tsv"
+    assert printed("echo typos=WORK/typo.tsv", tmp_path) is None
+    assert printed("echo typos=WORK/table.md", tmp_path) == "typos=WORK/table.md"
     page = tmp_path / "page.md"
-    drawn = "![Losses](a.svg) <!-- WORK/figures/losses.svg -->\n"
+    drawn = "![Losses](a.svg) <!-- WORK/losses.svg -->\n"
     page.write_text(f"One.\n{there}{drawn}Two.\n{elsewhere}")
-    (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "losses.svg").write_text("<svg/>")
+    (tmp_path / "losses.svg").write_text("<svg/>")
     main(tmp_path, page)
     first = page.read_text()
     main(tmp_path, page, check=True)
-    assert first.startswith("One.\n<!-- $ msshift evaluate WORK/runs")
-    assert first.count("| splade | Avg In |") == first.count("- data: mini") == 1
-    assert first.endswith(f"<!-- end -->\n{drawn}Two.\n{elsewhere}")
+    filled = there.replace("stale\n", "\n| splade | Avg In |\n\n")
+    assert first == f"One.\n{filled}{drawn}Two.\n{elsewhere}"
     assert (tmp_path / "a.svg").read_text() == "<svg/>"
     main(tmp_path, page)
     assert page.read_text() == first
@@ -80,8 +69,21 @@ def test_a_page_is_filled_with_what_commands_print(
     with pytest.raises(SystemExit, match="not what"):
         main(tmp_path, page, check=True)
     assert "Avg Im" in page.read_text()
+    (tmp_path / "empty").mkdir()
     with pytest.raises(SystemExit, match="names nothing that is in"):
-        main(tmp_path / "bin", page)
+        main(tmp_path / "empty", page)
+
+
+@pytest.mark.extended
+def test_commands_of_msshift_print_markdown(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(SCRIPT.parent), prepend=os.pathsep)
+    write_runs(tmp_path / "runs" / "splade", data)
+    (tmp_path / "msshift").symlink_to(data)
+    table = printed("msshift evaluate WORK/runs --data WORK/msshift", tmp_path)
+    assert table is not None
+    assert table.count("| splade | Avg In |") == table.count("- data: mini") == 1
 
 
 def test_the_commands_of_the_experiments_name_folders_below_work() -> None:
@@ -92,6 +94,6 @@ def test_the_commands_of_the_experiments_name_folders_below_work() -> None:
 
 
 def test_a_board_without_own_entries_is_refused(tmp_path: Path) -> None:
-    done = own_entries(tmp_path, "ms-marco", tmp_path / "work")
+    done = own_entries("ms-marco", tmp_path / "work")
     assert done.returncode == 2
     assert "no entries of its own on ms-marco" in done.stderr
