@@ -179,7 +179,7 @@ def test_everything_that_is_wrong_is_told_with_its_line(msshift: Command, work: 
         done = msshift(*arguments)
         assert (done.returncode, done.stderr) == (0, ""), "a broken file spoils no help"
     say(work, 'data = "x"\nshifts = = 3\n')
-    assert "msshift.toml:2: Invalid value" in msshift("doctor").stderr
+    assert "msshift.toml:2: Invalid value" in msshift("verify").stderr
 
 
 def test_the_file_is_looked_for_up_to_the_home(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,31 +74,3 @@ def test_of_the_papers_figures_some_are_chosen(msshift: Command, work: Path) -> 
     assert done.returncode == 0, done.stderr
     assert {row["shift"] for row in json.loads(done.stdout)["figures"]} == {"wh-words"}
     assert msshift("analyse", "--published").stdout.count("topics and wh-words") > 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        ("analyse", 2, "give folders of run sets, a file of models' scores, or --published"),
-        ("analyse runs --published", 2, "give folders of run sets, a file of models'"),
-        ("analyse runs --shift topics", 2, "no run set of topics"),
-        ("analyse runs --models runs", 2, "takes the option models; model-based would"),
-        ("analyse runs --output msshift/a.json", 2, "msshift"),
-        ("analyse runs --train train.tsv", 2, "--train and --test name the files of training and"),
-        ("analyse runs --extrapolate", 2, "--extrapolate is for predictions; add --train and"),
-        ("analyse --published --shift length", 2, "valid are topics, wh-words"),
-        (
-            "analyse --published --measures x --bins 9 --split all --models runs --allow partial",
-            2,
-            "--measures, --bins, --split, --models, --allow and --published do not go together",
-        ),
-        ("analyse train.tsv --shift topics", 2, "--shift and an alignment of models' scores"),
-    ],
-)
-def test_what_is_refused(
-    msshift: Command, work: Path, arguments: str, code: int, words: str
-) -> None:
-    done = msshift(*arguments.split())
-    assert (done.returncode, done.stdout) == (code, "")
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
