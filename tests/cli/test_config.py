@@ -1,4 +1,4 @@
-"""``msshift.toml``: which values commands take from it, and what they say about it."""
+"""``msshift.toml``: which values commands take from it, and what they report of it."""
 
 from __future__ import annotations
 
@@ -135,22 +135,22 @@ def test_the_cache_comes_from_the_file(msshift: Command, work: Path) -> None:
     assert msshift("verify", MSSHIFT_CACHE=str(work / "other")).returncode == 3
 
 
-def test_what_the_file_says_ends_with_the_command(
+def test_settings_of_the_file_end_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = {"MSSHIFT_CACHE": str(tmp_path / "cache"), "MSSHIFT_COLLECTION": "mini:300"}
-    for name in said:
+    expected = {"MSSHIFT_CACHE": str(tmp_path / "cache"), "MSSHIFT_COLLECTION": "mini:300"}
+    for name in expected:
         monkeypatch.delenv(name, raising=False)
     say(tmp_path, 'cache = "cache"\ncollection = "mini:300"\n')
 
     def look(_: str) -> None:
-        raise UsageError(str({name: os.environ[name] for name in said}))
+        raise UsageError(str({name: os.environ[name] for name in expected}))
 
-    monkeypatch.setattr("msshift_bench.data.open_dataset", look)
-    with pytest.raises(UsageError, match=re.escape(str(said))):
+    monkeypatch.setattr("msshift_bench.open_dataset", look)
+    with pytest.raises(UsageError, match=re.escape(str(expected))):
         app(["triples"], standalone_mode=False)
-    assert said.keys().isdisjoint(os.environ)
+    assert expected.keys().isdisjoint(os.environ)
 
 
 WRONG = """\
@@ -162,18 +162,17 @@ shifts = ["length", "lenght"]
 """
 
 
-def test_everything_that_is_wrong_is_told_with_its_line(msshift: Command, work: Path) -> None:
+def test_each_error_of_the_file_names_its_line(msshift: Command, work: Path) -> None:
     say(work, WRONG)
     done = msshift("verify", "kept/data")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "msshift.toml:1: colection: there is no such field; did you mean 'collection'?" in (
-        done.stderr
-    )
-    assert "msshift.toml:2: cache: expected a text, found a number" in done.stderr
-    assert "msshift.toml:4: shifts[1]: unknown shift 'lenght'; did you mean 'length'?" in (
-        done.stderr
-    )
-    assert "msshift.toml:5: data: expected a text, found a table" in done.stderr
+    for line, wrong in (
+        (1, "colection: there is no such field; did you mean 'collection'?"),
+        (2, "cache: expected a text, found a number"),
+        (4, "shifts[1]: unknown shift 'lenght'; did you mean 'length'?"),
+        (5, "data: expected a text, found a table"),
+    ):
+        assert f"msshift.toml:{line}: {wrong}" in done.stderr
     assert "valid are data, collection, cache, recipes, shifts" in done.stderr
     for arguments in (["verify", "--help"], ["--version"]):
         done = msshift(*arguments)

@@ -1,11 +1,10 @@
-"""What stands where an output is to go: nothing but a file is replaced, and no input."""
+"""Where an output is written: nothing but a file is replaced, and no input."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ from msshift_bench.errors import MsShiftError, NotFoundError, UsageError
 from tests.conftest import Command
 from tests.support.fabricated import write_runs
 from tests.support.file_bytes import file_bytes
-
-Run = Callable[[str], None]
 
 SETS = "evaluate runs --data msshift"
 ONE = "score my.run --qrels qrels.txt"

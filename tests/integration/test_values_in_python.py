@@ -55,17 +55,9 @@ def test_values_have_short_reprs(data: Path, runs: Path) -> None:
     dataset = open_dataset(data)
     result = evaluate_run_sets(runs, dataset)
     dense = result.scores[1]
-    values = [
-        dataset,
-        result,
-        result.figures,
-        dense,
-        next(iter(dense.runs.values())),
-        dense.shift,
-        open_test_set("length-short", dataset),
-        find_run_sets(runs)[0],
-    ]
-    for value in values:
+    scored = [result, result.figures, dense, next(iter(dense.runs.values())), dense.shift]
+    opened = [dataset, open_test_set("length-short", dataset), find_run_sets(runs)[0]]
+    for value in (*scored, *opened):
         shown = repr(value).replace(str(data), "").replace(str(runs), "")
         assert type(value).__name__ in shown
         assert len(shown) < 160, shown
