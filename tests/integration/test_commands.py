@@ -92,22 +92,18 @@ def states(code: str) -> Found:
     ]
 
 
-class Row(NamedTuple):
-    """A command's two calls.
-
-    Attributes:
-        line: its arguments.
-        found: what is looked at.
-        value: what that must be.
-        refused: arguments that are refused.
-        code: the exit code of the refusal.
-        wrong: the wrong value, which the message names.
-    """
+class Works(NamedTuple):
+    """A call: its arguments, what is looked at, and what that must be."""
 
     line: str
     found: Found
     value: object
-    refused: str
+
+
+class Fails(NamedTuple):
+    """A call that is refused: its arguments, the exit code, and the value that a message names."""
+
+    line: str
     code: int
     wrong: str
 
@@ -118,157 +114,162 @@ LEAKED = figure(figure="topics", slice="any of these")
 FIND = "--train train.tsv --test test.tsv --encoder terms"
 EXPERIMENT = "--collection mini:300 --system bi-encoder --sizes 20 --leaked 8 --seeds 1"
 
-ROWS: dict[str, Row] = {
-    "demo": Row(
-        "--collection mini:300",
-        queries("msshift-demo/runs/bm25/length.run.gz"),
-        106,
-        *("--collection ./nowhere", 3, "./nowhere"),
+ROWS: dict[str, tuple[Works, Fails]] = {
+    "demo": (
+        Works("--collection mini:300", queries("msshift-demo/runs/bm25/length.run.gz"), 106),
+        Fails("--collection ./nowhere", 3, "./nowhere"),
     ),
-    "list": Row(
-        "--format json",
-        printed("shifts", "length", "built", "groups", "long", "test"),
-        62,
-        *("bi-encoder-papr", 2, "'bi-encoder-papr'"),
+    "list": (
+        Works("--format json", printed("shifts", "length", "built", "groups", "long", "test"), 62),
+        Fails("bi-encoder-papr", 2, "'bi-encoder-papr'"),
     ),
-    "doctor": Row(
-        "msshift --offline --format json",
-        states("data"),
-        ["ok"],
-        *("msshift --offline --format xml", 2, "'xml'"),
+    "doctor": (
+        Works("msshift --offline --format json", states("data"), ["ok"]),
+        Fails("msshift --offline --format xml", 2, "'xml'"),
     ),
-    "build": Row(
-        "length --collection mini:300 --out made",
-        rows("made/length-short/test.parquet"),
-        44,
-        *("lenght", 2, "'lenght'"),
+    "build": (
+        Works(
+            "length --collection mini:300 --out made", rows("made/length-short/test.parquet"), 44
+        ),
+        Fails("lenght", 2, "'lenght'"),
     ),
-    "import": Row(
-        "ids --collection mini:300 --format json",
-        printed("texts"),
-        True,
-        *("nowhere --check", 3, "nowhere"),
+    "import": (
+        Works("ids --collection mini:300 --format json", printed("texts"), True),
+        Fails("nowhere --check", 3, "nowhere"),
     ),
-    "verify": Row(
-        "--format json", printed("findings"), [], *("--topics sideways", 2, "'sideways'")
+    "verify": (
+        Works("--format json", printed("findings"), []),
+        Fails("--topics sideways", 2, "'sideways'"),
     ),
-    "triples": Row(
-        "--negatives 1 --depth 10", rows(TRIPLES), 135, *("--shift lenght", 2, "'lenght'")
+    "triples": (
+        Works("--negatives 1 --depth 10", rows(TRIPLES), 135),
+        Fails("--shift lenght", 2, "'lenght'"),
     ),
-    "export": Row(
-        "length-short-triples out.tsv.gz",
-        lines("out.tsv.gz"),
-        270,
-        *("length-shrt-triples out.tsv", 2, "'length-shrt-triples'"),
+    "export": (
+        Works("length-short-triples out.tsv.gz", lines("out.tsv.gz"), 270),
+        Fails("length-shrt-triples out.tsv", 2, "'length-shrt-triples'"),
     ),
-    "variants": Row(
-        "typos --out typos.tsv", lines("typos.tsv"), 106, *("typo --out x.tsv", 2, "'typo'")
+    "variants": (
+        Works("typos --out typos.tsv", lines("typos.tsv"), 106),
+        Fails("typo --out x.tsv", 2, "'typo'"),
     ),
-    "install": Row(
-        "./msshift --format json",
-        printed("configs"),
-        ["length", "length-short", "length-long"],
-        *("no/such/folder", 3, "no/such/folder"),
+    "install": (
+        Works(
+            "./msshift --format json", printed("configs"), ["length", "length-short", "length-long"]
+        ),
+        Fails("no/such/folder", 3, "no/such/folder"),
     ),
-    "push": Row(
-        "./msshift --repo my-org/msshift --format json",
-        printed("created"),
-        True,
-        *("./msshift --repo nobody", 2, "'nobody'"),
+    "push": (
+        Works("./msshift --repo my-org/msshift --format json", printed("created"), True),
+        Fails("./msshift --repo nobody", 2, "'nobody'"),
     ),
-    "irds": Row(
-        "export msshift/length/short/test queries",
-        lines(),
-        44,
-        *("export msshift/length/shrt/test queries", 1, "msshift/length/shrt/test"),
+    "irds": (
+        Works("export msshift/length/short/test queries", lines(), 44),
+        Fails("export msshift/length/shrt/test queries", 1, "msshift/length/shrt/test"),
     ),
-    "run": Row("bm25 --out made", queries("made/bm25/length.run.gz"), 106, *("bm52", 2, "'bm52'")),
-    "pretrain": Row(
-        "--collection mini:300 --recipe mini --out encoder",
-        lambda done, work: (work / "encoder" / "model.safetensors").is_file(),
-        True,
-        *("--collection mini:300 --recipe mni --out encoder", 2, "'mni'"),
+    "run": (
+        Works("bm25 --out made", queries("made/bm25/length.run.gz"), 106),
+        Fails("bm52", 2, "'bm52'"),
     ),
-    "score": Row(
-        "runs/bm25/length.run.gz --test length-short --format json",
-        figure(figure="score"),
-        pytest.approx(0.3010822511),
-        *("runs/bm25/length.run.gz --test length-shrt", 2, "'length-shrt'"),
+    "pretrain": (
+        Works(
+            "--collection mini:300 --recipe mini --out encoder",
+            lambda done, work: (work / "encoder" / "model.safetensors").is_file(),
+            True,
+        ),
+        Fails("--collection mini:300 --recipe mni --out encoder", 2, "'mni'"),
     ),
-    "evaluate": Row(
-        "runs --format json",
-        figure(figure="rel_loss", group="mean"),
-        pytest.approx(0.4988059093),
-        *("runs --measures RRR@10", 2, "'RRR@10'"),
+    "score": (
+        Works(
+            "runs/bm25/length.run.gz --test length-short --format json",
+            figure(figure="score"),
+            pytest.approx(0.3010822511),
+        ),
+        Fails("runs/bm25/length.run.gz --test length-shrt", 2, "'length-shrt'"),
     ),
-    "compare": Row(
-        "runs --reference bm25 --format json",
-        figure(figure="out", against="bm25", group="mean"),
-        pytest.approx(-0.1370622993),
-        *("runs --reference bm24", 2, "'bm24'"),
+    "evaluate": (
+        Works(
+            "runs --format json",
+            figure(figure="rel_loss", group="mean"),
+            pytest.approx(0.4988059093),
+        ),
+        Fails("runs --measures RRR@10", 2, "'RRR@10'"),
     ),
-    "report": Row(
-        "runs/bm25 --no-links",
-        lines("report/figures/matrix-length.csv"),
-        3,
-        *("runs --out train.tsv", 2, "train.tsv"),
+    "compare": (
+        Works(
+            "runs --reference bm25 --format json",
+            figure(figure="out", against="bm25", group="mean"),
+            pytest.approx(-0.1370622993),
+        ),
+        Fails("runs --reference bm24", 2, "'bm24'"),
     ),
-    "similarity": Row(
-        "--indicator unseen-words --format json",
-        figure(figure="similarity", group="short"),
-        pytest.approx(0.4053030303),
-        *("--indicator unsen-words", 2, "'unsen-words'"),
+    "report": (
+        Works("runs/bm25 --no-links", lines("report/figures/matrix-length.csv"), 3),
+        Fails("runs --out train.tsv", 2, "train.tsv"),
     ),
-    "annotate": Row(
-        "--train train.tsv --test test.tsv --out sheet.csv",
-        lines("sheet.csv"),
-        5,
-        *("--train train.tsv --test nowhere.tsv", 3, "nowhere.tsv"),
+    "similarity": (
+        Works(
+            "--indicator unseen-words --format json",
+            figure(figure="similarity", group="short"),
+            pytest.approx(0.4053030303),
+        ),
+        Fails("--indicator unsen-words", 2, "'unsen-words'"),
     ),
-    "agree": Row(
-        "sheet-a.csv sheet-b.csv sheet-c.csv --format json",
-        AGREED,
-        pytest.approx(1 / 3),
-        *("sheet-a.csv nowhere.csv", 3, "nowhere.csv"),
+    "annotate": (
+        Works("--train train.tsv --test test.tsv --out sheet.csv", lines("sheet.csv"), 5),
+        Fails("--train train.tsv --test nowhere.tsv", 3, "nowhere.tsv"),
     ),
-    "analyse": Row(
-        "--published --format json",
-        figure(figure="spearman", system="splade-max", shift="topics", slice="all"),
-        -1,
-        *("--published --shift length", 2, "'length'"),
+    "agree": (
+        Works("sheet-a.csv sheet-b.csv sheet-c.csv --format json", AGREED, pytest.approx(1 / 3)),
+        Fails("sheet-a.csv nowhere.csv", 3, "nowhere.csv"),
     ),
-    "submit": Row(
-        "good/runs/made-up --system system.toml --data mini --out submission",
-        listed("submission/entries/mini/made-up/v1"),
-        ["scores.parquet", "system.toml", "training.csv"],
-        *("runs/dense --system nowhere.toml", 3, "nowhere.toml"),
+    "analyse": (
+        Works(
+            "--published --format json",
+            figure(figure="spearman", system="splade-max", shift="topics", slice="all"),
+            -1,
+        ),
+        Fails("--published --shift length", 2, "'length'"),
     ),
-    "leakage find": Row(
-        f"{FIND} --format json", LEAKED, 1, *(f"{FIND} --fail-on same-txt", 2, "'same-txt'")
+    "submit": (
+        Works(
+            "good/runs/made-up --system system.toml --data mini --out submission",
+            listed("submission/entries/mini/made-up/v1"),
+            ["scores.parquet", "system.toml", "training.csv"],
+        ),
+        Fails("runs/dense --system nowhere.toml", 3, "nowhere.toml"),
     ),
-    "leakage clean": Row(
-        "--found found --train train.tsv --out cleaned",
-        lines("cleaned/queries.tsv"),
-        1,
-        *("--found nowhere --train train.tsv --out cleaned", 3, "nowhere"),
+    "leakage find": (
+        Works(f"{FIND} --format json", LEAKED, 1),
+        Fails(f"{FIND} --fail-on same-txt", 2, "'same-txt'"),
     ),
-    "leakage experiment": Row(
-        f"{EXPERIMENT} --format json",
-        lambda done, work: {row.system for row in read_figures(done.stdout)},
-        {"bi-encoder"},
-        *("--collection mini:300 --system bi-encodr", 2, "'bi-encodr'"),
+    "leakage clean": (
+        Works("--found found --train train.tsv --out cleaned", lines("cleaned/queries.tsv"), 1),
+        Fails("--found nowhere --train train.tsv --out cleaned", 3, "nowhere"),
     ),
-    "leaderboard check": Row(
-        "--entries good/entries --data mini --runs good/runs",
-        lambda done, work: "mini/made-up/v1" in done.stdout + done.stderr,
-        True,
-        *("mini/made-down --entries good/entries --data mini --runs runs", 2, "mini/made-down"),
+    "leakage experiment": (
+        Works(
+            f"{EXPERIMENT} --format json",
+            lambda done, work: {row.system for row in read_figures(done.stdout)},
+            {"bi-encoder"},
+        ),
+        Fails("--collection mini:300 --system bi-encodr", 2, "'bi-encodr'"),
     ),
-    "leaderboard build": Row(
-        "--entries good/entries --out site",
-        lambda done, work: (work / "site/index.html").is_file(),
-        True,
-        *("--entries nowhere --out site", 3, "nowhere"),
+    "leaderboard check": (
+        Works(
+            "--entries good/entries --data mini --runs good/runs",
+            lambda done, work: "mini/made-up/v1" in done.stdout + done.stderr,
+            True,
+        ),
+        Fails("mini/made-down --entries good/entries --data mini --runs runs", 2, "mini/made-down"),
+    ),
+    "leaderboard build": (
+        Works(
+            "--entries good/entries --out site",
+            lambda done, work: (work / "site/index.html").is_file(),
+            True,
+        ),
+        Fails("--entries nowhere --out site", 3, "nowhere"),
     ),
 }
 """A command's words -> its calls."""
@@ -344,26 +345,30 @@ def call(work: Path, tmp_path: Path, hub: LoopbackHub) -> Call:
     return run
 
 
+def check_works(expected: Works, done: Done, work: Path) -> None:
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert expected.found(done, work) == expected.value
+
+
+def check_fails(expected: Fails, done: Done) -> None:
+    assert done.returncode == expected.code, done.stderr
+    assert expected.wrong in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("words", EACH)
 @pytest.mark.usefixtures("short_demo")
 def test_a_command_does_what_it_is_for(words: str, call: Call, work: Path) -> None:
-    row = ROWS[words]
-    done = call(words, row.line, by_script=words in BY_SCRIPT)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    assert row.found(done, work) == row.value
-
-
-def check_refused(row: Row, done: Done) -> None:
-    assert done.returncode == row.code, done.stderr
-    assert row.wrong in done.stderr
-    assert "Traceback" not in done.stderr
+    works, _ = ROWS[words]
+    check_works(works, call(words, works.line, by_script=words in BY_SCRIPT), work)
 
 
 @pytest.mark.parametrize("words", ROWS)
 def test_a_command_refuses_a_wrong_value_and_names_it(words: str, call: Call, work: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in work.rglob("*")}
-    check_refused(ROWS[words], call(words, ROWS[words].refused))
+    _, fails = ROWS[words]
+    check_fails(fails, call(words, fails.line))
     assert {path: path.stat().st_mtime_ns for path in work.rglob("*")} == before
 
 
@@ -372,7 +377,6 @@ def test_a_command_refuses_a_wrong_value_and_names_it(words: str, call: Call, wo
 def test_the_installed_console_script_does_and_refuses_the_same(
     words: str, call: Call, work: Path
 ) -> None:
-    row = ROWS[words]
-    check_refused(row, call(words, row.refused, by_script=True))
-    done = call(words, row.line, by_script=True)
-    assert (done.returncode, row.found(done, work)) == (0, row.value), done.stderr
+    works, fails = ROWS[words]
+    check_fails(fails, call(words, fails.line, by_script=True))
+    check_works(works, call(words, works.line, by_script=True), work)
