@@ -144,10 +144,10 @@ def test_settings_of_the_file_end_with_the_command(
         monkeypatch.delenv(name, raising=False)
     say(tmp_path, 'cache = "cache"\ncollection = "mini:300"\n')
 
-    def look(_: str) -> None:
+    def look(_: Path) -> None:
         raise UsageError(str({name: os.environ[name] for name in expected}))
 
-    monkeypatch.setattr("msshift_bench.open_dataset", look)
+    monkeypatch.setattr("msshift_bench.data.dataset.read_manifest", look)
     with pytest.raises(UsageError, match=re.escape(str(expected))):
         app(["triples"], standalone_mode=False)
     assert expected.keys().isdisjoint(os.environ)

@@ -56,7 +56,6 @@ PUBLISHED = "--measures x --bins 9 --split all --models runs --allow partial"
         ("build --collection mini:300 --rule wh-words=wrd", 2, "did you mean 'word'?"),
         ("build --test-size 0", 2, "test-size"),
         ("import one two --check", 2, "--check counts in one checkout; give it alone"),
-        ("variants", 2, "NAME is missing: give how queries are changed (typos)"),
         ("run bm25 --data nowhere", 3, "no built data set at nowhere"),
         ("run bm25 --recipe mini", 2, "bm25 is not trained by a recipe; leave 'mini' out"),
         ("run bm25 --set sede=1 --set seed=3", 2, "does not have 2 of these fields:\n"),

@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-import msshift_bench
-from msshift_bench import evaluation
 from msshift_bench.cli.failures import explain
 from msshift_bench.data import dataset, open_collection
 from msshift_bench.errors import UsageError
@@ -314,9 +312,9 @@ def test_no_memory_is_one_sentence_and_a_bug_keeps_its_traceback(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = MemoryError("Unable to allocate 7 TiB")
-    monkeypatch.setattr(msshift_bench, "evaluate_run_sets", failing(error))
+    monkeypatch.setattr(dataset, "read_manifest", failing(error))
     check_refused(run(EVALUATE), 3, f"there is not enough memory for this: {error}")
-    monkeypatch.setattr(msshift_bench, "evaluate_run_sets", failing(KeyError("a bug")))
+    monkeypatch.setattr(dataset, "read_manifest", failing(KeyError("a bug")))
     with pytest.raises(KeyError, match="a bug"):
         run(EVALUATE)
 
@@ -389,7 +387,6 @@ def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generated, "passages", computing)
     monkeypatch.setattr(generated, "queries", property(computing))
     monkeypatch.setattr(dataset.Dataset, "rows", computing)
-    monkeypatch.setattr(evaluation, "score_runs", computing)
 
 
 @pytest.mark.parametrize(
