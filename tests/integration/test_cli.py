@@ -25,15 +25,15 @@ def built(build_copy: Build) -> Path:
     return build_copy("mini:500", "topics", "wh-words", "length")
 
 
-def test_version(script: Command) -> None:
+def test_the_console_script_ends_with_the_exit_codes_of_the_command_line(script: Command) -> None:
     done = script("--version")
     assert done.returncode == 0
     assert re.fullmatch(r"msshift-bench \d+\.\d+\.\d+\n", done.stdout)
-
-
-def test_help_lists_the_commands(script: Command) -> None:
     shown = script("--help").stdout
     assert set(re.findall(r"^│ ([a-z]+) ", shown, re.MULTILINE)) == {words[0] for words in COMMANDS}
+    done = script("build", "lenght")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: unknown shift 'lenght': did you mean 'length'?")
 
 
 def test_build_writes_its_manifest_and_ends_with_what_the_groups_can_show(
