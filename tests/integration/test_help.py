@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from msshift_bench.annotation import LEAKAGE, Pair, write_sheet
-from msshift_bench.data import Variant, write_variants
 from msshift_bench.data.collection import open_collection
 from msshift_bench.data.dataset import load_dataset
 from msshift_bench.dataset_builders.build import build_dataset
@@ -88,11 +87,6 @@ def _system(path: Path) -> None:
     write_system(path, "my-system", length="msshift")
 
 
-def _variants(path: Path) -> None:
-    rows = load_dataset(path.with_name("msshift"), "length-short", split="test")
-    write_variants(path, [Variant(row.query_id, f"{row.text} now", "now") for row in rows])
-
-
 def _found(folder: Path) -> None:
     train = folder.with_name("train.tsv")
     train.write_text("1\tcheap flights\n")
@@ -125,7 +119,6 @@ NAMED: Mapping[str, Callable[[Path], object]] = {
     "found/": _leaked_tests,
     **{f"review-{name}.csv": _review for name in ("ann", "bob")},
     "dl19=./dl19": _extra_tests,
-    "my-variants.tsv": _variants,
     "CharacterBERT-DR": _typos,
     "runs/my-system": _runs,
     "runs/bi-encoder": _runs,
