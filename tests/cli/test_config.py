@@ -38,7 +38,7 @@ def say(work: Path, text: str, folder: str = "") -> None:
     (work / folder / "msshift.toml").write_text(text)
 
 
-def test_the_data_set_comes_from_the_file_and_stderr_says_so_once(
+def test_the_data_set_comes_from_the_file_and_stderr_names_it_once(
     msshift: Command, work: Path
 ) -> None:
     assert msshift("verify").returncode == 3
@@ -90,7 +90,7 @@ def test_a_collection_is_a_folder_beside_the_file(
     assert "msshift holds its texts" in msshift("import", "msshift").stderr
 
 
-def test_what_is_generated_is_made_again_whatever_is_said_elsewhere(
+def test_a_generated_collection_ignores_the_setting_of_another(
     built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MSSHIFT_COLLECTION", "./nowhere")

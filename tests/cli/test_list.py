@@ -25,7 +25,7 @@ def rows(shown: str, shift: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in cells[: len(SHIFTS[shift].groups)]}
 
 
-def test_groups_of_the_build_stand_beside_those_of_the_release_that_differ(
+def test_groups_of_the_build_are_listed_with_different_ones_of_the_release(
     msshift: Command, built: Path
 ) -> None:
     manifest = open_dataset(built).manifest

@@ -1,4 +1,4 @@
-"""``msshift analyse``: what is printed, and which exit code says what."""
+"""``msshift analyse``: what it prints, and its exit codes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_run_sets_are_analysed_and_their_link_predicts(msshift: Command, work: P
     assert "warning: extrapolated" in foretold.stderr
 
 
-def test_the_papers_figures_are_analysed_and_foretell(msshift: Command, work: Path) -> None:
+def test_the_papers_figures_are_analysed_and_predict(msshift: Command, work: Path) -> None:
     done = msshift("analyse", "--published", "--format", "csv")
     assert done.returncode == 0, done.stderr
     spearman = "spearman,,topics,splade-max,weighted-jaccard,RR@10,all,,all,-1,,,0.2666666667,"

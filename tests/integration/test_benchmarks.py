@@ -22,7 +22,7 @@ NAMES = [stage.name for stage in full.stages(SIZE)]
 
 
 @pytest.mark.parametrize("stopped", NAMES)
-def test_what_was_stopped_goes_on(stopped: str, tmp_path: Path) -> None:
+def test_a_stopped_benchmark_continues(stopped: str, tmp_path: Path) -> None:
     ran: list[str] = []
 
     def run(stage: full.Stage, size: Fraction, folder: Path) -> dict[str, float]:

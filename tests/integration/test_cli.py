@@ -89,7 +89,7 @@ def test_every_recipe_is_listed_with_its_system(msshift: Command) -> None:
     assert listed == names == set(recipe_files())
 
 
-def test_a_recipe_is_printed_as_it_stands_and_does_for_a_copy(
+def test_a_printed_recipe_is_the_file_and_its_copy_has_the_same_digest(
     msshift: Command, tmp_path: Path
 ) -> None:
     done = msshift("list", "splade-paper")
@@ -136,7 +136,9 @@ def test_texts_that_have_changed_are_found(
 
 
 @pytest.mark.parametrize("level", ["replay", "embed", "retrain"])
-def test_what_is_missing_is_said(msshift: Command, build_copy: Build, level: str) -> None:
+def test_a_missing_data_set_and_missing_clusters_are_refused(
+    msshift: Command, build_copy: Build, level: str
+) -> None:
     done = msshift("verify", "--topics", level)
     assert done.returncode == 3
     assert "no built data set at msshift" in done.stderr

@@ -152,7 +152,7 @@ def test_a_wrong_line_is_refused(line: str, words: str, capsys: pytest.CaptureFi
     assert words in capsys.readouterr().err
 
 
-def test_what_a_command_says_is_not_followed_by_a_traceback(
+def test_the_error_of_a_command_is_not_followed_by_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*_: object) -> subprocess.Popen[bytes]:

@@ -218,7 +218,7 @@ def test_files_are_written_though_nobody_reads_the_tables(
 
 
 @pytest.mark.extended
-def test_what_goes_to_a_closed_stderr_does_not_get_into_the_results(shell: Shell) -> None:
+def test_messages_for_a_closed_stderr_do_not_get_into_the_results(shell: Shell) -> None:
     done = shell(f"MSSHIFT {BUILD} --format json 2>&-")
     assert (done.returncode, done.stdout[:1], done.stdout[-2:]) == (0, "{", "}\n")
 
@@ -363,7 +363,9 @@ def unencodable(text: str, encoding: str) -> UnicodeEncodeError:
         ),
     ],
 )
-def test_what_is_said_of_an_error(error: Exception, found: tuple[str, int] | None) -> None:
+def test_the_sentence_and_the_exit_code_of_an_error(
+    error: Exception, found: tuple[str, int] | None
+) -> None:
     assert explain(error) == found
 
 

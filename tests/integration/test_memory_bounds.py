@@ -1,4 +1,4 @@
-"""Memory at two sizes: commands grow by no more than the page on benchmarks says."""
+"""Memory at two sizes: commands grow by no more than docs/benchmarks.md promises."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLACK = 12_000_000
 
 
 def per_item(command: str) -> dict[str, int]:
-    """Return what the page says of a command: "passage", "query" or "line" -> bytes."""
+    """Return the page's bytes per "passage", "query" or "line" of a command."""
     page = (Path(__file__).parents[2] / "docs/benchmarks.md").read_text("utf-8")
     (row,) = re.findall(rf"^\| .*`{command}`.* \| ([^|]*) \|$", page, re.MULTILINE)
     found = re.findall(r"([\d,]+) B per ([a-z ]+?)(?=,|$)", row.strip())

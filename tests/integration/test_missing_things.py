@@ -1,4 +1,4 @@
-"""Without a library, the Hub or a GPU: one sentence says what is missing, and what to do."""
+"""Without a library, the Hub or a GPU: one sentence names what is missing and what to do."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_without_the_gpu_that_the_precision_needs(
 
 @pytest.mark.neural
 @pytest.mark.parametrize(("precision", "known"), [("fp16", False), ("bf16", True), ("fp32", False)])
-def test_a_gpu_will_do_for_the_precisions_that_it_knows(
+def test_a_gpu_trains_in_the_precisions_that_it_supports(
     precision: str, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch

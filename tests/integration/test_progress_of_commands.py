@@ -60,7 +60,7 @@ def test_a_board_s_stages_fill_their_bars(tmp_path: Path) -> None:
     assert all(done == total for done, total in ends.values())
 
 
-def test_a_log_says_what_was_made_what_is_left_and_what_was_skipped(
+def test_a_log_reports_finished_skipped_and_remaining_runs(
     build_once: Build, tmp_path: Path, msshift: Command
 ) -> None:
     data = build_once("mini:300", "length", "wh-words")

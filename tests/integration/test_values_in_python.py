@@ -40,7 +40,7 @@ def test_numbers_are_written_as_numbers() -> None:
     assert text.splitlines()[1] == '"a,b",0.3462,0,,,1e-12,0.3333333333,1234567,7'
 
 
-def test_without_pandas_an_error_says_how_to_get_it(
+def test_without_pandas_an_error_names_the_extra(
     data: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = score_runs([runs / "bm25" / "length.run.gz"], "length-short", data=data)
