@@ -160,7 +160,7 @@ ROWS: dict[str, tuple[Works, Fails]] = {
         Fails("no/such/folder", 3, "no/such/folder"),
     ),
     "push": (
-        Works("./msshift --repo my-org/msshift --format json", printed("created"), True),
+        Works("./msshift --repo org/msshift --format json", printed("created"), True),
         Fails("./msshift --repo nobody", 2, "'nobody'"),
     ),
     "irds": (

@@ -19,7 +19,7 @@ from msshift_bench.leakage import LeakedPair, find_leakage
 from tests.support.command_line import run_msshift, run_script
 from tests.support.commands import EXAMPLES
 from tests.support.fabricated import write_runs, write_system
-from tests.support.hub_server import LoopbackHub
+from tests.support.hub_server import LoopbackHub, Repository
 from tests.support.hub_server.client import client_environment
 from tests.support.leaks import write_found
 from tests.support.making import make_runs
@@ -180,6 +180,7 @@ def test_every_example_runs_as_it_stands(
         make_runs("bm25", ["length"], collection="mini", out=work / "runs", data=data)
     if "runs/ --shift wh-words" in example:
         write_runs(work / "runs" / "my-system", work / "msshift", "wh-words")
+    hub.repositories["my-org/msshift"] = Repository()
     environment = {
         **client_environment(tmp_path, hub),
         "IR_DATASETS_HOME": str(tmp_path / "irds"),
