@@ -1,6 +1,6 @@
 """Pushing to the Hub and installing from it, with a fake of `huggingface_hub.HfApi`.
 
-tests/integration/test_hub.py does the same with the real client and an HTTP server.
+tests/integration/test_hub_over_http.py does the same with the real client and an HTTP server.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ NOT_RUN: Mapping[str, tuple[int, str]] = {
 RUN_BY: Mapping[str, str] = {
     **{Path(case.values[0]).name: "docs/test_blocks.py" for case in BLOCK_CASES},
     "configuration.md": "cli/test_config.py",
-    "hub.md": "integration/test_hub.py",
+    "hub.md": "integration/test_hub_over_http.py",
     "leaderboard.md": "integration/test_leaderboard_page.py",
     "measures.md": "integration/test_cli.py",
 }
