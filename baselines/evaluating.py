@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -19,11 +18,13 @@ from msshift_bench.baselines.in_memory import (
     model_needs,
     search_by,
     unused_prompts,
+    unwrap,
 )
 from msshift_bench.baselines.systems.finding import neural_systems
 from msshift_bench.baselines.systems.plan import Plan, make
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.baselines.systems.system import Run, System
+from msshift_bench.checked import as_json
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
 from msshift_bench.evaluation import Note, Result, Settings, evaluate_run_sets
@@ -128,7 +129,8 @@ def evaluate(
     shifts = [get_shift(one).name for one in shifts]
     search: dict[str, Any] = {"depth": 1000, "batch_size": 64, **options}
     shown, device = search.pop("progress", True), search.pop("device", None)
-    given = _as_json(parameters or {})
+    given = as_json(parameters or {}, "parameters")
+    model = unwrap(model)
     known = find_searcher(model)
     if not all(type(seed) is int and seed >= 0 for seed in seeds):
         raise UsageError(f"seeds are {seeds!r}; give whole numbers, 0 or more, e.g. (1, 2, 3)")
@@ -179,15 +181,6 @@ def evaluate(
     return replace(result, notes=[*result.notes, *(Note(line, "doubt") for line in doubts)])
 
 
-def _as_json(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return parameters as they read back from a sidecar."""
-    try:
-        values: dict[str, object] = json.loads(json.dumps(dict(parameters), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"parameters must be JSON values: {error}") from error
-    return values
-
-
 def _name_of(model: object) -> str:
     name = getattr(model, "__name__", type(model).__name__ if find_searcher(model) else "")
     return name if name.isidentifier() else "model"
@@ -212,7 +205,14 @@ def _system_of(
             raise UsageError(
                 "device is for models of sentence-transformers; move this model yourself"
             )
-        model.to(device)
+        try:
+            model.to(device)
+        except (AssertionError, RuntimeError) as error:
+            why = str(error).partition("\n")[0]
+            raise UsageError(
+                f"device is {device!r}, which torch cannot use here: {why}; give another one, e.g. "
+                '"cpu", or leave it out'
+            ) from error
     return ModelSystem(
         kind=kind,
         model=model,
@@ -238,12 +238,24 @@ def _checked_factory(
             f"{str(factory)!r} is a model's name, and evaluate takes the model: load it, e.g. by "
             "SentenceTransformer; or 'msshift run' loads it"
         )
+    if hasattr(factory, "state_dict"):
+        raise UsageError(
+            f"this {type(factory).__name__} is a model of torch, and gives texts neither vectors "
+            "nor scores: save it with its tokenizer, and load that folder as a SentenceTransformer "
+            f"or another model that ranks; {model_needs(factory)}"
+        )
     if not callable(factory):
         raise UsageError(
             f"{factory!r} is neither a model nor a factory that takes a held-out group; "
             + model_needs(factory)
         )
-    signature = inspect.signature(factory)
+    try:
+        signature = inspect.signature(factory)
+    except ValueError as error:
+        raise UsageError(
+            f"{name} is a factory that does not name what it takes; give a function, e.g. "
+            "lambda held_out: models[held_out]"
+        ) from error
     takes = {
         key
         for key in ("seed", "shift")

@@ -29,8 +29,8 @@ from msshift_bench.baselines.systems.recipe import refusal
 from msshift_bench.baselines.systems.searcher import Searcher, best_of
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.baselines.training.backbones import weights_digest
-from msshift_bench.checked import check_value
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.checked import as_json, check_value
+from msshift_bench.errors import DataError, UsageError, quoted
 from msshift_bench.libraries import torch
 from msshift_bench.plumbing import batches, quieten
 from msshift_bench.records import Passage
@@ -52,6 +52,13 @@ _ELSEWHERE = (
 
 _ENCODES = ("encode_query", "encode_document")
 
+_WRAPPERS = {
+    "OptimizedModule": "_orig_mod",
+    "DataParallel": "module",
+    "DistributedDataParallel": "module",
+}
+"""The classes in which torch wraps a model that it compiles, or copies to several GPUs."""
+
 
 def model_needs(given: object) -> str:
     """Return what makes an object a model, and what one that is none has instead, for messages."""
@@ -62,6 +69,13 @@ def model_needs(given: object) -> str:
         f"one of sentence-transformers' {types}"
         + (f"; this {type(given).__name__} has {' and '.join(found)} only" if found else "")
     )
+
+
+def unwrap(model: Any) -> Any:
+    """Return the model inside of torch's wrappers, whose encoding is the model's."""
+    while inner := _WRAPPERS.get(type(model).__name__):
+        model = getattr(model, inner)
+    return model
 
 
 def find_searcher(model: object) -> tuple[str, type[Searcher]] | None:
@@ -120,9 +134,16 @@ def describe_model(model: Any) -> dict[str, object]:
     }
     return {
         "weights_sha256": weights_digest(model),
-        "settings": json.loads(json.dumps(settings, default=str)),
+        "settings": as_json(settings, "settings", lambda value, _: str(value)),
         **({"similarity": str(similarity)} if similarity is not None else {}),
     }
+
+
+_UNPACKED = {
+    np.dtype(np.uint8): "np.unpackbits(vectors, axis=1)",
+    np.dtype(np.int8): "np.unpackbits(vectors.view(np.uint8) ^ 128, axis=1)",
+}
+"""The types of packed bits, and how sentence-transformers' ``ubinary`` and ``binary`` unpack."""
 
 
 class EncoderSearch(DenseSearch):
@@ -130,46 +151,38 @@ class EncoderSearch(DenseSearch):
 
     similarities = ()
 
-    _dimensions: tuple[str, int] | None = PrivateAttr(default=None)
-
-    def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
-        """Give the model some texts at a time, and check the vectors that come back."""
-        method = "encode_query" if query else "encode_document"
+    def vectors(self, model: Any, method: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Give the model some texts at a time, and check the vectors that it returns."""
         given = ((getattr(model, method)(part), part) for part in batches(texts, self.batch_size))
-        vectors = np.concatenate([self._checked(method, *each) for each in given])
-        return vectors if query else self.stored(vectors)
-
-    def _checked(self, method: str, given: Any, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        vectors = _as_array(given)
-        if vectors.ndim != 2 or len(vectors) != len(texts):
-            raise UsageError(
-                f"{method} gave an array of shape {vectors.shape} for {len(texts)} texts; it must "
-                f"give one vector per text, an array of shape ({len(texts)}, dimensions)"
-            )
-        dimensions = vectors.shape[1]
-        if not dimensions:
-            raise UsageError(f"{method} gave vectors of 0 dimensions; all passages would tie")
-        before, expected = self._dimensions or (method, dimensions)
-        if dimensions != expected:
-            raise UsageError(
-                f"{method} gave vectors of {dimensions} dimensions, and {before} of {expected}; "
-                "their dot product needs the same"
-            )
-        self._dimensions = (before, expected)
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if bad.size:
-            raise DataError(f"{method} gave a vector that is not finite for {texts[bad[0]]!r}")
-        return vectors
+        return np.concatenate([_checked(method, *each) for each in given])
 
 
-def _as_array(given: Any) -> npt.NDArray[np.float32]:
-    """Return vectors as 32-bit floats; tensors of torch may lie on another device."""
+def _checked(method: str, given: Any, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    vectors = _as_array(given)
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        raise UsageError(
+            f"{method} gave an array of shape {vectors.shape} for {len(texts)} texts; it must "
+            f"give one vector per text, an array of shape ({len(texts)}, dimensions)"
+        )
+    if vectors.dtype in _UNPACKED:
+        raise UsageError(
+            f"{method} gave vectors of {vectors.dtype}, which are codes: their dot products rank "
+            f"nothing. Unpack binary vectors, {_UNPACKED[vectors.dtype]} * 2.0 - 1, or scale "
+            "quantized numbers back to 32-bit floats"
+        )
+    return vectors.astype(np.float32, copy=False)
+
+
+def _as_array(given: Any) -> npt.NDArray[Any]:
+    """Return vectors of floats, or of codes; tensors of torch may lie on another device."""
     if _has(given, "detach"):
-        given = given.detach().float().cpu()
+        given = given.detach().cpu()
+        given = given.float() if given.is_floating_point() else given
     try:
-        if np.iscomplexobj(given):  # its other half would be dropped
-            raise TypeError(f"{np.asarray(given).dtype} is not real")
-        return np.asarray(given, np.float32)
+        found = np.asarray(given)
+        if np.iscomplexobj(found):  # its other half would be dropped
+            raise TypeError(f"{found.dtype} is not real")
+        return found if found.dtype in _UNPACKED else found.astype(np.float32, copy=False)
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"vectors must be an array or a tensor of numbers, and {type(given).__name__} is not "
@@ -384,10 +397,10 @@ class FactorySystem(System):
     def rank(self, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Make the model, at once, so that its tag is known; then encode and rank."""
         with run.stage("model"):
-            model = self.make(run, self.seed)
+            model = unwrap(self.make(run, self.seed))
             if find_searcher(model) is None:
                 raise UsageError(
-                    f"{self.label} gave {model!r} for {run.held_out!r}, no model; "
+                    f"{self.label} gave {quoted(model)} for {run.held_out!r}, no model; "
                     + model_needs(model)
                 )
             system = self.system_of(model)

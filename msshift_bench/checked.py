@@ -10,6 +10,7 @@ import csv
 import difflib
 import io
 import json
+import math
 import re
 import tomllib
 import unicodedata
@@ -30,9 +31,9 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError, to_jsonable_python
 
-from msshift_bench.errors import DataError, Finding, FindingLog, NotFoundError
+from msshift_bench.errors import DataError, Finding, FindingLog, NotFoundError, UsageError, quoted
 from msshift_bench.plumbing import csv_rows, write_atomically
 from msshift_bench.shifts import LISTED_SHIFTS, SHIFTS
 
@@ -48,6 +49,7 @@ __all__ = [
     "ShiftName",
     "Slug",
     "Text",
+    "as_json",
     "check_json",
     "check_value",
     "parse_toml",
@@ -303,6 +305,48 @@ def check_json(
         ]
         raise refuse(in_json) from None
     return checked
+
+
+def as_json(value: Any, name: str, other: Callable[[Any, str], Any] | None = None) -> Any:
+    """Return a value as JSON can hold it, so that what a file holds reads back.
+
+    Infinity and NaN become the texts ``inf``, ``-inf`` and ``nan``, as JSON has no numbers for
+    them; arrays and numbers of NumPy become lists and numbers, sets sorted lists, paths texts.
+
+    Args:
+        value: the value; those in mappings, lists, tuples and sets are converted, too.
+        name: how messages call it, e.g. ``parameters``.
+        other: given a value that JSON cannot hold, and its name, returns one that it can.
+
+    Raises:
+        UsageError: naming the key of a value that JSON cannot hold, without `other`.
+    """
+    if isinstance(value, Mapping):
+        keys = (key if isinstance(key, str) else json.dumps(as_json(key, name)) for key in value)
+        return {
+            key: as_json(item, f"{name}.{key}".lstrip("."), other)
+            for key, item in zip(keys, value.values(), strict=True)
+        }
+    if isinstance(value, list | tuple):
+        return [as_json(item, f"{name}[{place}]", other) for place, item in enumerate(value)]
+    if isinstance(value, set | frozenset):
+        return sorted((as_json(item, name, other) for item in value), key=json.dumps)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(float(value))
+    if value is None or isinstance(value, str | int):
+        return value
+    if hasattr(value, "tolist"):
+        return as_json(value.tolist(), name, other)
+    try:
+        plain = to_jsonable_python(value)
+    except ValueError as error:
+        if other is not None:
+            return other(value, name)
+        raise UsageError(
+            f"{name} is {quoted(value)} of type {type(value).__name__}, which JSON cannot hold; "
+            "give numbers, texts, or lists and mappings of them"
+        ) from error
+    return as_json(plain, name, other)
 
 
 @cache

@@ -8,13 +8,14 @@ and passages that BM25 ranks high and nobody judged relevant.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import NonNegativeFloat
+from pydantic import NonNegativeFloat, PrivateAttr
 
 from msshift_bench.baselines.systems.recipe import KL, MARGIN_MSE, later
 from msshift_bench.baselines.systems.searcher import (
@@ -28,9 +29,12 @@ from msshift_bench.baselines.systems.system import Run
 from msshift_bench.baselines.training.backbones import check_finite, load_backbone, load_config
 from msshift_bench.baselines.training.neural import Neural, scaled
 from msshift_bench.errors import DataError, UsageError
-from msshift_bench.libraries import Library, sentence_transformers
+from msshift_bench.libraries import Library, sentence_transformers, torch
 from msshift_bench.plumbing import report_progress, slices, write_atomically
+from msshift_bench.runs import low_recall
 from msshift_bench.search import Best, Ranking
+
+_logger = logging.getLogger(__name__)
 
 _losses: Any = Library("sentence_transformers.sentence_transformer.losses")
 _modules: Any = Library("sentence_transformers.sentence_transformer.modules")
@@ -76,6 +80,8 @@ class DenseSearch(BlockSearch):
     index_parameters: str | None = later(None)
     storage: Literal["float16"] | None = None
 
+    _dimensions: tuple[str, int] | None = PrivateAttr(default=None)
+
     def rules(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong with several fields together."""
         if self.index_parameters is not None and self.index is None:
@@ -91,13 +97,41 @@ class DenseSearch(BlockSearch):
             yield right[places] @ query
 
     def encode(self, model: Any, texts: Sequence[str], *, query: bool) -> Any:
-        """Return vectors of queries, or the array ``vectors`` of passages."""
-        method = model.encode_query if query else model.encode_document
-        options = {"normalize_embeddings": True} if model.similarity_fn_name == "cosine" else {}
-        vectors = encode_texts(method, texts, self.batch_size, **options)
+        """Return vectors of queries, or the array ``vectors`` of passages.
+
+        Raises:
+            UsageError: if vectors have no dimensions, or queries others than passages.
+            DataError: if a vector is not finite.
+        """
+        method = "encode_query" if query else "encode_document"
+        vectors = self.vectors(model, method, texts)
+        dimensions = vectors.shape[1]
+        if not dimensions:
+            raise UsageError(
+                f"{method} gave vectors of 0 dimensions; all passages would tie; check the model's "
+                "truncate_dim"
+            )
+        before, expected = self._dimensions or (method, dimensions)
+        if dimensions != expected:
+            raise UsageError(
+                f"{method} gave vectors of {dimensions} dimensions, and {before} of {expected}; "
+                "their dot product needs the same"
+            )
+        self._dimensions = (before, expected)
         finite: Any = np.isfinite(vectors).all(axis=1)
         check_finite(finite, texts)
         return vectors if query else self.stored(vectors)
+
+    def vectors(self, model: Any, method: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Return the vectors that a method of the model gives texts, as dot products need them."""
+        vectors = encode_texts(getattr(model, method), texts, self.batch_size)
+        if model.similarity_fn_name != "cosine":
+            return vectors
+        # In 32 bits: a model of 16 bits would round the lengths.
+        scaled: npt.NDArray[np.float32] = torch.nn.functional.normalize(
+            torch.from_numpy(vectors)
+        ).numpy()
+        return scaled
 
     def stored(self, vectors: npt.NDArray[np.float32]) -> Arrays:
         """Return the arrays of a block of passages.
@@ -139,6 +173,8 @@ class DenseSearch(BlockSearch):
         report_progress("recall", 0, 0)
         with run.stage("recall"):
             measured = index.recall(queries, passages)
+        if lacking := low_recall(measured["recall"]):
+            _logger.warning("%s: %s", run.name, lacking)
         run.facts["index"] = {"bytes": size, **measured}
         yield from run.ranked(index.search(queries, passages), passages.ids)
 
@@ -199,18 +235,15 @@ class BiEncoder(Neural):
         )
 
 
-def encode_texts(
-    method: Any, texts: Sequence[str], batch_size: int, **options: Any
-) -> npt.NDArray[np.float32]:
+def encode_texts(method: Any, texts: Sequence[str], batch_size: int) -> npt.NDArray[np.float32]:
     """Return vectors of texts, 32-bit floats of shape (texts, dimensions).
 
     Args:
         method: ``encode_query`` or ``encode_document`` of a model.
         texts: the texts to encode.
         batch_size: texts encoded together; they are sorted by length first.
-        **options: options of the method.
     """
-    vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False, **options)
+    vectors = method(list(texts), batch_size=batch_size, show_progress_bar=False)
     return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
@@ -300,7 +333,7 @@ class VectorIndex:
 
     def recall(
         self, queries: npt.NDArray[np.float32], passages: EncodedPassages
-    ) -> dict[str, object]:
+    ) -> dict[str, float]:
         """Return ``recall``, 0 to 1, and on how many queries it was measured.
 
         It is the mean share of the passages of the exact ranking that the index finds.

@@ -50,6 +50,8 @@ _NEURAL = (
 _MODULES = "modules.json"
 """The file in which sentence-transformers names a model's modules."""
 
+_DENSE = "SentenceTransformer"
+
 _SETTINGS = "config_sentence_transformers.json"
 """The file in which sentence-transformers names a model's class."""
 
@@ -159,7 +161,9 @@ def named_kind(model: str) -> str | None:
         settings = None
     if not isinstance(settings, dict):
         raise UsageError(f"{file} is not a JSON object, as a model's settings are; copy it again")
-    return kind_of(str(settings.get("model_type")), _first_module(Path(model) / _MODULES))
+    first = _first_module(Path(model) / _MODULES)
+    # Older versions of sentence-transformers had modules of this class only, as model2vec has.
+    return kind_of(str(settings.get("model_type", _DENSE if first else "")), first)
 
 
 def kind_of(model_type: str, module_name: str) -> str | None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from msshift_bench.baselines.systems.shift_data import ShiftData
 from msshift_bench.baselines.systems.system import MODEL, Run, System, no_rows
+from msshift_bench.checked import as_json
 from msshift_bench.data import (
     Collection,
     Dataset,
@@ -41,6 +42,7 @@ from msshift_bench.plumbing import (
     write_json,
 )
 from msshift_bench.runs import extra_runs_path, run_path, write_run
+from msshift_bench.search import Ranking
 from msshift_bench.shifts import DATASET_NAME, can_name_runs, get_shift
 
 _logger = logging.getLogger(__name__)
@@ -206,7 +208,7 @@ class Plan:
         place /= group or "all"
         triples = system.choose_triples(data, group)
         teacher = system.choose_teacher(data, group)
-        identity = {
+        stated = {
             "system": name,
             "shift": shift.name,
             "held_out": group,
@@ -216,6 +218,7 @@ class Plan:
             "released_triples": triples and {"config": triples.config, "sha256": triples.sha256},
             "teacher": teacher and dict(teacher.facts),
         }
+        identity = as_json(stated, "")
         run = Run(
             name=label if seed is None else f"{label}, seed {seed}",
             system=system,
@@ -399,9 +402,23 @@ def _copy_folder(folder: Path, target: Path) -> None:
 
 def _rank(run: Run) -> None:
     run.path.parent.mkdir(parents=True, exist_ok=True)
+    empty: list[str] = []
+
+    def rankings() -> Iterator[tuple[str, Ranking]]:
+        for query_id, ranking in ranked:
+            if not len(ranking):
+                empty.append(query_id)
+            yield query_id, ranking
+
     with run.stage("total"):
-        rankings = run.system.rank(run)
-        write_run(run.path, rankings, run.tag)
+        ranked = run.system.rank(run)
+        write_run(run.path, rankings(), run.tag)
+    if empty:
+        run.facts["queries_without_passages"] = sorted(empty)
+        _logger.warning(
+            "%s: nothing was retrieved for %d of %d queries, which count 0",
+            *(run.name, len(empty), len(run.queries)),
+        )
 
 
 def _write_sidecar(run: Run) -> None:
@@ -418,4 +435,10 @@ def _write_sidecar(run: Run) -> None:
         ),
         "run_sha256": sha256_of(run.path),
     }
-    write_json(run.sidecar, with_checksum(facts))
+    write_json(run.sidecar, with_checksum(as_json(facts, "", _as_text)))
+
+
+def _as_text(value: object, name: str) -> str:
+    """Return the text of a fact that JSON cannot hold: the ranking is made, and is kept."""
+    _logger.warning("%s, a %s, is recorded as its text", name, type(value).__name__)
+    return str(value)

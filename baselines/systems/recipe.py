@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, PrivateAttr
 
-from msshift_bench.checked import Checked, check_value, parse_toml
+from msshift_bench.checked import Checked, as_json, check_value, parse_toml
 from msshift_bench.errors import Finding, NotFoundError, UnknownNameError, UsageError, raise_any
 
 RANDOM = "random"
@@ -95,7 +95,8 @@ class Table(Checked):
 
     def parameters(self) -> dict[str, Any]:
         """Return all fields as JSON values, but those that are `later` and have their defaults."""
-        return self.model_dump(mode="json")
+        values: dict[str, Any] = as_json(self.model_dump(), "")
+        return values
 
     def digest(self) -> str:
         """Return the SHA-256 of all fields, as JSON with sorted keys: 64 hexadecimal digits."""

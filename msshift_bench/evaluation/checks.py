@@ -28,7 +28,7 @@ from msshift_bench.evaluation.scores import (
     identical_runs,
     looks_like,
 )
-from msshift_bench.runs import FOR_ALL, RunReport, RunSet, Sidecar
+from msshift_bench.runs import FOR_ALL, RunReport, RunSet, Sidecar, low_recall
 from msshift_bench.search import sorted_words
 from msshift_bench.shifts import Shift, get_shift
 
@@ -521,6 +521,9 @@ class Checks:
         for remark, count in remarks.items():
             whose = f" ({count} of {len(runs)} run files)" if len(runs) > 1 else ""
             yield f"{name}: {remark}{whose}"
+        recall = min((self.sidecar(Path(run.report.name)).recall for run in runs), default=1.0)
+        if lacking := low_recall(recall):
+            yield f"{name}: {lacking}"
         for run in runs:
             sidecar = self.sidecar(Path(run.report.name))
             if sidecar.absent_passages:

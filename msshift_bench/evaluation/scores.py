@@ -25,7 +25,16 @@ from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.settings import Settings
 from msshift_bench.output import plain
 from msshift_bench.records import OTHERS
-from msshift_bench.runs import FOR_ALL, JudgedRun, Judgements, Model, RunReport, judge_run, read_run
+from msshift_bench.runs import (
+    FOR_ALL,
+    JudgedRun,
+    Judgements,
+    Model,
+    RunReport,
+    Sidecar,
+    judge_run,
+    read_run,
+)
 from msshift_bench.shifts import Shift
 
 KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -80,7 +89,8 @@ class ScoredRun:
 
     Attributes:
         report: what was read.
-        missing: mask of the queries that the run lacks, ``[queries]``.
+        missing: mask of the queries that the run lacks, ``[queries]``, without those for which
+            nothing was retrieved, as its sidecar says.
         tied: mask of the queries where a tie touches a relevant document, ``[queries]``.
         scores: measure -> per-query scores under the tie policy, ``[queries]``; NaN where the
             measure has no value.
@@ -132,17 +142,21 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
         format=settings.run_format,
         strict=settings.strict,
     )
-    if settings.missing == "error" and run.missing.any():
-        ids = [judgements.query_ids[position] for position in np.flatnonzero(run.missing)]
+    missing = _missing(run)
+    if settings.missing == "error" and missing.any():
+        ids = [judgements.query_ids[position] for position in np.flatnonzero(missing)]
         finding = Finding(
             "missing-query",
             f"{len(ids)} of {len(judgements)} test queries are not in it: {first_few(ids)}",
             fix="run the system on all test queries, or choose --missing zero or --missing skip",
         )
         raise RunError(f"the run {run.report.name} is incomplete:", [finding])
-    if len(judgements) and run.missing.all():
+    if len(judgements) and missing.all():
         raise _nothing_answered(run)
     remarks = tuple(_remarks_about(run, measures))
+    if empty := int(np.count_nonzero(run.missing & ~missing)):
+        counted = f"{empty:,} of {len(judgements):,} queries"
+        remarks += (f"nothing was retrieved for {counted}, by the sidecar; they count 0",)
     if settings.strict and remarks:
         findings = [Finding("odd-run", remark, run.report.name) for remark in remarks]
         raise RunError("the run is odd, and --strict refuses that:", findings)
@@ -153,7 +167,18 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
     scores, best, worst = (
         {name: of_versions[place] for name, of_versions in values.items()} for place in range(3)
     )
-    return ScoredRun(run.report, run.missing, tied, scores, best, worst, remarks)
+    return ScoredRun(run.report, missing, tied, scores, best, worst, remarks)
+
+
+def _missing(run: JudgedRun) -> NDArray[np.bool_]:
+    """Return the mask of the queries that were not asked, as far as the sidecar says."""
+    missing = run.missing
+    if missing.any():
+        sidecar = Sidecar.of(Path(run.report.name))
+        if sidecar.run_sha256 == run.report.digest:
+            index = run.judgements.index
+            missing[[index[query] for query in sidecar.without_passages if query in index]] = False
+    return missing
 
 
 def _remarks_about(run: JudgedRun, measures: Sequence[Measure]) -> Iterator[str]:

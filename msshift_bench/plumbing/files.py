@@ -187,8 +187,10 @@ def link_file(source: Path, target: Path) -> None:
 
 def write_json(path: Path, value: object) -> None:
     """Write `value` as indented JSON, keys in the order given, whole or not at all."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     with write_atomically(path) as file:
-        file.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode())
+        # Half of a surrogate pair has no UTF-8; its escape is JSON's own, and reads back.
+        file.write(text.encode(errors="backslashreplace"))
         file.write(b"\n")
 
 

@@ -25,7 +25,7 @@ from msshift_bench.runs.runsets import (
     run_path,
     sidecar_path,
 )
-from msshift_bench.runs.sidecars import Sidecar, read_sidecar
+from msshift_bench.runs.sidecars import Sidecar, low_recall, read_sidecar
 from msshift_bench.runs.writing import write_run
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "extra_runs_path",
     "find_run_sets",
     "judge_run",
+    "low_recall",
     "model_path",
     "read_qrels",
     "read_run",

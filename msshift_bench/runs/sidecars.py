@@ -12,6 +12,18 @@ from msshift_bench.errors import Finding
 from msshift_bench.plumbing import is_as_written
 from msshift_bench.runs.runsets import sidecar_path
 
+_HIGH_RECALL = 0.99
+
+
+def low_recall(recall: float) -> str:
+    """Return a warning about an approximate index that finds too little; "" if it finds enough."""
+    if recall >= _HIGH_RECALL:
+        return ""
+    return (
+        f"its index finds {recall:.1%} of the passages that exact search finds; search exactly, or "
+        "set its index_parameters to search more"
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
@@ -38,6 +50,9 @@ class Sidecar:
         baseline: the name of the baseline; "" if it does not say.
         start: what training started from: what is known of the encoder, or its name; "" if it does
             not say.
+        recall: the share of exact search's passages that an approximate index found; 1 if it does
+            not say.
+        without_passages: the queries that were asked and for which nothing was retrieved.
     """
 
     run: Path
@@ -58,6 +73,8 @@ class Sidecar:
     candidates: str = ""
     baseline: str = ""
     start: str = ""
+    recall: float = 1.0
+    without_passages: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, run: Path) -> Sidecar:
@@ -79,7 +96,8 @@ class Sidecar:
         def text(*names: str) -> str:
             return str(fact(*names) or "")
 
-        hardware = fact("hardware")
+        hardware, recall = fact("hardware"), fact("index", "recall")
+        empty = fact("queries_without_passages")
         return cls(
             run,
             path,
@@ -98,6 +116,8 @@ class Sidecar:
             candidates=text("candidates"),
             baseline=text("baseline"),
             start=text("encoder") or text("parameters", "encoder"),
+            recall=recall if isinstance(recall, float) else 1.0,
+            without_passages=frozenset(map(str, empty if isinstance(empty, list) else ())),
         )
 
     def unsound(self) -> Finding:
