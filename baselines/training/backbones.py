@@ -18,7 +18,7 @@ from msshift_bench.baselines.systems.recipe import RandomEncoder, Recipe
 from msshift_bench.baselines.systems.sidecars import read_json
 from msshift_bench.data import ask_only_if_it_answers, sha256_of
 from msshift_bench.encoders import SAFETENSORS, loading_errors, only_safetensors
-from msshift_bench.errors import DataError, UsageError, check_installed, require
+from msshift_bench.errors import DataError, UsageError, check_installed, quoted, require
 from msshift_bench.libraries import sentence_transformers, tokenizers, torch, transformers
 from msshift_bench.plumbing import quieten, replace_folder
 
@@ -239,8 +239,8 @@ def check_finite(finite: npt.NDArray[np.bool_], texts: Sequence[str]) -> None:
     """
     if not finite.all():
         raise DataError(
-            f"the model gives {texts[int(np.argmin(finite))]!r} a vector that is not finite; train "
-            "it again with a lower learning rate, or load it in 32 bits"
+            f"the model gives {quoted(texts[int(np.argmin(finite))])} a vector that is not finite; "
+            "train it again with a lower learning rate, or load it in 32 bits"
         )
 
 

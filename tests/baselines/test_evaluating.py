@@ -224,7 +224,7 @@ NEEDS = "a model has search(queries, k), or encode_query(texts) and encode_docum
         (Bag(), {"seeds": (1,)}, "seeds are for a factory that makes a model for each"),
         (Bag, {"seeds": (1, -1)}, "seeds are (1, -1); give whole numbers, 0 or more"),
         (Bag, {"seeds": "12"}, "seeds are '12'; give whole numbers"),
-        (Bag(), {"parameters": {"sizes": {1}}}, "parameters must be JSON values: "),
+        (Bag(), {"parameters": {"sizes": [len]}}, "parameters.sizes[0] is <built-in function len>"),
         (Bag(), {"device": "cpu"}, "device is for models of sentence-transformers"),
         (Bag(), {"candidates": "all"}, "the search with encoder: candidates: there is no such"),
         (_answering(lambda _: {}), {}, "search gave a dict; it must give a list"),
@@ -254,7 +254,7 @@ def test_models_and_options_that_are_refused(
         (lambda texts: np.zeros(3), "encode_document gave an array of shape (3,) for 64 texts"),
         (lambda texts: np.zeros((1, 3)), "encode_document gave an array of shape (1, 3) for 64"),
         (lambda texts: "text", "vectors must be an array or a tensor of numbers, and str is not"),
-        (lambda texts: np.full((len(texts), 3), np.nan), "gave a vector that is not finite for "),
+        (lambda texts: np.full((len(texts), 3), np.nan), " a vector that is not finite; train"),
         (lambda texts: np.zeros((len(texts), 3)), "encode_query gave vectors of 16 dimensions, "),
     ],
 )
