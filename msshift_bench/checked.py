@@ -322,23 +322,22 @@ def as_json(value: Any, name: str, other: Callable[[Any, str], Any] | None = Non
         UsageError: naming the key of a value that JSON cannot hold, without `other`.
     """
     if isinstance(value, Mapping):
-        keys = (key if isinstance(key, str) else json.dumps(as_json(key, name)) for key in value)
         return {
-            key: as_json(item, f"{name}.{key}".lstrip("."), other)
-            for key, item in zip(keys, value.values(), strict=True)
+            key if isinstance(key, str) else json.dumps(as_json(key, name)): as_json(
+                item, f"{name}.{key}".lstrip("."), other
+            )
+            for key, item in value.items()
         }
     if isinstance(value, list | tuple):
         return [as_json(item, f"{name}[{place}]", other) for place, item in enumerate(value)]
     if isinstance(value, set | frozenset):
         return sorted((as_json(item, name, other) for item in value), key=json.dumps)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(float(value))
-    if value is None or isinstance(value, str | int):
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(float(value))
+    if value is None or isinstance(value, str | int | float):
         return value
-    if hasattr(value, "tolist"):
-        return as_json(value.tolist(), name, other)
     try:
-        plain = to_jsonable_python(value)
+        plain = value.tolist() if hasattr(value, "tolist") else to_jsonable_python(value)
     except ValueError as error:
         if other is not None:
             return other(value, name)

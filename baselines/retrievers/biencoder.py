@@ -111,13 +111,12 @@ class DenseSearch(BlockSearch):
                 f"{method} gave vectors of 0 dimensions; all passages would tie; check the model's "
                 "truncate_dim"
             )
-        before, expected = self._dimensions or (method, dimensions)
+        before, expected = self._dimensions = self._dimensions or (method, dimensions)
         if dimensions != expected:
             raise UsageError(
                 f"{method} gave vectors of {dimensions} dimensions, and {before} of {expected}; "
                 "their dot product needs the same"
             )
-        self._dimensions = (before, expected)
         finite: Any = np.isfinite(vectors).all(axis=1)
         check_finite(finite, texts)
         return vectors if query else self.stored(vectors)
@@ -125,13 +124,10 @@ class DenseSearch(BlockSearch):
     def vectors(self, model: Any, method: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Return the vectors that a method of the model gives texts, as dot products need them."""
         vectors = encode_texts(getattr(model, method), texts, self.batch_size)
-        if model.similarity_fn_name != "cosine":
-            return vectors
-        # In 32 bits: a model of 16 bits would round the lengths.
-        scaled: npt.NDArray[np.float32] = torch.nn.functional.normalize(
-            torch.from_numpy(vectors)
-        ).numpy()
-        return scaled
+        if model.similarity_fn_name == "cosine":
+            # In 32 bits: a model of 16 bits would round the lengths.
+            vectors = torch.nn.functional.normalize(torch.from_numpy(vectors)).numpy()
+        return vectors
 
     def stored(self, vectors: npt.NDArray[np.float32]) -> Arrays:
         """Return the arrays of a block of passages.

@@ -193,21 +193,14 @@ def load_backbone(recipe: Recipe, encoder: str | Path, **options: Any) -> Any:
 def weights_digest(model: Any) -> str:
     """Return the SHA-256 of a model's weights: 64 hexadecimal digits."""
     digest = hashlib.sha256()
-    for name, tensor in _tensors(model.state_dict()):
-        values = tensor.detach().cpu().contiguous()
-        digest.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
-        # numpy knows no bfloat16, but its bytes.
-        digest.update(values.flatten().view(torch.uint8).numpy().tobytes())
+    for name, value in sorted(model.state_dict().items()):
+        # A quantized layer packs its weights in a tuple, and has their type besides.
+        for tensor in filter(torch.is_tensor, value if isinstance(value, tuple) else [value]):
+            values = (tensor.dequantize() if tensor.is_quantized else tensor.detach()).cpu()
+            digest.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
+            # numpy knows no bfloat16, but its bytes.
+            digest.update(values.flatten().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _tensors(weights: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield weights by name; a quantized layer packs its weights in a tuple, and a type."""
-    for name, value in sorted(weights.items()):
-        if isinstance(value, tuple):
-            yield from _tensors({f"{name}.{part}": item for part, item in enumerate(value)})
-        elif torch.is_tensor(value):
-            yield name, value.dequantize() if value.is_quantized else value
 
 
 def check_finite_weights(model: Any, name: str) -> None:

@@ -172,12 +172,10 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
 
 def _missing(run: JudgedRun) -> NDArray[np.bool_]:
     """Return the mask of the queries that were not asked, as far as the sidecar says."""
-    missing = run.missing
-    if missing.any():
-        sidecar = Sidecar.of(Path(run.report.name))
-        if sidecar.run_sha256 == run.report.digest:
-            index = run.judgements.index
-            missing[[index[query] for query in sidecar.without_passages if query in index]] = False
+    missing, index = run.missing, run.judgements.index
+    sidecar = Sidecar.of(Path(run.report.name))
+    if sidecar.run_sha256 == run.report.digest:
+        missing[[index[query] for query in sidecar.without_passages if query in index]] = False
     return missing
 
 

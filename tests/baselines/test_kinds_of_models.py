@@ -30,7 +30,7 @@ from msshift_bench.shifts import get_shift
 from tests.conftest import Command
 from tests.support.tiny_encoder import make_tiny_encoder
 
-pytestmark = pytest.mark.neural
+pytestmark = [pytest.mark.neural, pytest.mark.slow]
 
 PASSAGES = {
     "d0": "frogs live in small ponds",
@@ -355,11 +355,16 @@ def test_a_folder_of_model2vec(toy: Toy, tmp_path: Path, msshift: Command) -> No
     check_folder(folder, library.SentenceTransformer, toy, msshift)
 
 
+@pytest.fixture(scope="module")
+def one(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """The same, with a collection of one passage."""
+    folder = write_toy(tmp_path_factory.mktemp("one") / "one", {"d0": "frogs in rome"})
+    return toy._replace(data=folder / "msshift", collection=folder)
+
+
 @pytest.mark.parametrize("kind", [*KINDS, *WRAPPED])
-def test_a_single_passage(kind: str, toy: Toy, tmp_path: Path) -> None:
+def test_a_single_passage(kind: str, toy: Toy, one: Toy, tmp_path: Path) -> None:
     """A vector of one text has the shape of several, and a reranker may find none."""
-    folder = write_toy(tmp_path / "one", {"d0": "frogs in rome"})
-    one = toy._replace(data=folder / "msshift", collection=folder)
     model = {**KINDS, **WRAPPED}[kind](toy.bert, 1)
     evaluate(model, "length", name="mine", runs=tmp_path, batch_size=1, **one.given())
     check_run(tmp_path / "mine" / "length.run.gz", search_by_hand(model, one))

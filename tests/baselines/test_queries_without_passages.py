@@ -126,11 +126,11 @@ def test_what_no_sidecar_says_is_still_incomplete(change: Any, half: Path, data:
 
 
 def test_bm25_without_a_common_word(tmp_path: Path, tsv_folder: Any) -> None:
-    texts = [*(f"word{n % 2} {'and so on ' * (n % 4)}" for n in range(100))]
+    texts = [*(f"word{n % 2} {'and so on ' * (n % 4)}" for n in range(400))]
     folder = tsv_folder(
         collection="d0\tword0\nd1\tother\n",
         queries="".join(f"q{n:03}\t{text.strip()}\n" for n, text in enumerate(texts)),
-        qrels="".join(f"q{n:03} 0 d0 1\n" for n in range(100)),
+        qrels="".join(f"q{n:03} 0 d0 1\n" for n in range(400)),
     )
     build_dataset(open_collection(str(folder)), ("length",), tmp_path / "msshift")
     data = tmp_path / "msshift"
