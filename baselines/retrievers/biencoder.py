@@ -169,8 +169,8 @@ class DenseSearch(BlockSearch):
         report_progress("recall", 0, 0)
         with run.stage("recall"):
             measured = index.recall(queries, passages)
-        if lacking := low_recall(measured["recall"]):
-            _logger.warning("%s: %s", run.name, lacking)
+        if warning := low_recall(measured["recall"]):
+            _logger.warning("%s: %s", run.name, warning)
         run.facts["index"] = {"bytes": size, **measured}
         yield from run.ranked(index.search(queries, passages), passages.ids)
 

@@ -522,8 +522,8 @@ class Checks:
             whose = f" ({count} of {len(runs)} run files)" if len(runs) > 1 else ""
             yield f"{name}: {remark}{whose}"
         recall = min((self.sidecar(Path(run.report.name)).recall for run in runs), default=1.0)
-        if lacking := low_recall(recall):
-            yield f"{name}: {lacking}"
+        if warning := low_recall(recall):
+            yield f"{name}: {warning}"
         for run in runs:
             sidecar = self.sidecar(Path(run.report.name))
             if sidecar.absent_passages:

@@ -154,12 +154,12 @@ def score_run(source: object, judgements: Judgements, settings: Settings) -> Sco
     if len(judgements) and missing.all():
         raise _nothing_answered(run)
     remarks = tuple(_remarks_about(run, measures))
-    if empty := int(np.count_nonzero(run.missing & ~missing)):
-        counted = f"{empty:,} of {len(judgements):,} queries"
-        remarks += (f"nothing was retrieved for {counted}, by the sidecar; they count 0",)
     if settings.strict and remarks:
         findings = [Finding("odd-run", remark, run.report.name) for remark in remarks]
         raise RunError("the run is odd, and --strict refuses that:", findings)
+    if empty := int(np.count_nonzero(run.missing & ~missing)):
+        counted = f"{empty:,} of {len(judgements):,} queries"
+        remarks += (f"nothing was retrieved for {counted}, by the sidecar; they count 0",)
     tied = np.zeros(len(judgements), np.bool_)
     tied[run.hits.query[run.hits.tied > 1]] = True
     versions = [run, run.with_ties("best"), run.with_ties("worst")]
