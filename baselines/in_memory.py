@@ -72,7 +72,7 @@ def model_needs(given: object) -> str:
 
 
 def unwrap(model: Any) -> Any:
-    """Return the model inside of torch's wrappers, whose encoding is the model's."""
+    """Return the model inside torch's wrappers, which hide its class and its similarity."""
     while inner := _WRAPPERS.get(type(model).__name__):
         model = getattr(model, inner)
     return model

@@ -338,7 +338,7 @@ def as_json(value: Any, name: str, other: Callable[[Any, str], Any] | None = Non
         return value
     try:
         plain = value.tolist() if hasattr(value, "tolist") else to_jsonable_python(value)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         if other is not None:
             return other(value, name)
         raise UsageError(

@@ -86,9 +86,10 @@ class ColBertSearch(BlockSearch):
             check_finite(finite, texts)
             return vectors
         encoded = passage_vectors(model, texts, self.batch_size)
-        starts = np.cumsum(encoded["lengths"]) - encoded["lengths"]
-        tokens: Any = np.isfinite(encoded["vectors"]).all(axis=1)
-        check_finite(np.logical_and.reduceat(tokens, starts), texts)
+        owners = np.repeat(np.arange(len(texts)), encoded["lengths"])
+        every = np.ones(len(texts), np.bool_)
+        every[owners[~np.isfinite(encoded["vectors"]).all(axis=1)]] = False
+        check_finite(every, texts)
         return encoded
 
     def add(self, best: Best, queries: Any, block: Arrays, rows: slice) -> None:
@@ -243,7 +244,7 @@ def max_sim(
     Args:
         queries: vectors of shape (queries, tokens, dimensions).
         tokens: the vectors of all passages' tokens, of shape (tokens, dimensions).
-        lengths: the tokens of each passage, at least 1.
+        lengths: the tokens of each passage; one without a token scores NaN, and is not ranked.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     products, columns = _TILE[device]
@@ -253,10 +254,10 @@ def max_sim(
         torch.from_numpy(part.reshape(-1, dimensions)).to(device).T.contiguous()
         for part in np.split(queries, range(together, len(queries), together))
     ]
-    scores = np.empty((len(lengths), len(queries)), np.float32)
+    scores = np.full((len(lengths), len(queries)), np.nan, np.float32)
     starts = np.cumsum(lengths) - lengths
     # Passages of one length are one tensor, whose maxima need no bounds.
-    for length in np.unique(lengths).tolist():
+    for length in np.unique(lengths[lengths > 0]).tolist():
         rows = np.flatnonzero(lengths == length)
         step = max(1, products // (length * together * width))
         for part in np.split(rows, range(step, len(rows), step)):

@@ -406,7 +406,7 @@ def _rank(run: Run) -> None:
 
     def rankings() -> Iterator[tuple[str, Ranking]]:
         for query_id, ranking in ranked:
-            if not len(ranking):
+            if isinstance(ranking, Mapping) and not ranking:
                 empty.append(query_id)
             yield query_id, ranking
 

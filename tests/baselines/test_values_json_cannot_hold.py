@@ -143,6 +143,13 @@ def test_parameters_of_a_model_read_back(
     assert Searches.searched == before
 
 
+def test_a_class_of_numpy_is_refused_by_its_key(data: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"^parameters\.of\[1\] is <class 'numpy\.float32'> of type"
+    ):
+        evaluate(Searches(), "length", parameters={"of": [1, np.float32]}, data=data)
+
+
 @pytest.mark.neural
 def test_settings_of_a_model_read_back(data: Path, tmp_path: Path) -> None:
     from msshift_bench.baselines.in_memory import describe_model
