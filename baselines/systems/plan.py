@@ -409,6 +409,8 @@ def _rank(run: Run) -> None:
             if isinstance(ranking, Mapping) and not ranking:
                 empty.append(query_id)
             yield query_id, ranking
+        if len(empty) == len(run.queries):
+            raise DataError(f"{run.name}: found no passage for any query; all rankings are empty")
 
     with run.stage("total"):
         ranked = run.system.rank(run)

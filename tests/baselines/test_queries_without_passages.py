@@ -15,7 +15,7 @@ import pytest
 from msshift_bench import Settings, evaluate, evaluate_run_sets, score_runs
 from msshift_bench.data import open_collection, open_dataset
 from msshift_bench.dataset_builders.build import build_dataset
-from msshift_bench.errors import RunError
+from msshift_bench.errors import DataError, RunError
 from msshift_bench.evaluation import Result
 from msshift_bench.libraries import sentence_transformers as library, torch, transformers
 from msshift_bench.plumbing import with_checksum
@@ -140,6 +140,19 @@ def test_bm25_without_a_common_word(tmp_path: Path, tsv_folder: Any) -> None:
         for group, rows in rows_of(data).items()
     }
     assert scores_of(evaluate_run_sets(run.parent, data)) == pytest.approx(by_hand)
+
+
+def test_a_run_without_any_passage_is_refused(tmp_path: Path, tsv_folder: Any) -> None:
+    folder = tsv_folder(
+        collection="d0\tother\n",
+        queries="".join(f"q{n:03}\tword {'and so on ' * (n % 4)}end\n" for n in range(40)),
+        qrels="".join(f"q{n:03} 0 d0 1\n" for n in range(40)),
+    )
+    build_dataset(open_collection(str(folder)), ("length",), tmp_path / "msshift")
+    given: dict[str, Any] = {"data": tmp_path / "msshift", "collection": str(folder)}
+    with pytest.raises(DataError, match="bm25 on length: found no passage for any query; all rank"):
+        make_runs("bm25", out=tmp_path / "runs", **given)
+    assert not list(tmp_path.rglob("*.run.gz"))
 
 
 @pytest.mark.neural
