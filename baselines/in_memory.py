@@ -25,8 +25,9 @@ from pydantic import Field, PrivateAttr
 
 from msshift_bench.baselines.retrievers.biencoder import DenseSearch
 from msshift_bench.baselines.systems.finding import kind_of, neural_systems
+from msshift_bench.baselines.systems.rankings import checked_ranking
 from msshift_bench.baselines.systems.recipe import refusal
-from msshift_bench.baselines.systems.searcher import Searcher, best_of
+from msshift_bench.baselines.systems.searcher import Searcher
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.checked import as_json, check_value
@@ -34,7 +35,7 @@ from msshift_bench.errors import DataError, UsageError, quoted
 from msshift_bench.libraries import torch
 from msshift_bench.plumbing import batches, quieten
 from msshift_bench.records import Passage
-from msshift_bench.search import Bm25, PassageIds, Ranking
+from msshift_bench.search import Bm25, Ranking
 
 _logger = logging.getLogger(__name__)
 
@@ -195,7 +196,7 @@ class OwnSearch(Searcher):
 
     def rank(self, model: Any, run: Run) -> Iterator[tuple[str, Ranking]]:
         """Search for some queries at a time, and check the rankings that come back."""
-        ids = PassageIds([passage.doc_id for passage in run.passages()])
+        ids = run.passage_ids()
 
         def rankings() -> Iterator[Ranking]:
             for rows in batches(run.queries, self.batch_size):
@@ -212,46 +213,9 @@ class OwnSearch(Searcher):
                         "one per query, empty if nothing is found"
                     )
                 for row, ranking in zip(rows, given, strict=True):
-                    yield _checked_ranking(ranking, row.query_id, ids, self.depth)
+                    yield checked_ranking(ranking, row.query_id, ids, self.depth)
 
         return run.ranked(rankings(), ids)
-
-
-def _checked_ranking(given: Any, query_id: str, ids: PassageIds, depth: int) -> Ranking:
-    """Return a ranking in the order of all systems, cut at `depth`.
-
-    Raises:
-        UsageError: if it is not made of doc_ids and scores.
-        DataError: if a doc_id stands twice or is not in the collection, or a score is not finite.
-    """
-    where = f"the ranking of query {query_id!r}"
-    try:
-        pairs = list(given.items() if isinstance(given, Mapping) else given)
-        doc_ids = [doc_id for doc_id, _ in pairs]
-        scores = np.array([float(score) for _, score in pairs], np.float32)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(
-            f"{where} must map doc_ids to scores, or be a list of pairs (doc_id, score): {error}"
-        ) from error
-    for doc_id in doc_ids:
-        if not isinstance(doc_id, str):
-            raise UsageError(
-                f"{where} holds the doc_id {doc_id!r} of type {type(doc_id).__name__}; doc_ids are "
-                "the collection's, as str"
-            )
-    if len(set(doc_ids)) < len(doc_ids):
-        twice = next(doc_id for doc_id in doc_ids if doc_ids.count(doc_id) > 1)
-        raise DataError(f"{where} holds the doc_id {twice!r} twice")
-    rows = ids.rows(doc_ids)
-    if None in rows:
-        unknown = doc_ids[rows.index(None)]
-        raise DataError(
-            f"{where} holds the doc_id {unknown!r}, which no passage of the collection has; search "
-            "must rank the passages of the collection that the data set was built from"
-        )
-    if not np.isfinite(scores).all():
-        raise DataError(f"{where} holds a score that is not finite")
-    return best_of(ids, np.array(rows, np.int64), scores, depth)
 
 
 _LOUD = ("datasets", "transformers")

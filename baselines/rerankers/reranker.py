@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from msshift_bench.baselines.systems.rankings import check_scores
 from msshift_bench.baselines.systems.recipe import MARGIN_MSE
 from msshift_bench.baselines.systems.searcher import Candidates, Scorer, best_of
 from msshift_bench.baselines.systems.system import Run
@@ -84,8 +85,13 @@ class RerankSearch(Scorer):
                 saved = KeptArray(str(run.work / "scores"), f"{part.start:08d}-{digest}.npy")
                 if not saved.stands():
                     chosen = [np.searchsorted(distinct, places) for places in rows[part]]
-                    scores = self.score(model, texts[part], passages, chosen)
-                    saved.write(np.concatenate(list(scores)))
+                    scores = list(self.score(model, texts[part], passages, chosen))
+                    for row, places, values in zip(
+                        run.queries[part], rows[part], scores, strict=True
+                    ):
+                        where = f"the reranking of query {row.query_id!r}"
+                        check_scores(values, bm25.ids.ids[places].tolist(), where)
+                    saved.write(np.concatenate(scores))
                 part_scores = saved.load()
                 ends = np.cumsum([len(places) for places in rows[part]])[:-1]
                 for places, values in zip(rows[part], np.split(part_scores, ends), strict=True):

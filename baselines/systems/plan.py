@@ -16,6 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from msshift_bench.baselines.systems.rankings import checked_rankings
 from msshift_bench.baselines.systems.shift_data import ShiftData
 from msshift_bench.baselines.systems.system import MODEL, Run, System, no_rows
 from msshift_bench.checked import as_json
@@ -402,25 +403,9 @@ def _copy_folder(folder: Path, target: Path) -> None:
 
 def _rank(run: Run) -> None:
     run.path.parent.mkdir(parents=True, exist_ok=True)
-    empty: list[str] = []
-
-    def rankings() -> Iterator[tuple[str, Ranking]]:
-        for query_id, ranking in ranked:
-            if isinstance(ranking, Mapping) and not ranking:
-                empty.append(query_id)
-            yield query_id, ranking
-        if len(empty) == len(run.queries):
-            raise DataError(f"{run.name}: found no passage for any query; all rankings are empty")
-
     with run.stage("total"):
-        ranked = run.system.rank(run)
-        write_run(run.path, rankings(), run.tag)
-    if empty:
-        run.facts["queries_without_passages"] = sorted(empty)
-        _logger.warning(
-            "%s: nothing was retrieved for %d of %d queries, which count 0",
-            *(run.name, len(empty), len(run.queries)),
-        )
+        rankings = run.system.rank(run)
+        write_run(run.path, checked_rankings(run, rankings), run.tag)
 
 
 def _write_sidecar(run: Run) -> None:

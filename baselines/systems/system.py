@@ -20,7 +20,7 @@ from msshift_bench.baselines.systems.recipe import Table
 from msshift_bench.baselines.systems.shift_data import GivenTriples, ShiftData, Teacher
 from msshift_bench.baselines.systems.sidecars import Facts, check_same, read_json
 from msshift_bench.data import Collection, sha256_of
-from msshift_bench.errors import UsageError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import is_as_written, is_held, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.runs import model_path, sidecar_path
@@ -82,7 +82,10 @@ class System(Table, ABC):
 
     @abstractmethod
     def rank(self, run: Run) -> Iterable[tuple[str, Ranking]]:
-        """Yield a ranking, doc_id -> score, for each of the run's queries.
+        """Yield the query_id and a ranking, doc_id -> score, once for each of the run's queries.
+
+        A query for which nothing is found gets an empty ranking. The doc_ids are the collection's,
+        and the scores are finite; `checked_rankings` refuses anything else.
 
         It trains and encodes what is needed, and continues what an earlier process left in
         `Run.work`.
@@ -249,19 +252,31 @@ class Run(Facts):
         self.facts.setdefault("passages", self.shared["passages"])
         return index
 
+    def passage_ids(self) -> PassageIds:
+        """Return the doc_ids of the collection; the runs of a plan share them."""
+        if "ids" not in self.shared:
+            known = PassageIds([passage.doc_id for passage in self.passages()])
+            self.shared |= {"ids": known, "passages": self.facts["passages"]}
+        self.facts.setdefault("passages", self.shared["passages"])
+        ids: PassageIds = self.shared["ids"]
+        return ids
+
     def ranked(self, rankings: Iterable[Ranking], ids: PassageIds) -> Iterator[tuple[str, Ranking]]:
         """Pair the test queries with their rankings, and record the time of the search.
 
         Args:
-            rankings: one for each of the test queries, in their order.
+            rankings: one for each of the test queries, in their order; empty if none is found.
             ids: the ids of the searched passages.
         """
         self.count_missing(ids)
         stage = f"search {self.test_set}".rstrip()
         with self.stage("search"):
-            for done, (row, ranking) in enumerate(zip(self.queries, rankings, strict=True), 1):
+            left = iter(rankings)
+            for done, (row, ranking) in enumerate(zip(self.queries, left, strict=False), 1):
                 yield row.query_id, ranking
                 report_progress(stage, done, len(self.queries))
+            if next(left, None) is not None:
+                raise DataError(f"{self.name}: there are more rankings than queries")
 
     def count_missing(self, ids: PassageIds) -> None:
         """Record relevant passages that the collection lacks, and warn of them."""

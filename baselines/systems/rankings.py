@@ -1,0 +1,163 @@
+"""The contract of everything that ranks: a plug-in's ``rank``, a ``search`` and a reranker.
+
+A ranking maps doc_ids of the collection to finite scores. Each query of a run gets exactly one,
+which is empty if nothing is found. Rankings that break the contract are refused: a query without a
+ranking would be scored as if nothing were found for it.
+
+The systems of this package make rankings from the rows of the collection, so that only the queries
+of those are checked: a look at each doc_id takes as long as BM25's search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msshift_bench.baselines.systems.searcher import best_of
+from msshift_bench.baselines.systems.system import Run
+from msshift_bench.errors import DataError, UsageError, quoted
+from msshift_bench.plumbing import CHECKSUM
+from msshift_bench.search import PassageIds, Ranking
+
+_HOME = "msshift_bench."
+
+_SIDECAR = (
+    *("schema", "baseline", "tag", "collection", "queries", "versions", "hardware", "seconds"),
+    *("run_sha256", CHECKSUM),
+)
+"""The keys of a sidecar that no fact may replace, besides those of the run's identity."""
+
+
+def checked_rankings(run: Run, given: Any) -> Iterator[tuple[str, Ranking]]:
+    """Yield what a system's ``rank`` returned, checked.
+
+    Args:
+        run: the run, whose queries were ranked for.
+        given: pairs of a query_id and its ranking, or a mapping.
+
+    Raises:
+        UsageError: if it is neither, or the system wrote a fact under a key of the sidecar.
+        DataError: if a query has no ranking or two, a ranking breaks the contract, or all rankings
+            are empty.
+    """
+    pairs = given.items() if isinstance(given, Mapping) else given
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise UsageError(
+            f"rank of {run.system.name} returned {quoted(given)}; it must yield a pair "
+            "(query_id, ranking) for each query of the run"
+        )
+    left = {row.query_id: True for row in run.queries}
+    is_ours = type(run.system).__module__.startswith(_HOME)
+    found = False
+    for pair in pairs:
+        try:
+            query_id, ranking = pair
+            state = left.get(query_id)
+        except (TypeError, ValueError):
+            raise UsageError(
+                f"rank of {run.system.name} yielded {quoted(pair)}; it must yield pairs "
+                "(query_id, ranking)"
+            ) from None
+        if not state:
+            problem = "is no query of this run" if state is None else "has two rankings"
+            raise DataError(
+                f"{run.name}: {quoted(query_id)} {problem}; yield exactly one ranking for each of "
+                f"run.queries"
+            )
+        if not found:
+            _check_facts(run)
+        left[query_id] = False
+        checked = ranking if is_ours else checked_ranking(ranking, query_id, run.passage_ids())
+        found = found or bool(checked)
+        yield query_id, checked
+    missing = [query_id for query_id, is_left in left.items() if is_left]
+    if missing:
+        raise DataError(
+            f"{run.name}: {len(missing)} of {len(left)} queries have no ranking, e.g. "
+            f"{missing[0]!r}; yield an empty ranking, {{}}, for a query for which nothing is found"
+        )
+    if not found:
+        raise DataError(f"{run.name}: {run.system.name or 'search'} found no passage for any query")
+    _check_facts(run)
+
+
+def _check_facts(run: Run) -> None:
+    taken = [key for key in run.facts if key in _SIDECAR or key in run.identity]
+    if taken:
+        raise UsageError(
+            f"run.facts[{taken[0]!r}] would replace what the sidecar of {run.name} holds under "
+            f"{taken[0]!r}; choose another key"
+        )
+
+
+def checked_ranking(
+    given: Any, query_id: str, ids: PassageIds, depth: int | None = None
+) -> Ranking:
+    """Return a ranking in the order of all systems: by score, then doc_id, both descending.
+
+    Args:
+        given: doc_id -> score, or pairs of both.
+        query_id: the query.
+        ids: the doc_ids of the collection.
+        depth: the most passages to keep; all by default.
+
+    Raises:
+        UsageError: if it is not made of doc_ids and scores.
+        DataError: if a doc_id stands twice or is not in the collection, or a score is not finite.
+    """
+    where = f"the ranking of query {query_id!r}"
+    try:
+        pairs = list(given.items() if isinstance(given, Mapping) else given)
+        doc_ids = [doc_id for doc_id, _ in pairs]
+        with np.errstate(over="ignore"):
+            scores = np.array([float(score) for _, score in pairs], np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{where} must map doc_ids to scores, or be a list of pairs (doc_id, score): {error}"
+        ) from error
+    for doc_id in doc_ids:
+        if not isinstance(doc_id, str):
+            raise UsageError(
+                f"{where} holds the doc_id {doc_id!r} of type {type(doc_id).__name__}; doc_ids are "
+                "the collection's, as str"
+            )
+    if len(set(doc_ids)) < len(doc_ids):
+        twice = next(doc_id for doc_id in doc_ids if doc_ids.count(doc_id) > 1)
+        raise DataError(f"{where} holds the doc_id {twice!r} twice")
+    rows = ids.rows(doc_ids)
+    if None in rows:
+        unknown = doc_ids[rows.index(None)]
+        raise DataError(
+            f"{where} holds the doc_id {unknown!r}, which no passage of the collection has; rank "
+            "the passages of the collection that the data set was built from"
+        )
+    check_scores(scores, doc_ids, where)
+    return best_of(ids, np.array(rows, np.int64), scores, depth)
+
+
+def check_scores(scores: npt.NDArray[np.float32], names: Iterable[str], where: str) -> None:
+    """Check that a model or a plug-in gave each passage one finite score.
+
+    Args:
+        scores: the scores.
+        names: what messages call each passage.
+        where: where the scores are, for messages.
+
+    Raises:
+        DataError: if the numbers of scores and passages differ, or a score is not finite.
+    """
+    named = list(names)
+    if scores.shape != (len(named),):
+        raise DataError(
+            f"{where} holds scores of shape {scores.shape} for {len(named)} passages; each passage "
+            "needs one score"
+        )
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if bad.size:
+        raise DataError(
+            f"{where} holds the score {scores[bad[0]]} for {named[bad[0]]!r}, which is not finite "
+            "in 32 bits"
+        )
