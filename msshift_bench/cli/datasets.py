@@ -68,7 +68,10 @@ def verify(
     """
     from msshift_bench.data import open_dataset
 
-    dataset = open_dataset(folder)
+    dataset = open_dataset(folder, installed=False)
+    info = dataset.info
+    shifts = ", ".join(dataset.manifest.shifts)
+    note(f"checking {dataset.folder.absolute()}: {shifts} of {info.collection}, {info.edition}")
     if topics is None:
         refuse_others(context, {"folder", "table_format"}, "a check of files")
         _verify_files(dataset, table_format)

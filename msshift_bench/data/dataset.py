@@ -28,7 +28,13 @@ from msshift_bench.data.manifest import (
     content_digest,
     read_manifest,
 )
-from msshift_bench.errors import Finding, IntegrityError, UnknownNameError, UsageError
+from msshift_bench.errors import (
+    Finding,
+    IntegrityError,
+    NotFoundError,
+    UnknownNameError,
+    UsageError,
+)
 from msshift_bench.plumbing import cache_root, settle
 from msshift_bench.records import Row
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples
@@ -268,17 +274,19 @@ def locate(path: str | Path = DATASET_NAME) -> Path:
     return folder
 
 
-def open_dataset(data: Dataset | str | Path = DATASET_NAME) -> Dataset:
+def open_dataset(data: Dataset | str | Path = DATASET_NAME, *, installed: bool = True) -> Dataset:
     """Open a built data set; one that is open already is returned as it is.
 
     Args:
         data: ``msshift`` (see `locate`), the folder of a built data set, or one that is open.
+        installed: whether the installed data set may stand in for ``./msshift``.
 
     Returns:
         The data set; it reads its files when their rows are requested.
 
     Raises:
-        NotFoundError: if there is no built data set.
+        NotFoundError: if there is no built data set, or only the installed one, and that is not
+            wanted.
         IntegrityError: if its manifest is not one that this version can read.
 
     Examples:
@@ -289,6 +297,12 @@ def open_dataset(data: Dataset | str | Path = DATASET_NAME) -> Dataset:
     if isinstance(data, Dataset):
         return data
     folder = locate(data)
+    is_default = str(data) == DATASET_NAME and not os.environ.get(HOME_VARIABLE)
+    if is_default and not installed and folder == installed_folder():
+        raise NotFoundError(
+            f"there is no data set in ./{DATASET_NAME}; give the folder to check, e.g. {folder}, "
+            "which is the installed data set"
+        )
     return Dataset(folder, read_manifest(folder))
 
 
@@ -384,7 +398,8 @@ def verify_dataset(data: Dataset | str | Path = DATASET_NAME) -> tuple[Manifest,
     """Recompute every digest and count of a built data set, and look for extra files.
 
     Args:
-        data: the built data set; see `open_dataset`.
+        data: the built data set; see `open_dataset`. The installed one is checked only if its
+            folder is given.
 
     Returns:
         The manifest, and what differs from it; no findings if the data set is what was built.
@@ -398,7 +413,7 @@ def verify_dataset(data: Dataset | str | Path = DATASET_NAME) -> tuple[Manifest,
         >>> manifest.data_version, findings
         ('2.0.0', [])
     """
-    dataset = open_dataset(data)
+    dataset = open_dataset(data, installed=False)
     folder, manifest = dataset.folder, dataset.manifest
     findings: list[Finding] = []
     if content_digest(manifest.configs) != manifest.content_digest:

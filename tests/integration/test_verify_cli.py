@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from msshift_bench import verify_dataset
+from msshift_bench.errors import NotFoundError
 from msshift_bench.plumbing import with_checksum
 from tests.conftest import Build, Command
 from tests.support.file_bytes import flip
@@ -124,7 +126,9 @@ def test_what_is_not_as_it_was_built_is_named(
     spoil(built)
     done = msshift("verify", built)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: {built} is not what was built:\n")
+    first, second, *_ = done.stderr.splitlines()
+    assert first.startswith(f"checking {built}: ")
+    assert second == f"error: {built} is not what was built:"
     found = named(done.stderr, built)
     # What else is wrong with bytes that were changed depends on where.
     assert expected <= found
@@ -150,3 +154,28 @@ def test_a_manifest_that_cannot_be_read(msshift: Command, built: Path) -> None:
     assert "manifest.json is not JSON" in done.stderr
     (built / "manifest.json").unlink()
     assert msshift("verify", built).returncode == 3
+
+
+def test_the_installed_data_set_is_checked_only_by_its_path(
+    msshift: Command, original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = shutil.copytree(original, tmp_path / "cache" / "data" / "msshift")
+    cache = {"MSSHIFT_CACHE": str(tmp_path / "cache"), "MSSHIFT_HOME": ""}
+    (tmp_path / ".msshift.partial").mkdir()  # A build was killed.
+    for arguments in (["verify"], ["verify", "--topics", "replay"]):
+        done = msshift(*arguments, **cache)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert (
+            f"no data set in ./msshift; give the folder to check, e.g. {installed}" in done.stderr
+        )
+    done = msshift("verify", installed, **cache)
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[0].startswith(f"checking {installed}: ")
+    done = msshift("verify", **{**cache, "MSSHIFT_HOME": str(installed)})
+    assert done.returncode == 0
+    for name, value in cache.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotFoundError, match="give the folder to check"):
+        verify_dataset()
+    assert verify_dataset(installed)[1] == []
