@@ -52,6 +52,8 @@ __all__ = ["Engine", "KeptArray", "engine_in_use", "hearing", "telling", "using_
 
 ray: Any = Library("ray", "cluster", "--ray")
 _queue: Any = Library("ray.util.queue", "cluster", "--ray")
+_raylet: Any = Library("ray._raylet", "cluster", "--ray")
+_services: Any = Library("ray._private.services", "cluster", "--ray")
 _scheduling: Any = Library("ray.util.scheduling_strategies", "cluster", "--ray")
 
 _logger = logging.getLogger(__name__)
@@ -65,6 +67,12 @@ _RETRIES = 20
 
 _PATIENCE = 10
 """Seconds within which a cluster's address must answer."""
+
+_MODE = "RAY_AUTH_MODE"
+"""The environment variable by which Ray uses tokens (``token``) or none (``disabled``)."""
+
+_ATTEMPTS = 3
+"""Attempts to connect with a token, one a second; Ray's default is 20."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,7 @@ class Engine:
             this process.
         store: the folder or URL where `keep` keeps results; `None` to leave it to the caller. To a
             URL the machines of a cluster write themselves; what else they make comes back here.
+        wait: whether a task that no present node of the cluster can run waits for one that can.
 
     Raises:
         MissingExtraError: if Ray is to be used and not installed.
@@ -167,6 +176,7 @@ class Engine:
 
     address: str | None = None
     store: str | None = None
+    wait: bool = False
 
     def __post_init__(self) -> None:
         if self.address is not None:
@@ -188,16 +198,14 @@ class Engine:
         reports and tells the log comes here.
 
         Raises:
-            MissingError: if no cluster answers, or it lost the workers of a task too often.
+            MissingError: if no cluster answers, none of its nodes can run a task, or it lost the
+                workers of a task too often.
             MsShiftError: what a task raises.
         """
         if self.address is None:
             yield from map(task, items)
-            return
-        remaining = iter(items)
-        first = list(islice(remaining, 1))
-        if first:  # To find that all results stand, no cluster is needed.
-            yield from self._on_cluster(task, chain(first, remaining), cpus, gpus)
+        else:
+            yield from self._on_cluster(task, items, cpus, gpus)
 
     def keep(
         self, task: Callable[[A], Array], items: Iterable[A], folder: Path
@@ -226,7 +234,10 @@ class Engine:
                 if not result.stands():
                     yield result, item
 
-        for result, array in self.map(partial(_make, task), missing()):
+        tasks = missing()
+        # To find that all results stand, no cluster is needed.
+        first = list(islice(tasks, 1))
+        for result, array in self.map(partial(_make, task), chain(first, tasks)) if first else ():
             if array is not None:
                 result.write(array)
             while unfinished[0] != result:  # It stood before.
@@ -253,14 +264,8 @@ class Engine:
         self, task: Callable[[A], B], items: Iterable[A], cpus: int, gpus: float
     ) -> Generator[B, None, None]:
         resources = ray.cluster_resources()
-        # Ray tells nobody whether machines may still join, so that this cannot be refused.
-        if cpus > max(node["Resources"].get("CPU", 0) for node in ray.nodes()):
-            _logger.warning(
-                "a task takes %d processors, and no machine of the cluster has as many: it waits "
-                "for one; OMP_NUM_THREADS=1, for example, lets it take fewer",
-                cpus,
-            )
         gpus = gpus if "GPU" in resources else 0
+        self._check_nodes(cpus, gpus)
         options = {"max_retries": _RETRIES, "num_cpus": cpus, "num_gpus": gpus}
         remote = ray.remote(**options)(_carry_out)
         spare = _spare_queues[ray.get_runtime_context().get_job_id()]
@@ -284,23 +289,54 @@ class Engine:
             else:
                 spare.append(told)
 
+    def _check_nodes(self, cpus: int, gpus: float) -> None:
+        """Check that a present node can run a task, or log that the task waits for one."""
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
+            return
+        present = sorted({(node.get("CPU", 0), node.get("GPU", 0)) for node in nodes})
+        problem = (
+            f"a task takes {cpus} CPU and {gpus:g} GPU, and no node of the Ray cluster has as many"
+            ": " + " or ".join(f"{n_cpus:g} CPU and {n_gpus:g} GPU" for n_cpus, n_gpus in present)
+        )
+        if not self.wait:
+            raise MissingError(
+                f"{problem}; start a node that has, lower OMP_NUM_THREADS or --gpus, or wait for "
+                "such a node with --wait"
+            )
+        _logger.warning("%s; it waits for one", problem)
+
     def _connect(self) -> None:
         # Ray's own advice on a variable of its next version is of no use to the user, nor are
         # errors of tasks that nobody waits for, since another one ended the command.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", str(_ATTEMPTS))
         host, _, port = str(self.address).rpartition(":")
+        mode = os.environ.get(_MODE)
         try:
             if host and "://" not in host:
                 # Ray itself would ask an address at which nobody answers for minutes.
                 socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
-            ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
-        except (OSError, RuntimeError, ValueError) as error:
+            with _silent_stderr():
+                _choose_mode(str(self.address), mode)
+                ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            if "AuthenticationError" in f"{error!r} {error.__cause__}":
+                raise MissingError(
+                    f"the Ray cluster at {self.address} requires its token: set RAY_AUTH_MODE=token"
+                    ", and RAY_AUTH_TOKEN to what `ray get-auth-token` prints on the head node's "
+                    "machine, unless ~/.ray/auth_token holds it here"
+                ) from error
             reason = str(error).strip().partition("\n")[0].rstrip(".")
             raise MissingError(
                 f"no Ray cluster answers at {self.address} ({reason}): start one with "
                 "`ray start --head`, or give as --ray what that printed"
             ) from error
+        finally:
+            os.environ.pop(_MODE, None)
+            if mode is not None:
+                os.environ[_MODE] = mode
 
 
 class _Block(NamedTuple):
@@ -330,6 +366,49 @@ def using_engine(engine: Engine) -> Iterator[None]:
             _in_use.append(_Block(engine, ends))
             ends.callback(_in_use.pop)
         yield
+
+
+def _choose_mode(address: str, mode: str | None) -> None:
+    """Let this process use a token if, and only if, a cluster requires one.
+
+    Ray itself uses one wherever it finds one, and then fails on a cluster without tokens.
+
+    Args:
+        address: the cluster's address.
+        mode: what the user set for `_MODE`. As in Ray, a token goes to another address than
+            ``auto`` only if that is "token".
+
+    Raises:
+        AuthenticationError: if the cluster requires a token, and that may not be used.
+    """
+
+    def use(mode: str) -> None:
+        os.environ[_MODE] = mode
+        _raylet.Config.initialize("")
+
+    found = None if "://" in address else _services.canonicalize_bootstrap_address(address)
+    if found is None:
+        return
+    use("disabled")
+    try:
+        _raylet.GcsClient(address=found)
+    except ray.exceptions.AuthenticationError:
+        if mode != "token" and (mode is not None or address != "auto"):
+            raise
+        use("token")
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Hide what Ray's compiled parts print while they connect; errors come as exceptions."""
+    kept = os.dup(2)
+    with Path(os.devnull).open("wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _new_queue() -> Any:

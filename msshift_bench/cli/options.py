@@ -283,11 +283,26 @@ class Cluster:
         ),
     ] = None
 
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait",
+            help="If no present node of the Ray cluster has the processors or GPUs of a task, wait "
+            "for one. Default: stop with an error before anything starts.",
+        ),
+    ] = False
+
     def used(self) -> AbstractContextManager[object]:
-        """Return the context in which these carry tasks out."""
+        """Return the context in which these carry tasks out.
+
+        Raises:
+            UsageError: if `--wait` is given without a cluster.
+        """
         from msshift_bench.engine import Engine, using_engine
 
-        return using_engine(Engine(self.ray, self.store))
+        if self.wait and self.ray is None:
+            raise UsageError("--wait is for tasks of a Ray cluster; give --ray, too")
+        return using_engine(Engine(self.ray, self.store, self.wait))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from msshift_bench.data import ContentDigest, open_collection
 from msshift_bench.dataset_builders.negatives import mine_negatives
 from msshift_bench.encoders import EncoderSpec, embed_queries
 from msshift_bench.engine import Engine, engine_in_use, using_engine
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.errors import DataError, MissingError, UsageError
 from msshift_bench.plumbing import reporting
 from tests.conftest import Build
 from tests.engine.test_engine import items, kept, power, sleep, threads
@@ -81,6 +82,29 @@ def test_the_refusal_of_a_task_has_its_message(engine: Engine, tmp_path: Path) -
 def test_a_task_uses_as_many_threads_as_it_has_processors(engine: Engine) -> None:
     for number in (1, 2, 1):
         assert list(engine.map(threads, range(3), cpus=number)) == [{number}] * 3
+
+
+def test_a_task_that_no_node_can_run_is_refused_unless_it_may_wait(
+    cluster: Any, engine: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    started = []
+
+    def folders() -> Iterator[Path]:
+        started.append(tmp_path)
+        yield tmp_path
+
+    says = "a task takes 3 CPU and 0 GPU, and no node of the Ray cluster has as many: 1 CPU and 0 "
+    with pytest.raises(MissingError, match=says + r"GPU or 2 CPU .* with --wait$"):
+        list(engine.map(threads, folders(), cpus=3))
+    assert started == []
+    with using_engine(Engine(engine.address, wait=True)):
+        results = engine_in_use().map(threads, range(1), cpus=3)
+        adding = threading.Timer(2, add_node, (cluster, 3))
+        adding.start()
+        assert list(results) == [{3}]
+        adding.join()
+    assert f"{says}GPU or 2 CPU and 0 GPU; it waits for one" in caplog.text
+    cluster.remove_node(cluster.list_all_nodes()[-1])
 
 
 def test_a_call_that_was_left_ends_with_its_block(engine: Engine, tmp_path: Path) -> None:
