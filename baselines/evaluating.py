@@ -27,10 +27,10 @@ from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.checked import as_json
 from msshift_bench.data import Collection, Dataset, open_dataset, open_source
 from msshift_bench.errors import UsageError
-from msshift_bench.evaluation import Note, Result, Settings, evaluate_run_sets
+from msshift_bench.evaluation import Note, Result, Settings, SettingsSource, evaluate_run_sets
 from msshift_bench.plumbing import in_line, progress_bars, shown_log
 from msshift_bench.runs import sidecar_path
-from msshift_bench.shifts import DATASET_NAME, get_shift
+from msshift_bench.shifts import DATASET_NAME, ShiftNames, several, shift_names
 
 
 class Options(TypedDict, total=False):
@@ -62,15 +62,15 @@ class Options(TypedDict, total=False):
 
 def evaluate(
     model: object,
-    shift: str | Sequence[str] = (),
+    shift: ShiftNames = (),
     *,
     data: Dataset | str | Path = DATASET_NAME,
     collection: Collection | str | Path | None = None,
     name: str | None = None,
-    seeds: Sequence[int] = (),
+    seeds: int | Sequence[int] = (),
     runs: str | Path | None = None,
     parameters: Mapping[str, object] | None = None,
-    measures: str | Sequence[str] | Settings = "RR@10",
+    measures: SettingsSource = "RR@10",
     **options: Unpack[Options],
 ) -> Result:
     """Search with a model, or with one per held-out group, and evaluate its rankings.
@@ -122,18 +122,19 @@ def evaluate(
         >>> [row.group for row in result.figures.where(figure="score")]
         ['short', 'long', 'mean']
     """
-    chosen = measures if isinstance(measures, Settings) else Settings(measures)
+    chosen, given_seeds, seeds = Settings.of(measures), seeds, several(seeds)
     dataset = open_dataset(data)
     source = open_source(dataset, collection)
-    shifts = [shift] if isinstance(shift, str) else list(shift) or list(dataset.manifest.shifts)
-    shifts = [get_shift(one).name for one in shifts]
+    shifts = shift_names(shift) or list(dataset.manifest.shifts)
     search: dict[str, Any] = {"depth": 1000, "batch_size": 64, **options}
     shown, device = search.pop("progress", True), search.pop("device", None)
     given = as_json(parameters or {}, "parameters")
     model = unwrap(model)
     known = find_searcher(model)
     if not all(type(seed) is int and seed >= 0 for seed in seeds):
-        raise UsageError(f"seeds are {seeds!r}; give whole numbers, 0 or more, e.g. (1, 2, 3)")
+        raise UsageError(
+            f"seeds are {given_seeds!r}; give whole numbers, 0 or more, e.g. (1, 2, 3)"
+        )
     name = name or _name_of(model)
     system_of = partial(_system_of, name=name, search=search, given=given, device=device)
     system: System

@@ -47,7 +47,17 @@ from msshift_bench.errors import (
 )
 from msshift_bench.plumbing import check_folder, counted, numbered_lines
 from msshift_bench.records import OTHERS, Row
-from msshift_bench.shifts import DATASET_NAME, LISTED_SHIFTS, SHIFTS, SIZED, Shift, get_shift
+from msshift_bench.shifts import (
+    DATASET_NAME,
+    LISTED_SHIFTS,
+    SHIFTS,
+    SIZED,
+    Shift,
+    ShiftNames,
+    get_shift,
+    several,
+    shift_names,
+)
 
 Builder = Callable[..., Any]
 """The function that `Shift.builder` names.
@@ -70,7 +80,7 @@ def default_shifts() -> tuple[str, ...]:
 
 def build_dataset(
     collection: Collection | str | Path,
-    shifts: Sequence[str],
+    shifts: ShiftNames,
     folder: str | Path = DATASET_NAME,
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
@@ -121,9 +131,9 @@ def build_dataset(
         135
     """
     options = options or {}
-    if not shifts:
+    building = [get_shift(name) for name in shift_names(shifts)]
+    if not building:
         raise UsageError(f"no shift is named; there are {', '.join(LISTED_SHIFTS)}")
-    building = [get_shift(name) for name in dict.fromkeys(shifts)]
     chosen = [shift for shift in building if not shift.by_size]
     sizes: dict[str, list[object]] = {}
     for shift in building:
@@ -339,7 +349,7 @@ def import_official(
     folder: str | Path = DATASET_NAME,
     *,
     collection: Collection | str | Path | None = None,
-    shifts: Sequence[str] = (),
+    shifts: ShiftNames = (),
     nano: bool = False,
     texts: bool = True,
     overwrite: bool = False,
@@ -379,7 +389,7 @@ def import_official(
     """
     if collection is not None:
         collection = open_collection(collection)
-    releases = [_read(Path(source).expanduser(), collection) for source in sources]
+    releases = [_read(Path(source).expanduser(), collection) for source in several(sources)]
     validated, validation = _add_validation(releases)
     if collection is not None:
         _check_theirs(collection, validated)
@@ -388,10 +398,11 @@ def import_official(
         if cut.shift.name in cuts:
             raise UsageError(f"two sources hold the shift {cut.shift.name}")
         cuts[cut.shift.name] = cut
-    for name in shifts:
+    wanted = shift_names(shifts)
+    for name in wanted:
         if name not in cuts:
             raise UnknownNameError("shift in these sources", name, cuts)
-    chosen = [cut for name, cut in cuts.items() if not shifts or name in shifts]
+    chosen = [cut for name, cut in cuts.items() if not wanted or name in wanted]
     if texts and collection is None and any(cut.shift.name == "resttest" for cut in chosen):
         raise UsageError(
             "resttest is released without texts; give the collection that holds its queries, "

@@ -51,7 +51,14 @@ from msshift_bench.plumbing import (
 )
 from msshift_bench.records import Row
 from msshift_bench.search import Bm25Parameters
-from msshift_bench.shifts import TRIPLES, get_shift, holds_triples, parse_config
+from msshift_bench.shifts import (
+    TRIPLES,
+    ShiftNames,
+    get_shift,
+    holds_triples,
+    parse_config,
+    shift_names,
+)
 
 _SHARD_ROWS = 1_000_000
 """Triples per file, about; a query's triples are in one file."""
@@ -64,7 +71,7 @@ def add_triples(
     data: Dataset | str | Path,
     collection: Collection | str | Path,
     *,
-    shifts: Sequence[str] = (),
+    shifts: ShiftNames = (),
     count: int = 100,
     depth: int = 1000,
     seed: int = 0,
@@ -115,7 +122,9 @@ def add_triples(
     dataset = replace(dataset, folder=dataset.folder.absolute())
     collection = open_collection(collection)
     dataset.check_built_from(collection)
-    training = {config: dataset.rows(config, "train") for config in _configs(dataset, shifts)}
+    training = {
+        config: dataset.rows(config, "train") for config in _configs(dataset, shift_names(shifts))
+    }
     work = dataset.folder.with_name(f".{dataset.folder.name}.triples")
     with hold_unfinished(work, dataset.folder):
         queries = {row.query_id: row for rows in training.values() for row in rows}

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from msshift_bench.errors import UnknownNameError, UsageError
 
@@ -25,9 +26,12 @@ __all__ = [
     "TEST_ONLY",
     "TRIPLES",
     "Shift",
+    "ShiftNames",
     "TestOnlyShift",
     "can_name_runs",
     "get_shift",
+    "several",
+    "shift_names",
     "get_test_only_shift",
     "holds_triples",
     "in_order",
@@ -252,6 +256,9 @@ _TABLE = (
     ),
 )
 
+ShiftNames = str | Shift | Iterable[str | Shift]
+"""One shift or several, each by its name or as a `Shift`."""
+
 SIZED: Mapping[str, Shift] = MappingProxyType(
     {
         # Zhan et al. (CIKM 2022), section 4.1.2; sizes in the paper: 14k, 45k, 200k.
@@ -347,13 +354,38 @@ def can_name_runs(name: str) -> bool:
     return is_folder and len(name.split()) == 1 and name not in SHIFTS
 
 
-def get_shift(name: str) -> Shift:
-    """Return the shift called `name`.
+def several(given: Any) -> list[Any]:
+    """Return one value or several as a list.
+
+    Args:
+        given: several values; or one: a text, a path, a mapping, a table, a named tuple, or any
+            other value that cannot be iterated over.
+    """
+    is_one = isinstance(given, str | PathLike | Mapping) or not isinstance(given, Iterable)
+    if is_one or hasattr(given, "columns") or hasattr(given, "_fields"):
+        return [given]
+    return list(given)
+
+
+def shift_names(given: ShiftNames) -> list[str]:
+    """Return the names of shifts, each once.
+
+    Raises:
+        UnknownNameError, UsageError: see `get_shift`.
+    """
+    return list(dict.fromkeys(get_shift(one).name for one in several(given)))
+
+
+def get_shift(name: str | Shift) -> Shift:
+    """Return the shift called `name`, or the shift itself.
 
     Raises:
         UnknownNameError: if there is none; the message lists them and names the nearest.
         UsageError: if it comes in sizes, and the name has none.
     """
+    if isinstance(name, Shift):
+        return name
+    name = str(name)
     if name in SHIFTS:
         return SHIFTS[name]
     if name in SIZED:

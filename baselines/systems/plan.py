@@ -43,8 +43,14 @@ from msshift_bench.plumbing import (
     write_json,
 )
 from msshift_bench.runs import extra_runs_path, run_path, write_run
-from msshift_bench.search import Ranking
-from msshift_bench.shifts import DATASET_NAME, can_name_runs, get_shift
+from msshift_bench.shifts import (
+    DATASET_NAME,
+    ShiftNames,
+    can_name_runs,
+    get_shift,
+    several,
+    shift_names,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -89,7 +95,7 @@ class Plan:
     """
 
     system: System
-    shifts: Sequence[str] = ()
+    shifts: ShiftNames = ()
     collection: Collection | str | Path
     out: str | Path
     data: Dataset | str | Path = DATASET_NAME
@@ -100,6 +106,11 @@ class Plan:
     gpus: int = 1
     also_test: Mapping[str, str | Path] = field(default_factory=dict)
     elsewhere: str = "--out or --name"
+
+    def __post_init__(self) -> None:
+        """Turn one group or seed into a list of one."""
+        object.__setattr__(self, "held_out", several(self.held_out))
+        object.__setattr__(self, "seeds", several(self.seeds))
 
     def runs(self) -> list[Run]:
         """Return the run files, by seed, shift and held-out group; nothing is written.
@@ -118,7 +129,7 @@ class Plan:
         """
         dataset, collection = open_dataset(self.data), open_collection(self.collection)
         extra_tests = read_extra_tests(self.also_test, collection)
-        shifts = [get_shift(name) for name in dict.fromkeys(self.shifts or dataset.manifest.shifts)]
+        shifts = [get_shift(name) for name in shift_names(self.shifts) or dataset.manifest.shifts]
         self._check_system()
         systems: list[tuple[int | None, System]] = [
             (seed, self.system.changed(seed=seed)) for seed in dict.fromkeys(self.seeds)

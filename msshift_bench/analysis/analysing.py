@@ -34,7 +34,7 @@ from msshift_bench.evaluation import (
     Result,
     Scores,
     Section,
-    Settings,
+    SettingsSource,
     by_shift,
     estimates_of,
     evaluate_run_sets,
@@ -42,7 +42,7 @@ from msshift_bench.evaluation import (
     what_counts,
 )
 from msshift_bench.output import PERCENT_ENDS, QUERIES, REL_LOSS, Format, Head, heads_of, pivot
-from msshift_bench.shifts import DATASET_NAME, get_shift
+from msshift_bench.shifts import DATASET_NAME, ShiftNames, get_shift, several, shift_names
 from msshift_bench.similarity import (
     GROUP_SPLITS,
     INDICATORS,
@@ -81,13 +81,13 @@ _LEGEND = (
 def analyse_run_sets(
     runs: str | Path | Sequence[str | Path],
     data: Dataset | str | Path = DATASET_NAME,
-    shifts: Sequence[str] = (),
-    settings: Settings | None = None,
+    shifts: ShiftNames = (),
+    settings: SettingsSource = None,
     *,
-    indicators: Sequence[str] = (),
+    indicators: str | Sequence[str] = (),
     split: str = "test",
     bins: int = 6,
-    allow: Collection[str] = (),
+    allow: str | Collection[str] = (),
     **options: Unpack[IndicatorOptions],
 ) -> Result:
     """Evaluate run sets, and link what they lose to the similarity of the groups.
@@ -119,13 +119,13 @@ def analyse_run_sets(
         >>> result.notes[0].text
         'These data cannot show a link between weighted-jaccard and the Rel Loss in RR@10.'
     """
-    chosen = _options_of(indicators, options)
+    chosen, named = _options_of(several(indicators), options), shift_names(shifts)
     report = evaluate_run_sets(runs, data, shifts, settings, allow=allow)
     # Training sets of one test set are no groups whose queries could be near or far.
     scores = [
         part
         for part in report.scores
-        if not get_shift(part.shift_name).by_size or part.shift_name in shifts
+        if not get_shift(part.shift_name).by_size or part.shift_name in named
     ]
     report = replace(report, scores=scores)
     similarities = [
@@ -157,7 +157,7 @@ def link_losses(
     figures: Iterable[Figure],
     source: str = "figures",
     *,
-    remarks: Iterable[str] = (),
+    remarks: str | Iterable[str] = (),
     further: Iterable[Claim] = (),
 ) -> Result:
     """Fit and test the links between losses and similarities.
@@ -188,7 +188,7 @@ def link_losses(
         >>> round(link_losses(rows).figures.first(figure="slope").value, 3)
         -0.643
     """
-    points = Figures(list(figures))
+    points = Figures(several(figures))
     links = find_links(points)
     if not links:
         counts = ", ".join(
@@ -204,9 +204,9 @@ def link_losses(
         )
     claims = [claim for link in links for claim in link_claims(link)]
     inference = Inference()
-    figures = infer([*claims, *further], inference)
+    figures = infer([*claims, *several(further)], inference)
     notes = [note for link in links for note in link_notes(link, figures, link.losses_in(points))]
-    notes += [Note(_LEGEND), *(Note(remark, "data") for remark in remarks)]
+    notes += [Note(_LEGEND), *(Note(remark, "data") for remark in several(remarks))]
     settings = {
         "source": source,
         "confidence": inference.confidence,
@@ -217,7 +217,11 @@ def link_losses(
 
 
 def analyse_report(
-    report: Result, similarities: Sequence[Similarity], *, split: str = "test", bins: int = 6
+    report: Result,
+    similarities: Similarity | Sequence[Similarity],
+    *,
+    split: str = "test",
+    bins: int = 6,
 ) -> Result:
     """Link what systems lose to the similarity of the groups, and of their queries.
 
@@ -260,7 +264,7 @@ def analyse_report(
             "no system was trained once per held-out group, so that there is no loss to explain; "
             "give run sets with a run file for every held-out group"
         )
-    similarities = [value for value in similarities if value.shift in trained]
+    similarities = [value for value in several(similarities) if value.shift in trained]
     lacking = trained.keys() - {value.shift for value in similarities}
     if lacking:
         raise UsageError(

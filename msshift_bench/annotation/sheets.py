@@ -51,6 +51,7 @@ from msshift_bench.plumbing import csv_rows, decimal_number, jsonl_records, writ
 from msshift_bench.records import Passage
 from msshift_bench.sampling import keyed_hash
 from msshift_bench.search import Bm25, Bm25Parameters
+from msshift_bench.shifts import several
 from msshift_bench.similarity import NearestQueries, QuerySource, check_same_texts, read_query_set
 
 _ENDINGS = (".csv", ".json")
@@ -153,7 +154,9 @@ def _hash(pair: Pair) -> bytes:
     return keyed_hash(f"{pair.test_id}\t{pair.train_id}", size=8)
 
 
-def read_annotations(sheets: Iterable[str | Path], *, both: str = DIFFERENT) -> Annotations:
+def read_annotations(
+    sheets: str | Path | Iterable[str | Path], *, both: str = DIFFERENT
+) -> Annotations:
     """Read sheets that annotators filled in, and check them against each other.
 
     Args:
@@ -181,7 +184,7 @@ def read_annotations(sheets: Iterable[str | Path], *, both: str = DIFFERENT) -> 
     """
     if both not in (DIFFERENT, "type"):
         raise UsageError(f"both is {both!r}; {DIFFERENT!r} or 'type' counts")
-    paths = [Path(sheet) for sheet in sheets]
+    paths = [Path(sheet) for sheet in several(sheets)]
     _check_files(paths)
     findings = FindingLog()
     files = [_open(path, findings) for path in paths]

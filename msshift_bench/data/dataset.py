@@ -37,7 +37,7 @@ from msshift_bench.errors import (
 )
 from msshift_bench.plumbing import cache_root, settle
 from msshift_bench.records import Row
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, holds_triples
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift, holds_triples
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -187,7 +187,7 @@ class Dataset:
         """Read all splits of a config: split -> rows; it raises what `rows` raises."""
         return {split: self.rows(config, split) for split in self._entries(config)}
 
-    def test_sets(self, shift: Shift) -> dict[str, list[Row]]:
+    def test_sets(self, shift: str | Shift) -> dict[str, list[Row]]:
         """Read the test queries of every group of a shift: group -> rows, in the shift's order.
 
         A shift that comes in sizes has one test set, ``test``.
@@ -196,6 +196,7 @@ class Dataset:
             UnknownNameError: if the data set does not hold the shift.
             IntegrityError: if a file is missing or is not the one that was built.
         """
+        shift = get_shift(shift)
         if shift.name not in self.manifest.shifts:
             raise UnknownNameError(f"shift in {self.folder}", shift.name, self.manifest.shifts)
         configs = {group: f"{shift.name}-{shift.unseen_by(group)}" for group in shift.tested}

@@ -26,7 +26,7 @@ from msshift_bench.evaluation.per_query import read_per_query, scores_table
 from msshift_bench.evaluation.results import Note, Result, Section, TableSpec, tabulated
 from msshift_bench.evaluation.scores import ScoredRun, Scores, judgements_of, slice_scores
 from msshift_bench.evaluation.scoring import open_test_set, score_files, score_runs
-from msshift_bench.evaluation.settings import Settings, parse_measure
+from msshift_bench.evaluation.settings import MeasureNames, Settings, SettingsSource, parse_measure
 from msshift_bench.evaluation.tables import (
     FEWEST_IN_SLICE,
     WITH_ENDS,
@@ -45,12 +45,14 @@ __all__ = [
     "FEWEST_IN_SLICE",
     "LeftOut",
     "Measure",
+    "MeasureNames",
     "Note",
     "Result",
     "ScoredRun",
     "Scores",
     "Section",
     "Settings",
+    "SettingsSource",
     "TableSpec",
     "WHOLE",
     "WITH_ENDS",

@@ -30,10 +30,10 @@ from msshift_bench.evaluation.notes import change_notes, extra_notes, trained_no
 from msshift_bench.evaluation.results import Result, notes_of
 from msshift_bench.evaluation.scores import Scores, check_is_mean, counted_by_all
 from msshift_bench.evaluation.scoring import find_dataset, score_files, test_set_of_shift
-from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.settings import Settings, SettingsSource
 from msshift_bench.evaluation.tables import change_tables, extra_tables
 from msshift_bench.runs import RunSet, extra_runs_path, find_run_sets
-from msshift_bench.shifts import DATASET_NAME, Shift, get_shift, in_order
+from msshift_bench.shifts import DATASET_NAME, Shift, ShiftNames, get_shift, in_order, shift_names
 from msshift_bench.stats import MEAN, Claim, Figure, infer
 
 _TRAINED_ON_ALL = "-all"
@@ -44,10 +44,10 @@ def evaluate_also_tests(
     runs: str | Path | Iterable[str | Path],
     also_test: Mapping[str, str | Path],
     data: Dataset | str | Path = DATASET_NAME,
-    shifts: Sequence[str] = (),
-    settings: Settings | None = None,
+    shifts: ShiftNames = (),
+    settings: SettingsSource = None,
     *,
-    allow: Collection[str] = (),
+    allow: str | Collection[str] = (),
 ) -> Result:
     """Score run sets on extra test sets, or say what they lose on variants of queries.
 
@@ -86,7 +86,7 @@ def evaluate_also_tests(
         >>> [(row.model, row.value) for row in result.figures.where(figure="score")]
         [('short', 0.5), ('long', 1.0), ('mean', 0.75)]
     """
-    settings = settings or Settings()
+    settings = Settings.of(settings)
     test_sets = read_extra_tests(also_test)
     varied = [test_set.name for test_set in test_sets if test_set.variants]
     if varied and len(varied) < len(test_sets):
@@ -98,7 +98,7 @@ def evaluate_also_tests(
     for measure in settings.measures:
         if varied or measure.aggregate != "mean":
             check_is_mean(measure)
-    wanted = [get_shift(name) for name in dict.fromkeys(shifts)]
+    wanted = [get_shift(name) for name in shift_names(shifts)]
     run_sets, checks = find_run_sets(runs), Checks(allow=allow)
     checks.training_data = find_dataset(data)
     claims: list[Claim] = []

@@ -30,7 +30,7 @@ from msshift_bench.evaluation.scores import (
 )
 from msshift_bench.runs import FOR_ALL, RunReport, RunSet, Sidecar, low_recall
 from msshift_bench.search import sorted_words
-from msshift_bench.shifts import Shift, get_shift
+from msshift_bench.shifts import Shift, get_shift, several
 
 ALLOWANCES: Mapping[str, str] = MappingProxyType(
     {
@@ -150,12 +150,13 @@ class Checks:
         UnknownNameError: for another allowance.
     """
 
-    def __init__(self, data: DataInfo | None = None, allow: Collection[str] = ()) -> None:
-        for name in allow:
+    def __init__(self, data: DataInfo | None = None, allow: str | Collection[str] = ()) -> None:
+        allowed = several(allow)
+        for name in allowed:
             if name not in ALLOWANCES:
                 raise UnknownNameError("allowance", name, ALLOWANCES)
         self.data = data or DataInfo()
-        self.allow = frozenset(allow)
+        self.allow = frozenset(allowed)
         self.doubts: list[str] = []
         self.training_data: Dataset | None = None
         self.trained: dict[tuple[str, str, str, str], TrainedQueries | None] = {}

@@ -42,7 +42,7 @@ from msshift_bench.evaluation.notes import (
 from msshift_bench.evaluation.results import Note, Result, Section, notes_of
 from msshift_bench.evaluation.scores import Scores, check_is_mean, counted_by_all, slice_scores
 from msshift_bench.evaluation.scoring import score_files, test_set_of_shift
-from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.settings import Settings, SettingsSource
 from msshift_bench.evaluation.tables import (
     compared_tables,
     delta_table,
@@ -52,14 +52,14 @@ from msshift_bench.evaluation.tables import (
 )
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.runs import FOR_ALL, RunSet, find_run_sets
-from msshift_bench.shifts import DATASET_NAME, get_shift
+from msshift_bench.shifts import DATASET_NAME, ShiftNames, get_shift, several, shift_names
 from msshift_bench.stats import STAR, Claim, Figure, Figures, infer, rank_ranges
 
 
 def read_scores(
     runs: str | Path | Sequence[str | Path],
     data: Dataset | str | Path,
-    shifts: Sequence[str],
+    shifts: ShiftNames,
     settings: Settings,
     checks: Checks,
 ) -> list[Scores]:
@@ -77,14 +77,14 @@ def read_scores(
     """
     for measure in settings.measures:
         check_is_mean(measure)
-    folders = [runs] if isinstance(runs, str | Path) else runs
+    folders = several(runs)
     for run in folders:
         if str(run) == "-" or Path(run).is_file():
             raise UsageError(
                 f"{run} is a run file, not a folder of run sets; score it with 'msshift score "
                 f"{run} --test length-short', or --qrels FILE, and --reference RUN compares it"
             )
-    wanted = {get_shift(name).name for name in shifts}
+    wanted = shift_names(shifts)
     run_sets = find_run_sets(folders)
     selected = [run_set for run_set in run_sets if not wanted or run_set.shift.name in wanted]
     if not selected:
@@ -135,12 +135,12 @@ def by_shift(scores: Sequence[Scores]) -> dict[str, list[Scores]]:
 def evaluate_run_sets(
     runs: str | Path | Sequence[str | Path],
     data: Dataset | str | Path = DATASET_NAME,
-    shifts: Sequence[str] = (),
-    settings: Settings | None = None,
+    shifts: ShiftNames = (),
+    settings: SettingsSource = None,
     *,
     labels: Mapping[str, str] | None = None,
     without: LeftOut | None = None,
-    allow: Collection[str] = (),
+    allow: str | Collection[str] = (),
 ) -> Result:
     """Find run sets and evaluate them on a built data set: Avg In, Out and Rel Loss, by shift.
 
@@ -173,7 +173,7 @@ def evaluate_run_sets(
         dense 0.62, 95%: 0.42 to 0.82
         sparse 0.53, 95%: 0.23 to 0.83
     """
-    settings, checks = settings or Settings(), Checks(allow=allow)
+    settings, checks = Settings.of(settings), Checks(allow=allow)
     scores = read_scores(runs, data, shifts, settings, checks)
     checks.doubt_runs(scores)
     if labels is not None:
@@ -365,11 +365,11 @@ def _delta_sections(
 def compare_run_sets(
     runs: str | Path | Sequence[str | Path],
     data: Dataset | str | Path = DATASET_NAME,
-    shifts: Sequence[str] = (),
-    settings: Settings | None = None,
+    shifts: ShiftNames = (),
+    settings: SettingsSource = None,
     *,
     reference: str | Path | None = None,
-    allow: Collection[str] = (),
+    allow: str | Collection[str] = (),
 ) -> Result:
     """Find run sets, evaluate them on a built data set, and compare their systems.
 
@@ -403,8 +403,8 @@ def compare_run_sets(
         >>> print(f"{lead.system} - {lead.against}: {lead.value:+.2f}, p = {lead.p:.2f}")
         dense - sparse: -0.15, p = 0.21
     """
-    settings, checks = settings or Settings(), Checks(allow=allow)
-    folders = [runs] if isinstance(runs, str | Path) else list(runs)
+    settings, checks = Settings.of(settings), Checks(allow=allow)
+    folders = several(runs)
     name = None if reference is None else str(reference)
     is_folder = reference is not None and Path(reference).is_dir()
     if is_folder and name not in {run_set.system for run_set in find_run_sets(folders)}:

@@ -6,6 +6,7 @@ table and data frame are projections of one long table of figures.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -16,7 +17,16 @@ from msshift_bench.data import DataInfo
 from msshift_bench.errors import UsageError, require
 from msshift_bench.evaluation.per_query import scores_table
 from msshift_bench.evaluation.scores import Scores
-from msshift_bench.output import Format, Table, csv_text, plain, report_head, tabulate, with_head
+from msshift_bench.output import (
+    Format,
+    Table,
+    csv_text,
+    plain,
+    report_head,
+    tabulate,
+    to_html,
+    with_head,
+)
 from msshift_bench.stats import Figure, Figures
 
 if TYPE_CHECKING:
@@ -144,6 +154,14 @@ class Result:
             if place == len(sections):
                 lines += [note.text for note in self.notes if not note.about]
             yield section.tables, list(dict.fromkeys([*section.notes, *lines]))
+
+    def _repr_html_(self) -> str:
+        """Return the tables and their notes as HTML, as notebooks show them."""
+        parts = []
+        for tables, notes in self.sections():
+            items = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+            parts += [*map(to_html, tables), f"<ul>{items}</ul>" * bool(items)]
+        return "\n".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """Return figures, settings, data, runs and notes as plain JSON values.

@@ -24,12 +24,12 @@ from msshift_bench.evaluation.scores import (
     positions_of,
     score_run,
 )
-from msshift_bench.evaluation.settings import Settings
+from msshift_bench.evaluation.settings import Settings, SettingsSource
 from msshift_bench.evaluation.tables import left_out_tables, run_tables
 from msshift_bench.plumbing import map_in_threads, report_progress
 from msshift_bench.records import Qrel
 from msshift_bench.runs import FOR_ALL, Judgements, RunSet, read_qrels
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, parse_config
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, parse_config, several
 from msshift_bench.stats import Claim, Figure, Figures, infer
 
 _MOST_AT_ONCE = 4
@@ -46,7 +46,8 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
     Args:
         source: a config of the data set, e.g. ``length-short``, whose test queries are meant; a
             file of qrels, as `read_qrels` takes it; a mapping of mappings (query id -> doc id ->
-            relevance); records (query id, doc id, relevance); or a test set.
+            relevance); records (query id, doc id, relevance), or a table of these columns; or a
+            test set.
         data: the built data set; only read for a config.
 
     Returns:
@@ -66,6 +67,8 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
     """
     if isinstance(source, TestSet):
         return source
+    if isinstance(source, Shift):
+        source = source.name
     if isinstance(source, str) and not Path(source).exists() and "." not in Path(source).name:
         return _test_set_of_config(source, data)
     if not isinstance(source, str | PathLike):
@@ -155,14 +158,14 @@ def score_files(run_sets: Sequence[tuple[RunSet, TestSet]], settings: Settings) 
 
 
 def score_runs(
-    runs: Sequence[object],
+    runs: object,
     test_set: TestSetSource,
-    settings: Settings | None = None,
+    settings: SettingsSource = None,
     *,
     data: Dataset | str | Path = DATASET_NAME,
     reference: object = None,
     without: LeftOut | None = None,
-    allow: Collection[str] = (),
+    allow: str | Collection[str] = (),
 ) -> Result:
     """Score single runs on one test set, and compare their means with that of a reference.
 
@@ -170,7 +173,8 @@ def score_runs(
     called significant of another training of the same system.
 
     Args:
-        runs: paths, or anything else that `read_run` takes, or what it returns.
+        runs: one run or several: paths, or anything else that `read_run` takes, or what it returns.
+            A list holds several runs, so that the parts of one run are a list within it.
         test_set: what `open_test_set` takes.
         settings: measures and policies.
         data: the data set of a config; see `open_test_set`. For other test sets, what models
@@ -201,12 +205,12 @@ def score_runs(
         RR@10 0.75 2
         R@10 0.75 2
     """
-    if not runs:
+    sources = several(runs)
+    if not sources:
         raise UsageError("name at least one run to score")
-    settings, judged = settings or Settings(), open_test_set(test_set, data)
+    settings, judged = Settings.of(settings), open_test_set(test_set, data)
     checks = Checks(judged.data, allow)
-    sources = list(runs)
-    for earlier, run in itertools.combinations(runs, 2):
+    for earlier, run in itertools.combinations(sources, 2):
         if _is_same(run, earlier):
             raise UsageError(f"{run} is given twice")
     place = None

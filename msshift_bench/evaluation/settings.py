@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +20,7 @@ from msshift_bench.arrays import Floats
 from msshift_bench.errors import UnknownNameError, UsageError, raise_any, require
 from msshift_bench.evaluation.measures import VALID_NAMES, Measure, native_measure
 from msshift_bench.runs import JudgedRun, check_tie_policy
+from msshift_bench.shifts import several
 from msshift_bench.stats import Inference
 
 _PARTIAL = frozenset({"Accuracy"})
@@ -213,22 +214,27 @@ def parse_measure(name: str) -> Measure:
     raise UnknownNameError("measure", name, VALID_NAMES)
 
 
-def parse_measures(names: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
+MeasureNames = Any
+"""Measures in one text; or one measure or several, as texts or as objects of ir_measures."""
+
+
+def parse_measures(names: MeasureNames) -> tuple[Measure, ...]:
     """Return measures in the order of their names, each once.
 
     Args:
-        names: in one text, between blanks or commas, or one by one; a measure stands for itself.
+        names: in one text, between blanks or commas, or one by one; or measures of this package or
+            of ir_measures, one or several.
 
     Raises:
         UsageError: if no measure is named; as for `parse_measure`, with all that are wrong.
         UnknownNameError: as for `parse_measure`.
     """
-    requested = _NAME.findall(names) if isinstance(names, str) else names
+    requested = _NAME.findall(names) if isinstance(names, str) else several(names)
     parsed: list[Measure] = []
     wrong: list[UsageError] = []
     for name in requested:
         try:
-            parsed.append(name if isinstance(name, Measure) else parse_measure(name))
+            parsed.append(name if isinstance(name, Measure) else parse_measure(str(name)))
         except UsageError as error:
             wrong.append(error)
     raise_any(wrong, f"{len(wrong)} measures are wrong:")
@@ -252,8 +258,9 @@ class Settings(Inference):
     """How runs are scored, and how losses are inferred from the scores; part of every report.
 
     Args:
-        measures: names as ir_measures spells them, in one text or one by one, or measures. The
-            other arguments are the attributes below and those of `Inference`.
+        measures: names as ir_measures spells them, in one text or one by one, or measures, also
+            as objects of ir_measures; see `parse_measures`. The other arguments are the attributes
+            below and those of `Inference`.
 
     Attributes:
         measures: each once; tables show the first one first.
@@ -280,7 +287,7 @@ class Settings(Inference):
 
     def __init__(
         self,
-        measures: str | Iterable[str | Measure] = ("RR@10",),
+        measures: MeasureNames = ("RR@10",),
         *,
         ties: str = "trec",
         missing: str = "zero",
@@ -303,7 +310,18 @@ class Settings(Inference):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def of(cls, given: SettingsSource) -> Settings:
+        """Return settings; what is no settings names their measures, and `None` the default."""
+        if given is None or isinstance(given, Settings):
+            return given or cls()
+        return cls(given)
+
     def to_json(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**values, "measures": [measure.name for measure in self.measures]}
+
+
+SettingsSource = Settings | MeasureNames | None
+"""Settings, or only their measures; `None` stands for the default."""

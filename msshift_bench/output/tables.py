@@ -7,6 +7,7 @@ are printed.
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import math
@@ -380,6 +381,22 @@ def to_markdown(table: Table) -> str:
 
 def _pipe(cells: tuple[str, ...] | list[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def to_html(table: Table) -> str:
+    """Return the table as HTML, its title as the caption; every text is escaped."""
+
+    def row(texts: Iterable[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{text}</{tag}>' for text in texts)}</tr>"
+
+    def show(cell: TableCell) -> str:
+        text = html.escape(_marked(cell))
+        return f"<b>{text}</b>" if text and cell.best else text
+
+    lines = [f"<table><caption>{html.escape(table.title)}</caption>"]
+    lines += [row(map(html.escape, table.header), "th")]
+    lines += [row(map(show, cells), "td") for cells in table.rows]
+    return "\n".join([*lines, "</table>"])
 
 
 def to_latex(table: Table) -> str:

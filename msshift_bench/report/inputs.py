@@ -88,7 +88,7 @@ def read_inputs(
         links: as for `write_report`, like the next one.
     """
     shifts = [(SHIFTS[name], scores) for name, scores in by_shift(result.scores).items()]
-    run_sets = find_run_sets([runs] if isinstance(runs, str | Path) else runs)
+    run_sets = find_run_sets(runs)
     nearest: dict[str, Mapping[str, NearestQuery]] = {}
     similarities: list[Similarity] = []
     for shift, scores in shifts:

@@ -17,6 +17,7 @@ from msshift_bench.errors import UsageError, check_installed
 from msshift_bench.evaluation import (
     WHOLE,
     Settings,
+    SettingsSource,
     data_notes,
     evaluate_run_sets,
     loss_table,
@@ -51,7 +52,7 @@ from msshift_bench.report.links import link_pictures
 from msshift_bench.report.losses import loss_pictures
 from msshift_bench.report.places import certainty_pictures, place_pictures
 from msshift_bench.runs import FOR_ALL
-from msshift_bench.shifts import DATASET_NAME, SHIFTS
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, ShiftNames
 from msshift_bench.stats import Figure
 
 if TYPE_CHECKING:
@@ -149,10 +150,10 @@ def write_report(
     runs: str | Path | Sequence[str | Path],
     out: str | Path = "report",
     data: Dataset | str | Path = DATASET_NAME,
-    shifts: Sequence[str] = (),
-    settings: Settings | None = None,
+    shifts: ShiftNames = (),
+    settings: SettingsSource = None,
     *,
-    allow: Collection[str] = (),
+    allow: str | Collection[str] = (),
     links: bool = True,
 ) -> WrittenReport:
     """Evaluate run sets and write a page of pictures about what they lose.
@@ -177,7 +178,7 @@ def write_report(
     """
     folder = Path(out)
     check_report_folder(folder)
-    dataset, settings = open_dataset(data), settings or Settings()
+    dataset, settings = open_dataset(data), Settings.of(settings)
     result = evaluate_run_sets(runs, dataset, shifts, with_ranks(settings), allow=allow)
     inputs = read_inputs(result, settings, runs, dataset, links=links)
     sections: list[_Section] = []

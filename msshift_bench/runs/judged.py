@@ -31,6 +31,7 @@ from msshift_bench.errors import (
 from msshift_bench.plumbing import MAX_RELEVANCE, judged_once, qrels_rows
 from msshift_bench.records import Qrel
 from msshift_bench.runs.lines import hashes_of, id_column
+from msshift_bench.runs.sources import is_table, table_rows
 
 
 class RelevantDocuments(NamedTuple):
@@ -51,6 +52,10 @@ class RelevantDocuments(NamedTuple):
     gain: Ints
     starts: Ints
     counts: Ints
+
+
+_COLUMNS = (("query_id", "qid"), ("doc_id", "docno"), ("relevance", "label"))
+"""The names of each column of a table of judgements, here and in PyTerrier."""
 
 
 class Judgements:
@@ -89,16 +94,17 @@ class Judgements:
 
     @classmethod
     def from_qrels(cls, qrels: Iterable[Qrel] | Mapping[str, Mapping[str, int]]) -> Judgements:
-        """Build a test set from qrels, as records or as a mapping of mappings.
+        """Build a test set from qrels: records, a mapping of mappings, or a table.
 
         Args:
             qrels: the judgements; ids must be strings and relevance a whole number. Records may
-                have further fields, as those of ir_datasets and ir_measures do.
+                have further fields, as those of ir_datasets and ir_measures do. A data frame or an
+                Arrow table has the columns query_id, doc_id and relevance, or qid, docno and label.
 
         Raises:
             CollectionError: if an id is not a string, a relevance is not a whole number that fits
                 32 bits, or a document is judged twice for one query.
-            UsageError: if a mapping holds something else than mappings.
+            UsageError: if they are something else, or a mapping or a table of another form.
         """
         if isinstance(qrels, Mapping):
             for query, docs in qrels.items():
@@ -113,8 +119,14 @@ class Judgements:
                 for doc, relevance in docs.items()
             )
             relevance: dict[str, dict[str, int]] = {query: {} for query in qrels}
+        elif is_table(qrels) or isinstance(qrels, Iterable):
+            records = table_rows(qrels, _COLUMNS) if is_table(qrels) else qrels
+            relevance = {}
         else:
-            records, relevance = qrels, {}
+            raise UsageError(
+                "qrels are a file, a mapping, a table or records (query id, doc id, relevance), "
+                f"not {quoted(qrels)}"
+            )
         findings = FindingLog()
         for query, doc, grade, *_ in records:
             if not (isinstance(query, str) and isinstance(doc, str)):

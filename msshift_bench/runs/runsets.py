@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from msshift_bench.errors import Finding, NotFoundError, RunError, UsageError, name_of
-from msshift_bench.shifts import SHIFTS, Shift, in_order
+from msshift_bench.shifts import SHIFTS, Shift, in_order, several
 
 _EXTRA_TESTS = "also"
 _SIDECAR_END, _MODEL_END = ".run.json", ".model"
@@ -220,7 +220,7 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
         dense length 2
         sparse length 2
     """
-    parents = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    parents = [Path(path) for path in several(paths)]
     if not parents:
         raise UsageError("name at least one folder of run sets")
     folders: dict[Path, Path] = {}

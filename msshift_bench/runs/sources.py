@@ -309,7 +309,7 @@ class MemoryRun:
         self._with_ranks = with_ranks
         if isinstance(source, Mapping):
             self.name, self._records = "<mapping>", self._of_mapping
-        elif hasattr(source, "columns") and hasattr(source, "__getitem__"):
+        elif is_table(source):
             self.name, self._records = "<table>", self._of_table
         elif isinstance(source, Iterable):
             self.name, self._records = "<records>", self._of_records
@@ -344,16 +344,7 @@ class MemoryRun:
             yield from ((query, doc, score) for doc, score in docs.items())
 
     def _of_table(self) -> Iterator[Record]:
-        # The columns of an Arrow table are values, those of data frames their names.
-        is_arrow = isinstance(self._source, pa.Table)
-        present = self._source.column_names if is_arrow else self._source.columns
-        columns: list[Iterable[Any]] = []
-        for names in _COLUMNS if self._with_ranks else _COLUMNS[:-1]:
-            name = next((name for name in names if name in present), None)
-            if name is None:
-                raise UsageError(f"the table has no column {' or '.join(names)}")
-            columns.append(self._source[name].to_numpy().tolist())
-        return zip(*columns, strict=True)
+        return table_rows(self._source, _COLUMNS if self._with_ranks else _COLUMNS[:-1])
 
     def _of_records(self) -> Iterator[Record]:
         for number, record in enumerate(self._source, start=1):
@@ -365,6 +356,32 @@ class MemoryRun:
             if len(fields) not in (3, 4):
                 raise UsageError(f"record {number} is not (query_id, doc_id, score[, rank])")
             yield fields
+
+
+def is_table(value: Any) -> bool:
+    """Return whether a value is a data frame or an Arrow table."""
+    return hasattr(value, "columns") and hasattr(value, "__getitem__")
+
+
+def table_rows(table: Any, wanted: Iterable[tuple[str, ...]]) -> Iterator[Record]:
+    """Yield some columns of a data frame or an Arrow table, row by row.
+
+    Args:
+        table: the table.
+        wanted: the names that each column may have.
+
+    Raises:
+        UsageError: if the table lacks a column.
+    """
+    # The columns of an Arrow table are values, those of data frames their names.
+    present = table.column_names if isinstance(table, pa.Table) else table.columns
+    columns: list[Iterable[Any]] = []
+    for names in wanted:
+        name = next((name for name in names if name in present), None)
+        if name is None:
+            raise UsageError(f"the table has no column {' or '.join(names)}")
+        columns.append(table[name].to_numpy().tolist())
+    return zip(*columns, strict=True)
 
 
 def _first(record: Mapping[str, Any], names: tuple[str, ...]) -> Any:

@@ -110,7 +110,7 @@ class Similarity:
 
 def group_similarity(
     data: Dataset | str | Path = DATASET_NAME,
-    shift: str = "topics",
+    shift: str | Shift = "topics",
     indicator: str = "weighted-jaccard",
     *,
     split: str = "test",

@@ -17,6 +17,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.shifts import several
 from msshift_bench.stats.estimates import QUERIES_ONLY, Estimate
 from msshift_bench.stats.lines import Slope
 
@@ -152,14 +153,14 @@ class Figures(tuple[Figure, ...]):
         """Return the figures with these names, e.g. ``where(group="C0", figure=("loss", "out"))``.
 
         Args:
-            names: column -> its value, or a tuple of values.
+            names: column -> its value or several. A measure may be one of ir_measures.
 
         Raises:
             UnknownNameError: if there is no such column.
         """
-        values = [value if isinstance(value, tuple) else (value,) for value in names.values()]
         rows: Iterable[Figure] = self
-        for column, of in zip(_columns(names), values, strict=True):
+        for column, (name, value) in zip(_columns(names), names.items(), strict=True):
+            of = [str(one) if name == "measure" else one for one in several(value)]
             rows = [row for row in rows if row[column] in of]
         return Figures(rows)
 
