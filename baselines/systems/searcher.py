@@ -190,7 +190,7 @@ def search_blocks(
 
 
 def best_of(
-    ids: PassageIds, rows: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], depth: int
+    ids: PassageIds, rows: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], depth: int | None
 ) -> Ranking:
     """Rank some passages by score, then doc_id, both descending, and cut at `depth`.
 
@@ -198,7 +198,7 @@ def best_of(
         ids: the collection's doc_ids.
         rows: the rows of the passages.
         scores: their scores.
-        depth: most passages of the ranking.
+        depth: most passages of the ranking; `None` for all.
     """
     best = np.lexsort((-ids.order[rows], -scores))[:depth]
     return dict(zip(ids.ids[rows[best]].tolist(), scores[best].tolist(), strict=True))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +99,13 @@ def test_a_task_that_no_node_can_run_is_refused_unless_it_may_wait(
     assert started == []
     with using_engine(Engine(engine.address, wait=True)):
         results = engine_in_use().map(threads, range(1), cpus=3)
-        adding = threading.Timer(2, add_node, (cluster, 3))
-        adding.start()
-        assert list(results) == [{3}]
-        adding.join()
+        with ThreadPoolExecutor(1) as waiting:
+            found = waiting.submit(list, results)
+            while "it waits for one" not in caplog.text:
+                assert not found.done()
+                time.sleep(0.1)
+            add_node(cluster, 3)  # Only the main thread can start one.
+            assert found.result(120) == [{3}]
     assert f"{says}GPU or 2 CPU and 0 GPU; it waits for one" in caplog.text
     cluster.remove_node(cluster.list_all_nodes()[-1])
 
