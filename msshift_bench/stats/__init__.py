@@ -5,7 +5,7 @@ An `Estimate` is a figure with what every query and seed contributes to it; arit
 stars. `annotator_agreement` is Cohen's kappa, `clustered_share` a precision with its interval;
 `detectable_rel_loss` says what a test set can show, and `detectable_loss` what a plan of queries
 and seeds can; `fit_line` and `rank_correlation` link the losses of a handful of groups to something
-else. Nothing here reads a file. It may use `arrays` and `errors`.
+else. Nothing here reads a file. It may use `arrays`, `errors` and `shifts`.
 """
 
 from msshift_bench.stats.estimates import (
