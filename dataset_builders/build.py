@@ -398,10 +398,7 @@ def import_official(
         if cut.shift.name in cuts:
             raise UsageError(f"two sources hold the shift {cut.shift.name}")
         cuts[cut.shift.name] = cut
-    wanted = shift_names(shifts)
-    for name in wanted:
-        if name not in cuts:
-            raise UnknownNameError("shift in these sources", name, cuts)
+    wanted = shift_names(shifts, cuts, "shift in these sources")
     chosen = [cut for name, cut in cuts.items() if not wanted or name in wanted]
     if texts and collection is None and any(cut.shift.name == "resttest" for cut in chosen):
         raise UsageError(

@@ -40,7 +40,7 @@ from msshift_bench.dataset_builders.cut import check_seed
 from msshift_bench.dataset_builders.negatives import BLOCK_QUERIES, mine_negatives
 from msshift_bench.dataset_builders.write import amend_dataset
 from msshift_bench.engine import KeptArray
-from msshift_bench.errors import DataError, UnknownNameError, UsageError
+from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import (
     batches,
     counted,
@@ -122,9 +122,7 @@ def add_triples(
     dataset = replace(dataset, folder=dataset.folder.absolute())
     collection = open_collection(collection)
     dataset.check_built_from(collection)
-    training = {
-        config: dataset.rows(config, "train") for config in _configs(dataset, shift_names(shifts))
-    }
+    training = {config: dataset.rows(config, "train") for config in _configs(dataset, shifts)}
     work = dataset.folder.with_name(f".{dataset.folder.name}.triples")
     with hold_unfinished(work, dataset.folder):
         queries = {row.query_id: row for rows in training.values() for row in rows}
@@ -168,16 +166,14 @@ def add_triples(
         return _add(dataset, shards, facts, pairs)
 
 
-def _configs(dataset: Dataset, shifts: Sequence[str]) -> list[str]:
+def _configs(dataset: Dataset, shifts: ShiftNames) -> list[str]:
     """Return the configs whose training queries get triples."""
     manifest = dataset.manifest
-    for name in shifts:
-        if name not in manifest.shifts:
-            raise UnknownNameError(f"shift in {dataset.folder}", name, manifest.shifts)
+    wanted = shift_names(shifts, manifest.shifts, f"shift in {dataset.folder}")
     configs = [
         config
         for name in manifest.shifts
-        if not shifts or name in shifts
+        if not wanted or name in wanted
         for config in get_shift(name).configs
         if "train" in manifest.configs[config]
     ]

@@ -367,13 +367,26 @@ def several(given: Any) -> list[Any]:
     return list(given)
 
 
-def shift_names(given: ShiftNames) -> list[str]:
+def shift_names(
+    given: ShiftNames, present: Iterable[str] | None = None, what: str = "shift"
+) -> list[str]:
     """Return the names of shifts, each once.
 
+    Args:
+        given: the shifts.
+        present: the names that exist; by default all that `get_shift` knows.
+        what: what messages call a shift.
+
     Raises:
-        UnknownNameError, UsageError: see `get_shift`.
+        UnknownNameError, UsageError: for a name that does not exist; see `get_shift`.
     """
-    return list(dict.fromkeys(get_shift(one).name for one in several(given)))
+    names = [one.name if isinstance(one, Shift) else str(one) for one in several(given)]
+    for name in names:
+        if present is None:
+            get_shift(name)
+        elif name not in present:
+            raise UnknownNameError(what, name, present)
+    return list(dict.fromkeys(names))
 
 
 def get_shift(name: str | Shift) -> Shift:

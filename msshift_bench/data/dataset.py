@@ -37,7 +37,7 @@ from msshift_bench.errors import (
 )
 from msshift_bench.plumbing import cache_root, settle
 from msshift_bench.records import Row
-from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift, holds_triples
+from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift, holds_triples, shift_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -196,9 +196,8 @@ class Dataset:
             UnknownNameError: if the data set does not hold the shift.
             IntegrityError: if a file is missing or is not the one that was built.
         """
+        shift_names(shift, self.manifest.shifts, f"shift in {self.folder}")
         shift = get_shift(shift)
-        if shift.name not in self.manifest.shifts:
-            raise UnknownNameError(f"shift in {self.folder}", shift.name, self.manifest.shifts)
         configs = {group: f"{shift.name}-{shift.unseen_by(group)}" for group in shift.tested}
         return {group: self.rows(config, "test") for group, config in configs.items()}
 
