@@ -335,8 +335,7 @@ class Engine:
             ) from error
         finally:
             os.environ.pop(_MODE, None)
-            if mode is not None:
-                os.environ[_MODE] = mode
+            os.environ |= {} if mode is None else {_MODE: mode}
 
 
 class _Block(NamedTuple):

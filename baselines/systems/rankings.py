@@ -10,7 +10,7 @@ of those are checked: a look at each doc_id takes as long as BM25's search.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from msshift_bench.errors import DataError, UsageError, quoted
 from msshift_bench.plumbing import CHECKSUM
 from msshift_bench.search import PassageIds, Ranking
 
-_HOME = "msshift_bench."
+_PAIRS = "it must yield a pair (query_id, ranking) for each query of the run"
 
 _SIDECAR = (
     *("schema", "baseline", "tag", "collection", "queries", "versions", "hardware", "seconds"),
@@ -45,27 +45,19 @@ def checked_rankings(run: Run, given: Any) -> Iterator[tuple[str, Ranking]]:
     """
     pairs = given.items() if isinstance(given, Mapping) else given
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
-        raise UsageError(
-            f"rank of {run.system.name} returned {quoted(given)}; it must yield a pair "
-            "(query_id, ranking) for each query of the run"
-        )
+        raise UsageError(f"rank of {run.system.name} returned {quoted(given)}; {_PAIRS}")
     left = {row.query_id: True for row in run.queries}
-    is_ours = type(run.system).__module__.startswith(_HOME)
+    is_ours = type(run.system).__module__.startswith("msshift_bench.")
     found = False
     for pair in pairs:
-        try:
-            query_id, ranking = pair
-            state = left.get(query_id)
-        except (TypeError, ValueError):
-            raise UsageError(
-                f"rank of {run.system.name} yielded {quoted(pair)}; it must yield pairs "
-                "(query_id, ranking)"
-            ) from None
-        if not state:
-            problem = "is no query of this run" if state is None else "has two rankings"
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)):
+            raise UsageError(f"rank of {run.system.name} yielded {quoted(pair)}; {_PAIRS}")
+        query_id, ranking = pair
+        if not left.get(query_id):
+            problem = "has two rankings" if query_id in left else "is no query of this run"
             raise DataError(
                 f"{run.name}: {quoted(query_id)} {problem}; yield exactly one ranking for each of "
-                f"run.queries"
+                "run.queries"
             )
         if not found:
             _check_facts(run)
@@ -73,24 +65,23 @@ def checked_rankings(run: Run, given: Any) -> Iterator[tuple[str, Ranking]]:
         checked = ranking if is_ours else checked_ranking(ranking, query_id, run.passage_ids())
         found = found or bool(checked)
         yield query_id, checked
-    missing = [query_id for query_id, is_left in left.items() if is_left]
-    if missing:
+    _check_facts(run)
+    if missing := [query_id for query_id, is_left in left.items() if is_left]:
         raise DataError(
             f"{run.name}: {len(missing)} of {len(left)} queries have no ranking, e.g. "
             f"{missing[0]!r}; yield an empty ranking, {{}}, for a query for which nothing is found"
         )
     if not found:
         raise DataError(f"{run.name}: {run.system.name or 'search'} found no passage for any query")
-    _check_facts(run)
 
 
 def _check_facts(run: Run) -> None:
-    taken = [key for key in run.facts if key in _SIDECAR or key in run.identity]
-    if taken:
-        raise UsageError(
-            f"run.facts[{taken[0]!r}] would replace what the sidecar of {run.name} holds under "
-            f"{taken[0]!r}; choose another key"
-        )
+    for key in run.facts:
+        if key in _SIDECAR or key in run.identity:
+            raise UsageError(
+                f"run.facts[{key!r}] would replace what the sidecar of {run.name} holds under "
+                f"{key!r}; choose another key"
+            )
 
 
 def checked_ranking(
@@ -118,27 +109,25 @@ def checked_ranking(
         raise UsageError(
             f"{where} must map doc_ids to scores, or be a list of pairs (doc_id, score): {error}"
         ) from error
-    for doc_id in doc_ids:
-        if not isinstance(doc_id, str):
-            raise UsageError(
-                f"{where} holds the doc_id {doc_id!r} of type {type(doc_id).__name__}; doc_ids are "
-                "the collection's, as str"
-            )
+    if strange := [doc_id for doc_id in doc_ids if not isinstance(doc_id, str)]:
+        raise UsageError(
+            f"{where} holds the doc_id {strange[0]!r} of type {type(strange[0]).__name__}; doc_ids "
+            "are the collection's, as str"
+        )
     if len(set(doc_ids)) < len(doc_ids):
         twice = next(doc_id for doc_id in doc_ids if doc_ids.count(doc_id) > 1)
         raise DataError(f"{where} holds the doc_id {twice!r} twice")
     rows = ids.rows(doc_ids)
     if None in rows:
-        unknown = doc_ids[rows.index(None)]
         raise DataError(
-            f"{where} holds the doc_id {unknown!r}, which no passage of the collection has; rank "
-            "the passages of the collection that the data set was built from"
+            f"{where} holds the doc_id {doc_ids[rows.index(None)]!r}, which no passage of the "
+            "collection has; rank the passages of the collection that the data set was built from"
         )
     check_scores(scores, doc_ids, where)
     return best_of(ids, np.array(rows, np.int64), scores, depth)
 
 
-def check_scores(scores: npt.NDArray[np.float32], names: Iterable[str], where: str) -> None:
+def check_scores(scores: npt.NDArray[np.float32], names: Sequence[str], where: str) -> None:
     """Check that a model or a plug-in gave each passage one finite score.
 
     Args:
@@ -149,15 +138,13 @@ def check_scores(scores: npt.NDArray[np.float32], names: Iterable[str], where: s
     Raises:
         DataError: if the numbers of scores and passages differ, or a score is not finite.
     """
-    named = list(names)
-    if scores.shape != (len(named),):
+    if scores.shape != (len(names),):
         raise DataError(
-            f"{where} holds scores of shape {scores.shape} for {len(named)} passages; each passage "
+            f"{where} holds scores of shape {scores.shape} for {len(names)} passages; each passage "
             "needs one score"
         )
-    bad = np.flatnonzero(~np.isfinite(scores))
-    if bad.size:
+    for row in np.flatnonzero(~np.isfinite(scores))[:1]:
         raise DataError(
-            f"{where} holds the score {scores[bad[0]]} for {named[bad[0]]!r}, which is not finite "
-            "in 32 bits"
+            f"{where} holds the score {scores[row]} for {names[row]!r}, which is not finite in 32 "
+            "bits"
         )

@@ -386,17 +386,14 @@ def _pipe(cells: tuple[str, ...] | list[str]) -> str:
 def to_html(table: Table) -> str:
     """Return the table as HTML, its title as the caption; every text is escaped."""
 
-    def row(texts: Iterable[str], tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{text}</{tag}>' for text in texts)}</tr>"
-
     def show(cell: TableCell) -> str:
         text = html.escape(_marked(cell))
         return f"<b>{text}</b>" if text and cell.best else text
 
-    lines = [f"<table><caption>{html.escape(table.title)}</caption>"]
-    lines += [row(map(html.escape, table.header), "th")]
-    lines += [row(map(show, cells), "td") for cells in table.rows]
-    return "\n".join([*lines, "</table>"])
+    head = [f"<th>{html.escape(name)}</th>" for name in table.header]
+    rows = [head, *([f"<td>{show(cell)}</td>" for cell in cells] for cells in table.rows)]
+    body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    return f"<table><caption>{html.escape(table.title)}</caption>\n{body}\n</table>"
 
 
 def to_latex(table: Table) -> str:
