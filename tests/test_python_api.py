@@ -126,7 +126,7 @@ def rows() -> dict[tuple[str, str], Row]:
         ),
         "examine": (
             lambda **given: list(ms.examine(**given)),
-            {"ask_hub": False},
+            {},
             {"data": [["msshift"], "msshift", Path("msshift")]},
         ),
         "find_run_sets": (ms.find_run_sets, {}, {"paths": RUNS}),

@@ -4,8 +4,8 @@ They are asked how alike the two are (`SIMILARITY`), or whether one leaks the ot
 `similar_pairs` recalls candidates for the first; what leaks is for `leakage` to find. `write_sheet`
 writes a sheet to fill in, `read_annotations` reads what annotators say, checked against each other,
 as `Annotations`; `similarity_labels` counts the first. The room may use `data`, `encoders`,
-`errors`, `evaluation`, `output`, `plumbing`, `records`, `sampling`, `search`, `shifts`, `similarity`
-and `stats`.
+`errors`, `evaluation`, `output`, `plumbing`, `records`, `sampling`, `search`, `shifts`,
+`similarity` and `stats`.
 """
 
 from msshift_bench.annotation.labels import (

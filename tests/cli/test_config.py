@@ -240,7 +240,7 @@ def test_a_folder_of_recipes_comes_before_the_packaged_ones(msshift: Command, wo
     assert "from msshift.toml: recipes\n" in listed.stderr
     assert "splade-own" in msshift("list", "splade").stdout
     assert msshift("list", "bi-encoder-paper").stdout.startswith("#")
-    assert "recipes" not in msshift("verify", "kept/data").stderr
+    assert "from msshift.toml" not in msshift("verify", "kept/data").stderr
     refused = msshift("list", "splade", MSSHIFT_RECIPES="nowhere")
     assert refused.returncode == 3
     assert "no folder nowhere of recipes, which MSSHIFT_RECIPES names" in refused.stderr

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import Build, Command
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.extended]
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'msshift-bench[cluster]'")
 
