@@ -23,7 +23,7 @@ Ranked = Callable[[Run], Any]
 
 
 class Plugin(System):
-    """Ranks as a test says."""
+    """Ranks by the function of a test."""
 
     name = "plugin"
     ranked: ClassVar[Ranked]
