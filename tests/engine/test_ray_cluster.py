@@ -85,7 +85,7 @@ def test_a_task_uses_as_many_threads_as_it_has_processors(engine: Engine) -> Non
 
 
 def test_a_task_that_no_node_can_run_is_refused_unless_it_may_wait(
-    cluster: Any, engine: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    cluster: RayCluster, engine: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     started = []
 
@@ -104,10 +104,10 @@ def test_a_task_that_no_node_can_run_is_refused_unless_it_may_wait(
             while "it waits for one" not in caplog.text:
                 assert not found.done()
                 time.sleep(0.1)
-            add_node(cluster, 3)  # Only the main thread can start one.
+            cluster.add_node(processors=3)
             assert found.result(120) == [{3}]
     assert f"{says}GPU or 2 CPU and 0 GPU; it waits for one" in caplog.text
-    cluster.remove_node(cluster.list_all_nodes()[-1])
+    cluster.remove_node()
 
 
 def test_a_call_that_was_left_ends_with_its_block(engine: Engine, tmp_path: Path) -> None:
