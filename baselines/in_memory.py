@@ -31,7 +31,7 @@ from msshift_bench.baselines.systems.searcher import Searcher
 from msshift_bench.baselines.systems.system import Run, System
 from msshift_bench.baselines.training.backbones import weights_digest
 from msshift_bench.checked import as_json, check_value
-from msshift_bench.errors import DataError, UsageError, quoted
+from msshift_bench.errors import UsageError, quoted
 from msshift_bench.libraries import torch
 from msshift_bench.plumbing import batches, quieten
 from msshift_bench.records import Passage

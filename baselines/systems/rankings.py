@@ -10,6 +10,7 @@ of those are checked: a look at each doc_id takes as long as BM25's search.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,17 +23,19 @@ from msshift_bench.errors import DataError, UsageError, quoted
 from msshift_bench.plumbing import CHECKSUM
 from msshift_bench.search import PassageIds, Ranking
 
+_logger = logging.getLogger(__name__)
+
 _PAIRS = "it must yield a pair (query_id, ranking) for each query of the run"
 
 _SIDECAR = (
     *("schema", "baseline", "tag", "collection", "queries", "versions", "hardware", "seconds"),
-    *("run_sha256", CHECKSUM),
+    *("run_sha256", "queries_without_passages", CHECKSUM),
 )
 """The keys of a sidecar that no fact may replace, besides those of the run's identity."""
 
 
 def checked_rankings(run: Run, given: Any) -> Iterator[tuple[str, Ranking]]:
-    """Yield what a system's ``rank`` returned, checked.
+    """Yield what a system's ``rank`` returned, checked; record the queries of empty rankings.
 
     Args:
         run: the run, whose queries were ranked for.
@@ -48,7 +51,7 @@ def checked_rankings(run: Run, given: Any) -> Iterator[tuple[str, Ranking]]:
         raise UsageError(f"rank of {run.system.name} returned {quoted(given)}; {_PAIRS}")
     left = {row.query_id: True for row in run.queries}
     is_ours = type(run.system).__module__.startswith("msshift_bench.")
-    found = False
+    empty: list[str] = []
     for pair in pairs:
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)):
             raise UsageError(f"rank of {run.system.name} yielded {quoted(pair)}; {_PAIRS}")
@@ -59,11 +62,11 @@ def checked_rankings(run: Run, given: Any) -> Iterator[tuple[str, Ranking]]:
                 f"{run.name}: {quoted(query_id)} {problem}; yield exactly one ranking for each of "
                 "run.queries"
             )
-        if not found:
-            _check_facts(run)
+        _check_facts(run)
         left[query_id] = False
         checked = ranking if is_ours else checked_ranking(ranking, query_id, run.passage_ids())
-        found = found or bool(checked)
+        if not checked:
+            empty.append(query_id)
         yield query_id, checked
     _check_facts(run)
     if missing := [query_id for query_id, is_left in left.items() if is_left]:
@@ -71,8 +74,14 @@ def checked_rankings(run: Run, given: Any) -> Iterator[tuple[str, Ranking]]:
             f"{run.name}: {len(missing)} of {len(left)} queries have no ranking, e.g. "
             f"{missing[0]!r}; yield an empty ranking, {{}}, for a query for which nothing is found"
         )
-    if not found:
-        raise DataError(f"{run.name}: {run.system.name or 'search'} found no passage for any query")
+    if len(empty) == len(left):
+        raise DataError(f"{run.name}: found no passage for any query; all rankings are empty")
+    if empty:
+        run.facts["queries_without_passages"] = sorted(empty)
+        _logger.warning(
+            "%s: nothing was retrieved for %d of %d queries, which count 0",
+            *(run.name, len(empty), len(left)),
+        )
 
 
 def _check_facts(run: Run) -> None:

@@ -63,7 +63,10 @@ def with_fact(key: str) -> Ranked:
         (lambda run: run.ranked([{"7": 1.0}] * 107, run.bm25().ids), "more rankings than queries"),
         (lambda run: [*first(run).items(), ("q", {})], "'q' is no query of this run"),
         (lambda run: [*first(run).items()] * 2, "has two rankings; yield exactly one"),
-        (lambda run: {key: {} for key in first(run)}, "plugin found no passage for any query"),
+        (
+            lambda run: {key: {} for key in first(run)},
+            "found no passage for any query; all rankings are empty",
+        ),
         (lambda run: None, "rank of plugin returned None; it must yield a pair"),
         (lambda run: [*first(run)], "it must yield a pair (query_id, ranking)"),
         (lambda run: [([], {})], "it must yield a pair (query_id, ranking)"),
