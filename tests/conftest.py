@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from hashlib import sha256
@@ -43,6 +44,14 @@ hypothesis.settings.load_profile("landing")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what libraries of the Hub cache, in all test processes, away from the user's cache."""
+    if not hasattr(config, "workerinput"):
+        cache = tempfile.TemporaryDirectory(prefix="msshift-tests-")
+        os.environ["HF_HOME"] = cache.name
+        config.add_cleanup(cache.cleanup)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

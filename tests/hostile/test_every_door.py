@@ -173,6 +173,9 @@ COMMANDS: Mapping[str, tuple[dict[str, str], str]] = {
 }
 """Command -> kind -> its words, and why it takes no other kind."""
 
+LONG = ("analyse", "report")
+"""Commands that are tested in the second lane."""
+
 Call = Callable[[Path, str], Any]
 
 
@@ -349,9 +352,13 @@ def test_every_command_and_every_public_function_has_its_row() -> None:
     assert sorted([*without, *COMMANDS, *FUNCTIONS]) == sorted([*commands, *functions])
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
-    ("name", "kind"), [(name, kind) for name, (part, _) in COMMANDS.items() for kind in part]
+    ("name", "kind"),
+    [
+        pytest.param(name, kind, marks=[pytest.mark.extended] if name in LONG else [])
+        for name, (part, _) in COMMANDS.items()
+        for kind in part
+    ],
 )
 def test_commands(
     world: Path, tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -377,7 +384,6 @@ def test_commands(
         assert re.search(SAID[kind], table), f"only on stderr: {done.stderr}"
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "kind"), [(name, kind) for name, (kinds, _) in FUNCTIONS.items() for kind in kinds]
 )
