@@ -463,7 +463,7 @@ class _Run:
         Raises:
             DataError: if this model started from others.
         """
-        table = pq.read_table(self.scores)
+        table = pq.read_table(self.scores.absolute())
         start = (table.schema.metadata or {}).get(_INITIAL, b"").decode()
         if initial.setdefault((self.system, self.seed), start) != start:
             raise DataError(

@@ -300,7 +300,7 @@ def _example_texts(manifest: Manifest, folder: Path, shift: str) -> Mapping[str,
     wanted = {i for ids in manifest.shifts[shift]["found"]["examples"].values() for i in ids}
     (entry,) = manifest.configs[shift].values()
     table = pq.read_table(
-        [folder / file.path for file in entry.files],
+        [(folder / file.path).absolute() for file in entry.files],
         columns=["query_id", "text"],
         filters=[("query_id", "in", wanted)],
     )

@@ -83,7 +83,7 @@ def _read_tables(dataset: Dataset, *names: str) -> Iterator[pa.Table]:
         path = dataset.folder / name
         if not path.is_file() or sha256_of(path) != dataset.manifest.files.get(name):
             raise IntegrityError(f"{path} is missing or has changed since it was built")
-        yield pq.read_table(path)
+        yield pq.read_table(path.absolute())
 
 
 def read_topics(dataset: Dataset) -> Clustering:

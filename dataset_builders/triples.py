@@ -312,11 +312,11 @@ def _link(folder: Path, name: str, paths: Sequence[Path]) -> SplitEntry:
     files = []
     arrow_bytes = 0
     for number, path in enumerate(paths):
-        target = folder / name / f"train-{number:05}-of-{len(paths):05}.parquet"
+        target = folder.absolute() / name / f"train-{number:05}-of-{len(paths):05}.parquet"
         link_file(path, target)
         rows = pq.read_metadata(target).num_rows
         arrow_bytes += sum(batch.nbytes for batch in pq.ParquetFile(target).iter_batches())
-        relative = target.relative_to(folder).as_posix()
+        relative = target.relative_to(folder.absolute()).as_posix()
         files.append(FileEntry(relative, rows, target.stat().st_size, sha256_of(target)))
     triples = TripleStream(
         tuple(folder / file.path for file in files), sum(file.rows for file in files)

@@ -223,7 +223,7 @@ def _write_split(
         rows=len(table),
         digest=digest_of_lines(table[_LINE], splits),
         ids_digest=digest_of_lines(table[_LINE_WITHOUT_TEXT], splits),
-        arrow_bytes=pq.read_table(path).nbytes,
+        arrow_bytes=pq.read_table(path.absolute()).nbytes,
     )
 
 

@@ -160,7 +160,7 @@ class Entry:
             return {}
         path = self.folder / SCORES_NAME
         try:
-            head = json.loads((pq.read_schema(path).metadata or {})[b"msshift_bench"])
+            head = json.loads((pq.read_schema(path.absolute()).metadata or {})[b"msshift_bench"])
             runs = {str(run["name"]): str(run["digest"]) for run in head["runs"]}
             rankings = {str(run["name"]): str(run.get("ranking", "")) for run in head["runs"]}
             names = ("collection", "edition", "data_version", "content_digest")

@@ -217,7 +217,7 @@ class TrainingData:
                     f"{folder}, and run the command again"
                 )
         queries, passages = (
-            pq.read_table(folder / f"{name}.parquet")["text"].combine_chunks()
+            pq.read_table(folder.absolute() / f"{name}.parquet")["text"].combine_chunks()
             for name in ("queries", "passages")
         )
         scores = np.load(folder / _SCORES) if _SCORES in facts["files"] else None

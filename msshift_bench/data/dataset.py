@@ -476,7 +476,7 @@ def _verify_rows(dataset: Dataset, config: str, entry: SplitEntry) -> Iterator[F
     folder, manifest = dataset.folder, dataset.manifest
     paths = [folder / file.path for file in entry.files]
     for path, file in zip(paths, entry.files, strict=True):
-        count = pq.read_metadata(path).num_rows
+        count = pq.read_metadata(path.absolute()).num_rows
         if count != file.rows:
             yield Finding("changed-count", f"{count} rows instead of {file.rows}", str(path))
     place = f"{config}/{paths[0].stem}"

@@ -44,7 +44,7 @@ def read_batches(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pq.read_schema(path)
+    schema = pq.read_schema(path.absolute())
     if columns:
         schema = pa.schema([schema.field(name) for name in columns])
     try:
@@ -60,7 +60,7 @@ def read_split(paths: Iterable[Path]) -> pa.Table:
     import pyarrow.parquet as pq
 
     tables = (
-        pa.Table.from_batches(read_batches(path, in_all=True), pq.read_schema(path))
+        pa.Table.from_batches(read_batches(path, in_all=True), pq.read_schema(path.absolute()))
         for path in paths
     )
     return pa.concat_tables(list(tables))

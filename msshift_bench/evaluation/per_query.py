@@ -118,7 +118,7 @@ def _read_table(path: Path) -> pa.Table:
     """Return the table of a file, its texts as numbers of short texts."""
     import pyarrow.parquet as pq  # takes a while, which evaluations need not wait for
 
-    with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
+    with pq.ParquetFile(path.absolute(), read_dictionary=list(_TEXTS)) as file:
         groups = range(file.num_row_groups)
         unpacked = sum(file.metadata.row_group(group).total_byte_size for group in groups)
         if file.metadata.num_rows > MAX_ROWS or unpacked > MAX_UNPACKED:

@@ -255,7 +255,7 @@ def read_candidates(source: str | Path) -> list[LeakedPair]:
     pairs: list[LeakedPair] = []
     names = LeakedPair._fields
     try:
-        schema = pq.read_schema(path)
+        schema = pq.read_schema(path.absolute())
         if lacking := [name for name in names if name not in schema.names]:
             raise wrong(f"no column {', '.join(lacking)}")
         if not pa.types.is_floating(schema.field("cosine").type):

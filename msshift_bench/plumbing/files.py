@@ -286,6 +286,7 @@ def unpacked_batches(
     Raises:
         TooLargeError: if the texts of a batch, or of all, or a part of the file are larger.
     """
+    path = path.absolute()  # Arrow takes a relative path with a colon for a URI.
     size, parquet = 0, pq.read_metadata(path).schema
     leaves = [parquet.column(number) for number in range(len(parquet))]
     texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]

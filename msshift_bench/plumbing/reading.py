@@ -17,7 +17,7 @@ import math
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
@@ -101,7 +101,14 @@ def open_stream(path: str | PathLike[str]) -> Iterator[BinaryIO]:
         yield decompressed(file)
 
 
-_BEIR_HEADER = ["query-id", "corpus-id", "score"]
+_HEADER_WORDS = (
+    {"query", "queryid", "qid", "topic", "topicid", "topicno"},
+    {"grade", "judgement", "judgment", "label", "qrel", "rel", "relevance", "score"},
+)
+"""The words that the first line of qrels begins and ends with, if it is a header: in lower case,
+without ``-``, ``_``, ``#`` and quotation marks. BEIR's is ``query-id corpus-id score``."""
+
+_WHOLE = re.compile(rb"([0-9])\.0+$")
 _HALF = re.compile(r"[\ud800-\udfff]")
 _JSON = re.compile(rb'\s*(\{\s*("|\}|$)|\[\s*([\[{"]|$))')
 _RUN = re.compile(rb"\s*(\S+\s+){3}[0-9]+\s+[-+.0-9eE]+\s+\S+\s*$")
@@ -293,38 +300,39 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
     """Yield ``(line number, judgement)`` of a qrels file.
 
     It accepts TREC's four columns (query, iteration, document, relevance) and three (query,
-    document, relevance), separated by spaces or tabs, with or without BEIR's header line. All
-    lines have as many columns: of TREC's four, a line that was cut off would be three. Lines that
-    begin with ``#`` are comments, as for trec_eval.
+    document, relevance), separated by spaces or tabs, with or without a header line. All lines
+    have as many columns: of TREC's four, a line that was cut off would be three. A relevance of
+    ``1.0`` is 1. There are no comments: a query id may begin with ``#``.
     """
-    rows = numbered_lines(path, findings, problem_of=_why_no_qrels)
-    lines = ((number, line) for number, line in rows if not line.startswith("#"))
     width = 0
-    for place, (number, line) in enumerate(lines):
+    for number, line in numbered_lines(path, findings, problem_of=_why_no_qrels):
         # Only ASCII white space separates: an id may hold any other character.
         fields = line.encode().split()
-        if place == 0 and line.split() == _BEIR_HEADER:
+        if number == 1 and _is_header(line.split()):
             continue
         if number == 1 and _RUN.match(line.encode()):
             message = "this is a run (six columns, with a rank and a score), not qrels"
             findings.add("field-count", message, str(path), number, "give the file of judgements")
             return
+        uncomment = "; remove a comment" if line.startswith("#") else ""
         if len(fields) not in (3, 4):
             message = f"found {len(fields)} fields where four (TREC) or three were expected"
             fix = "write 'query_id 0 doc_id relevance' or 'query_id doc_id relevance'"
-            findings.add("field-count", message, str(path), number, fix)
+            findings.add("field-count", message, str(path), number, fix + uncomment)
             continue
         width = width or len(fields)
         if len(fields) != width:
             message = f"found {len(fields)} fields where the lines before have {width}"
             fix = "write all lines alike; if the last line was cut off, copy the file again"
-            findings.add("field-count", message, str(path), number, fix)
+            findings.add("field-count", message, str(path), number, fix + uncomment)
             continue
-        relevance = whole_number(fields[-1], -MAX_RELEVANCE, MAX_RELEVANCE)
+        grade = _WHOLE.sub(rb"\1", fields[-1])
+        relevance = whole_number(grade, -MAX_RELEVANCE, MAX_RELEVANCE)
         if relevance is None:
             message = f"relevance {quoted(fields[-1])} is not a whole number of at most "
             message += f"{MAX_RELEVANCE}"
-            findings.add("relevance-not-integer", message, str(path), number)
+            fix = "write 0, 1, 2, ...; remove a header"
+            findings.add("relevance-not-integer", message, str(path), number, fix + uncomment)
         else:
             yield number, Qrel(fields[0].decode(), fields[-2].decode(), relevance)
 
@@ -354,10 +362,19 @@ def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> 
                 f"document {qrel.doc_id!r} of query {qrel.query_id!r} "
                 f"is judged already{where}, with another relevance"
             )
-            fix = "keep one judgement per query and document"
+            fix = (
+                "keep one judgement per query and document; of diversity qrels, whose second "
+                "column is a subtopic, the highest relevance"
+            )
             findings.add("duplicate-judgement", message, source, line, fix)
     for source, count in repeated.items():
         _logger.warning("%s: %d lines repeat a judgement; each counts once", source, count)
+
+
+def _is_header(fields: Sequence[str]) -> bool:
+    """Whether the fields of the first line of qrels are names of columns."""
+    names = [re.sub(r"[-_#'\"]", "", field.lower()) for field in fields]
+    return len(names) in (3, 4) and names[0] in _HEADER_WORDS[0] and names[-1] in _HEADER_WORDS[1]
 
 
 def _why_no_qrels(number: int, line: bytes) -> str:

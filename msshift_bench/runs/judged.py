@@ -97,9 +97,10 @@ class Judgements:
         """Build a test set from qrels: records, a mapping of mappings, or a table.
 
         Args:
-            qrels: the judgements; ids must be strings and relevance a whole number. Records may
-                have further fields, as those of ir_datasets and ir_measures do. A data frame or an
-                Arrow table has the columns query_id, doc_id and relevance, or qid, docno and label.
+            qrels: the judgements; ids must be strings and relevance a whole number, which may be
+                written 1.0. Records may have further fields, as in ir_datasets and ir_measures. A
+                data frame or an Arrow table has the columns query_id, doc_id and relevance, or qid,
+                docno and label.
 
         Raises:
             CollectionError: if an id is not a string, a relevance is not a whole number that fits
@@ -133,8 +134,9 @@ class Judgements:
                 code, problem = "id-invalid", "ids must be strings"
             elif (
                 isinstance(grade, bool)
-                or not isinstance(grade, int | np.integer)
-                or abs(int(grade)) > MAX_RELEVANCE
+                or not isinstance(grade, int | float | np.integer | np.floating)
+                or not abs(grade) <= MAX_RELEVANCE
+                or grade != int(grade)
             ):
                 code = "relevance-not-integer"
                 problem = f"relevance {quoted(grade)} is not a whole number of at most "
@@ -183,9 +185,9 @@ class Judgements:
 def read_qrels(path: str | PathLike[str]) -> list[Qrel]:
     """Read a qrels file: TREC's four columns, or three (query_id, doc_id, relevance).
 
-    Fields are separated by tabs or spaces; BEIR's header line, and lines that begin with ``#``,
-    are skipped; the file may be compressed with gzip, bzip2, xz or zstd, and it may be a pipe. A
-    line that repeats a judgement says nothing new: it is left out, and a logged warning counts it.
+    Fields are separated by tabs or spaces; a header line, such as BEIR's, is skipped; the file may
+    be compressed with gzip, bzip2, xz or zstd, and it may be a pipe. A line that repeats a
+    judgement is left out, and a logged warning counts such lines.
 
     Args:
         path: the file.

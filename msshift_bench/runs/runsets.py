@@ -15,7 +15,8 @@ way. Names that begin with a dot are ignored: files that are being written, a ba
 work, leftovers of file managers.
 
 Any other run is an error: in a misspelt folder it would otherwise be left out in silence. So is a
-file of a shift's or group's name, unless its ending says that it is a text, a table or a picture.
+file of a shift's or group's name, unless its ending says that it is a text, a table or a picture;
+in the place of a run, a table is an error, too.
 """
 
 from __future__ import annotations
@@ -57,6 +58,9 @@ _OF_RUNS = {".run", ".trec", ".res"}
 
 _NO_RUNS = {".csv", ".html", ".json", ".log", ".md", ".pdf", ".png", ".svg", ".tex", ".toml"}
 """Last suffixes of files that are no runs, whatever their names."""
+
+_TABLES = {".csv", ".json", ".jsonl"}
+"""Last suffixes of files that other tools write runs to, and that no command reads as runs."""
 
 _KNOWN_STEMS = {name for shift in SHIFTS.values() for name in (shift.name, *shift.groups)}
 _LAYOUT = (
@@ -399,7 +403,7 @@ def _entries(system: Path, folder: Path) -> Iterator[tuple[Path, _Place | None]]
             yield entry, place if place.is_at(entry) else None
             if place.what == "runs" and entry.is_dir():
                 yield from _entries(system, entry)
-        elif folder != system:
+        elif folder != system or _is_table_of_run(Path(entry.name)):
             yield entry, None
         elif entry.name != _EXTRA_TESTS:
             yield from ((run, None) for run in _runs_below(entry, texts=False))
@@ -418,8 +422,14 @@ def _runs_below(entry: Path, *, texts: bool) -> Iterator[Path]:
         suffixes = set(path.suffixes)
         is_known = _stem(path) in _KNOWN_STEMS and (texts or ".txt" not in suffixes)
         seems_run = (is_known or suffixes & _OF_RUNS) and path.suffix not in _NO_RUNS
+        seems_run = seems_run or _is_table_of_run(path.relative_to(entry))
         if path.is_file() and not is_hidden and seems_run:
             yield path
+
+
+def _is_table_of_run(path: Path) -> bool:
+    """Whether a table is in the place of a run, by its path below a system's folder."""
+    return path.suffix in _TABLES and _place_of(path.with_suffix(".run")) is not None
 
 
 def _without_place(path: Path, system: Path) -> Finding:
@@ -434,6 +444,8 @@ def _without_place(path: Path, system: Path) -> Finding:
     meant = _nearest_place(names, is_folder=path.is_dir())
     if not path.exists():
         fix = "its link leads nowhere, or in a circle; put the file there"
+    elif meant is not None and path.suffix in _TABLES and not path.name.endswith(_SIDECAR_END):
+        fix = f"write it as a run, {meant} (write_run), if it is one; else {_ELSEWHERE}"
     elif meant is None:
         fix = f"{_ELSEWHERE}; runs stand in {_LAYOUT}"
         if names[0] in SHIFTS:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import chain, count, islice, repeat
 from os import PathLike
 from pathlib import Path
@@ -195,8 +196,8 @@ class TextRun:
 class ParquetRun:
     """A Parquet file with columns query_id, doc_id, score and, optionally, rank.
 
-    PyTerrier's names ``qid`` and ``docno`` are understood. Ids are strings, or integers that stand
-    for their decimal digits.
+    PyTerrier's names ``qid`` and ``docno`` are understood. Ids are strings, UTF-8 in bytes, or
+    integers that stand for their decimal digits.
 
     Args:
         file: the file.
@@ -219,7 +220,7 @@ class ParquetRun:
         import pyarrow.parquet as pq  # takes a while, which other formats need not wait for
 
         try:
-            names = self._choose(pq.read_schema(self._path).names, file, findings)
+            names = self._choose(pq.read_schema(self._path.absolute()).names, file, findings)
             place = place_of(file, 1)
             for batch in unpacked_batches(self._path, names, _BATCH_ROWS) if names else ():
                 columns = [batch.column(name) for name in names]
@@ -412,22 +413,26 @@ def _sound_records(
 
 
 def _identifier(value: Any) -> bytes:
-    """Return the UTF-8 bytes of an id; b"" if it is no string or integer that a line can hold."""
+    """Return the UTF-8 bytes of an id; b"" if it is no text or integer that a line can hold."""
     if not isinstance(value, bool) and isinstance(value, numbers.Integral):
         value = str(value)
-    fits = isinstance(value, str) and len(value) <= MAX_LINE_BYTES
     try:
+        if isinstance(value, bytes):
+            value = value.decode()
+        fits = isinstance(value, str) and len(value) <= MAX_LINE_BYTES
         return value.encode() if fits else b""
-    except UnicodeEncodeError:
+    except UnicodeError:
         return b""
 
 
 def _number(value: Any) -> float:
     """Return a score as a float; NaN if it is not a real number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
         return math.nan
     try:
         return float(value)
+    except ValueError:  # Decimal's signalling NaN
+        return math.nan
     except OverflowError:  # a whole number of more than 308 digits
         return math.inf
 

@@ -25,6 +25,9 @@ LEVEL = 1
 """The level of gzip: nine times faster than level 9, and 11% larger. The bytes of faster libraries
 depend on the processor (ISA-L) or on their release (zlib-ng)."""
 
+_OTHERS = {".bz2", ".csv", ".json", ".jsonl", ".lz4", ".parquet", ".pkl", ".xz", ".zip", ".zst"}
+"""Endings of names in which a reader expects another format."""
+
 _TEXT = pa.large_string()
 
 _Ranked = tuple[str, Mapping[str, float]]
@@ -51,7 +54,8 @@ def write_run(
             run set.
 
     Raises:
-        UsageError: if the name ends in another compression's suffix, or a ranking is no mapping.
+        UsageError: if the name ends in another format's or compression's suffix, or a ranking is
+            no mapping.
         RunError: if the file would not read back: an id or the tag is no string, is empty, holds
             white space or is no Unicode text, a score is not finite or no number, or a query stands
             twice.
@@ -63,8 +67,11 @@ def write_run(
     """
     path = Path(path)
     tag = "_".join(system_of(path).split()) or "msshift-bench" if tag is None else tag
-    if path.suffix in (".bz2", ".xz", ".zst"):
-        raise UsageError(f"runs are written plain or as .gz, not as {path.suffix}")
+    if (end := Path(path.name.removesuffix(".gz")).suffix) in _OTHERS:
+        raise UsageError(
+            f"{path}: runs are written in TREC's six columns, plain or as .gz, not as {end}; choose "
+            "a name that ends in .run or .run.gz"
+        )
     pairs = rankings.items() if isinstance(rankings, Mapping) else rankings
     blocks = _blocks(pairs, tag, str(path))
     with write_atomically(path) as file:

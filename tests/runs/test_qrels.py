@@ -43,10 +43,6 @@ SOUND: dict[str, tuple[bytes, list[Qrel]]] = {
         b"\xef\xbb\xbfquery-id\tcorpus-id\tscore\r\nq\td\t1\r\n\r\n",
         [Qrel("q", "d", 1)],
     ),
-    "comments": (
-        b"# made by us\n#q0 0 d 1\nquery-id\tcorpus-id\tscore\nq 0 #d 1\n#\nr 0 d 2\n#",
-        [Qrel("q", "#d", 1), Qrel("r", "d", 2)],
-    ),
     "a judgement again": (QRELS + b"1 0 d1 1\n", ROWS),
     **{name: (compress(QRELS), ROWS) for name, compress in COMPRESSORS.items()},
     # An id may look like the beginning of something else.
@@ -111,7 +107,7 @@ def test_judgements_in_memory_are_judgements_or_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "relevance", ["1_0", "\u0661", "1.0", "+-1", "0x1", "9" * 20, "-" + "9" * 20, "9" * 5000, "1e1"]
+    "relevance", ["1_0", "\u0661", "1.5", "+-1", "0x1", "9" * 20, "-" + "9" * 20, "9" * 5000, "1e1"]
 )
 def test_a_relevance_is_a_whole_number_as_a_rank_is_one(write: Write, relevance: str) -> None:
     error = refused(write(f"q 0 d 1\nq 0 e {relevance}\n"))
