@@ -34,7 +34,7 @@ def find(
         Path | None,
         typer.Option(
             help="The test queries, likewise; or lines of query_id, text and field, where a topic "
-            "has several texts; or TREC topics (title and description).",
+            "has several texts; or topics in SGML or XML, as TREC's.",
             rich_help_panel="Queries",
         ),
     ] = None,

@@ -52,7 +52,13 @@ from msshift_bench.data.manifest import (
     read_manifest,
     write_manifest,
 )
-from msshift_bench.data.reading import Variant, read_queries, read_variants, write_variants
+from msshift_bench.data.reading import (
+    Variant,
+    problem_of_id,
+    read_queries,
+    read_variants,
+    write_variants,
+)
 from msshift_bench.data.test_sets import TestSet, read_extra_tests, read_test_folder
 from msshift_bench.data.triples import export_triples
 
@@ -94,6 +100,7 @@ __all__ = [
     "open_collection",
     "open_dataset",
     "open_source",
+    "problem_of_id",
     "push_dataset",
     "read_extra_tests",
     "read_manifest",

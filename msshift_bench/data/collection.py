@@ -20,7 +20,13 @@ import numpy as np
 
 from msshift_bench import mini
 from msshift_bench.data.digests import ContentDigest
-from msshift_bench.data.reading import qrel_rows, query_rows, read_judgements, read_texts
+from msshift_bench.data.reading import (
+    problem_of_id,
+    qrel_rows,
+    query_rows,
+    read_judgements,
+    read_texts,
+)
 from msshift_bench.errors import (
     CollectionError,
     FindingLog,
@@ -36,9 +42,6 @@ from msshift_bench.records import Passage, Qrel
 
 IR_DATASETS_FAILURES = (OSError, RuntimeError)
 """What ir_datasets raises if a download fails: from its one source, and from several."""
-
-_ID = re.compile(r"[^\0\t-\r ]+")
-"""What a field of a run file may be; only ASCII white space separates them."""
 
 _MINI = re.compile(r"mini(?::([0-9]+))?")
 
@@ -199,10 +202,9 @@ class _Folder(Collection):
         findings = FindingLog()
         hashes = array("q")
         for line, passage in self._read_passages(findings):
-            if _ID.fullmatch(passage.doc_id) is None:
-                message = f"doc_id {passage.doc_id!r} is empty or holds white space"
-                fix = "make it one word: no run file can hold it"
-                findings.add("id-of-words", message, str(self.collection_file), line, fix)
+            if problem := problem_of_id("doc_id", passage.doc_id):
+                code, message, fix = problem
+                findings.add(code, message, str(self.collection_file), line, fix)
             hashes.append(hash(passage.doc_id))
             yield passage
         # Eight bytes a passage instead of a set of strings: 8.8 million ids cost 70 MB. Equal

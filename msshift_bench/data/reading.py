@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -11,6 +12,9 @@ from msshift_bench.plumbing import judged_once, qrels_rows, tsv_rows, write_atom
 from msshift_bench.records import Qrel
 
 _MARK = "#"
+
+_ID = re.compile(r"[^\0\t-\r ]+")
+"""What a field of a run file may be; only ASCII white space separates them."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -69,7 +73,22 @@ def read_texts(
     return texts
 
 
+def problem_of_id(name: str, value: str) -> tuple[str, ...]:
+    """Return a finding's code, message and fix, if an id fits no run file; else nothing.
+
+    Args:
+        name: the name of its column, ``query_id`` or ``doc_id``.
+        value: the id.
+    """
+    if _ID.fullmatch(value):
+        return ()
+    message = f"{name} {value!r} is empty or holds white space"
+    return "id-of-words", message, "make it one word: no run file can hold it"
+
+
 def _problem_of_query(query_id: str, text: str, is_repeated: bool) -> tuple[str, ...]:
+    if problem := problem_of_id("query_id", query_id):
+        return problem
     if is_repeated:
         return "repeated-id", f"query_id {query_id!r} again"
     if not text.strip():
@@ -159,6 +178,8 @@ def read_variants(path: Path, queries: Container[str] | None = None) -> tuple[Va
 
     def problem_of(key: tuple[str, str], text: str, is_repeated: bool) -> tuple[str, ...]:
         query_id, method = key
+        if problem := problem_of_id("query_id", query_id):
+            return problem
         if len(method.split()) != 1 or _MARK in method:
             message = f"{method!r} is not a method's name"
             return "bad-method", message, f"name it by one word without {_MARK!r}"

@@ -8,6 +8,7 @@ description and variants; from a cosine of 0.91 on a training query counts as a 
 from __future__ import annotations
 
 import heapq
+import html
 import math
 import re
 from collections import Counter
@@ -19,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from msshift_bench.arrays import Vectors
-from msshift_bench.data import sha256_of
+from msshift_bench.data import problem_of_id, sha256_of
 from msshift_bench.encoders import DIMENSIONS, OWN, TERMS, EncoderSpec, incidence, sign_vectors
 from msshift_bench.errors import CollectionError, DataError, FindingLog, NotFoundError, UsageError
 from msshift_bench.leakage.found import (
@@ -335,13 +336,29 @@ def _sample(texts: Iterable[str]) -> list[str]:
     return sorted(text for _, text in heapq.nsmallest(_SAMPLE, sample))
 
 
-_FIELDS = {"title": "title", "desc": "description"}
-"""Tags of TREC's topic files -> the texts that are compared; the narrative is none of them."""
+_FIELDS = {
+    "title": "title",
+    "query": "query",
+    "content": "query",
+    "topic": "query",
+    "question": "question",
+    "desc": "description",
+    "description": "description",
+}
+"""Tags of TREC's, CLEF's and NTCIR's topics, SGML or XML -> the texts that are compared; narratives
+are none of them. ``<topic number="1">`` itself may hold a text, as in the clinical tracks."""
+
+_IDS = ("num", "number", "qid", "identifier")
+"""Tags of a topic's id, where no attribute ``number`` or ``id`` of its first tag holds it."""
+
+_STARTS = ("top", "topic", "query")
+"""Tags that a topic may begin with. A ``query`` in a topic is a text, without such an attribute."""
 
 _LABEL = re.compile(r"^(Number|Topic|Description)\s*:\s*", re.IGNORECASE)
 _TAG = re.compile(
-    r"<(top|num|title|desc|narr)>(.*?)(?=</?(?:top|num|title|desc|narr)>|\Z)", re.DOTALL
+    r"<([a-z][\w-]*)(\s[^<>]*)?>(.*?)(?=</?[a-z!][^<>]*>|\Z)", re.DOTALL | re.IGNORECASE
 )
+_ID_IN_TAG = re.compile(r"\b(?:number|id)\s*=\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
 _MOST_TOPIC_BYTES = 1 << 26
 _PEEK = 4096
 
@@ -365,8 +382,8 @@ def read_topics(source: QuerySource) -> tuple[TopicText, ...]:
     """Read test queries or topics, sorted.
 
     A file holds lines of query_id and text, separated by a tab, or of query_id, text and field,
-    where an id may have several lines; or it is a file of TREC topics, of which title and
-    description count.
+    where an id may have several lines; or it is a file of topics in SGML or XML, of which title,
+    query, question and description count.
 
     Raises:
         NotFoundError: if there is no such file.
@@ -382,6 +399,9 @@ def read_topics(source: QuerySource) -> tuple[TopicText, ...]:
     for line, topic in topics:
         if not topic.test_id:
             findings.add("empty-id", "the query_id is empty", str(path), line)
+        elif problem := problem_of_id("query_id", topic.test_id):
+            code, message, fix = problem
+            findings.add(code, message, str(path), line, fix)
         elif not topic.text.strip():
             findings.add("empty-text", f"query {topic.test_id!r} has no text", str(path), line)
         elif topic in line_of:
@@ -432,7 +452,7 @@ def _is_trec(path: Path) -> bool:
 
 
 def _trec_texts(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicText]]:
-    """Yield the titles and descriptions of TREC's topics, whose tags need not be closed."""
+    """Yield the texts of topics. Tags need not be closed: a text ends at any tag."""
     try:
         with open_stream(path) as stream:
             stored = stream.read(_MOST_TOPIC_BYTES + 1)
@@ -446,9 +466,13 @@ def _trec_texts(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicTe
         return
     test_id = ""
     for tag in _TAG.finditer(text):
-        name, content = tag[1], _LABEL.sub("", " ".join(tag[2].split()))
-        if name in ("top", "num"):
-            test_id = content if name == "num" else ""
-        elif name in _FIELDS:
+        name = tag[1].lower()
+        content = _LABEL.sub("", " ".join(html.unescape(tag[3]).split()))
+        number = _ID_IN_TAG.search(tag[2] or "") if name in _STARTS else None
+        if name in _STARTS and (number or not content or name != "query"):
+            test_id = number[1] if number else ""
+        if name in _IDS:
+            test_id = content
+        elif name in _FIELDS and (content or name not in _STARTS):
             line = text.count("\n", 0, tag.start()) + 1
             yield line, TopicText(test_id, content, _FIELDS[name])

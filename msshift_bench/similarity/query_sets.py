@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import pyarrow.compute as pc
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.data import Dataset, read_queries
+from msshift_bench.data import Dataset, problem_of_id, read_queries
 from msshift_bench.errors import (
     CollectionError,
     DataError,
@@ -159,6 +159,9 @@ def _check_values(rows: Iterable[tuple[object, object]]) -> None:
     for query_id, text in rows:
         if not (isinstance(query_id, str) and query_id):
             findings.add("id-invalid", f"query {query_id!r}: ids must be strings", "queries")
+        elif problem := problem_of_id("query_id", query_id):
+            code, message, fix = problem
+            findings.add(code, message, "queries", fix=fix)
         elif not (isinstance(text, str) and text.strip()):
             fix = "give it a text; 'msshift import' puts those of a data set of ids only back"
             findings.add("empty-text", f"query {query_id!r} has no text", "queries", fix=fix)
