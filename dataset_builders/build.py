@@ -47,6 +47,7 @@ from msshift_bench.errors import (
 )
 from msshift_bench.plumbing import check_folder, counted, numbered_lines
 from msshift_bench.records import OTHERS, Row
+from msshift_bench.search import warn_of_single_words
 from msshift_bench.shifts import (
     DATASET_NAME,
     LISTED_SHIFTS,
@@ -159,6 +160,7 @@ def build_dataset(
     decided = decide_licence({"name": collection.name, "layout": collection.layout}, licence)
     table = queries_table(collection)
     queries = ids_and_texts(table)
+    warn_of_single_words(queries.values())
     given = _given_tests(samples, chosen, collection, queries)
     seed = samples.seed
     validation = sample_validation(queries, size=samples.validation_size, seed=seed, reserved=given)
@@ -496,8 +498,10 @@ def _read(source: Path, collection: Collection | None) -> OfficialRelease:
     if (source / "resttest_files").is_dir():
         cut, report = read_resttest(source, collection)
         return OfficialRelease((cut,), report)
+    if not source.is_dir():
+        raise NotFoundError(f"there is no folder {source}; give that of a checkout")
     raise NotFoundError(
         f"{source} is no release that can be imported: it holds neither EVAL nor resttest_files; "
-        "give a checkout of MS-Shift's or of ReSTTest's files "
-        "(typing errors of CharacterBERT-DR: 'msshift import')"
+        "give a checkout of MS-Shift's or of ReSTTest's files; or, to 'msshift import FOLDER', a "
+        "data set of ids only, or a checkout of CharacterBERT-DR with queries.*.typo*.tsv"
     )

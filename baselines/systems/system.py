@@ -24,7 +24,14 @@ from msshift_bench.errors import DataError, UsageError
 from msshift_bench.plumbing import is_as_written, is_held, report_progress
 from msshift_bench.records import Passage, Row
 from msshift_bench.runs import model_path, sidecar_path
-from msshift_bench.search import Bm25, Bm25Parameters, PassageIds, Ranking, kept_index
+from msshift_bench.search import (
+    Bm25,
+    Bm25Parameters,
+    PassageIds,
+    Ranking,
+    kept_index,
+    warn_of_single_words,
+)
 from msshift_bench.shifts import Shift
 
 _logger = logging.getLogger(__name__)
@@ -244,6 +251,7 @@ class Run(Facts):
 
     def bm25(self, parameters: Bm25Parameters | None = None) -> Bm25:
         """Return BM25's index of the collection; the runs of a plan share it."""
+        warn_of_single_words([row.text for row in self.queries])
         chosen = parameters or Bm25Parameters()
         index: Bm25 | None = self.shared.get("bm25")
         if index is None or index.parameters != chosen:

@@ -281,8 +281,18 @@ ranking), and returns one value per query of the test set, shape ``[queries]``."
 _SPELLINGS = {name.lower(): name for name in _COMPUTE}
 _SPELLINGS |= {"mrr": "RR", "map": "AP", "recall": "R", "precision": "P"}
 
+_ELSEWHERE = _SPELLINGS | {"recip_rank": "RR", "hit_rate": "Success", "hits": "Success"}
+"""What other tools call a measure, in lower case, before its cutoff."""
+
 VALID_NAMES = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_measures")
 """What a measure may be called, for messages."""
+
+
+def as_spelled_here(name: str) -> str:
+    """Return the name here of a measure that other tools spell ``ndcg_cut_10``; "" if unknown."""
+    match = re.fullmatch(r"(.+?)(?:(?:_cut|_at)?[_.@]([0-9]{1,9}))?", name.lower())
+    family = _ELSEWHERE.get(match[1]) if match else None
+    return "" if match is None or family is None else "@".join(filter(None, (family, match[2])))
 
 
 def native_measure(name: str) -> Measure | None:

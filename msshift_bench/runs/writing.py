@@ -56,7 +56,7 @@ def write_run(
     Raises:
         UsageError: if the name ends in another format's or compression's suffix, or a ranking is
             no mapping.
-        RunError: if the file would not read back: an id or the tag is no string, is empty, holds
+        RunError: if the file would not read back: no query has a document, an id or the tag is no string, is empty, holds
             white space or is no Unicode text, a score is not finite or no number, or a query stands
             twice.
 
@@ -86,6 +86,7 @@ def _blocks(rankings: Iterable[_Ranked], tag: str, name: str) -> Iterator[memory
     """Yield the text of the run, some queries at a time."""
     _fields([tag], name)
     seen: set[str] = set()
+    is_empty = True
     for part in _parts(rankings):
         queries = [query for query, _ in part]
         starts = np.cumsum([0, *(len(documents) for _, documents in part)])
@@ -99,7 +100,10 @@ def _blocks(rankings: Iterable[_Ranked], tag: str, name: str) -> Iterator[memory
             if query in seen:
                 raise RunError(f"{name}: query {query!r} stands twice")
             seen.add(query)
+        is_empty = is_empty and not len(docs)
         yield _text(_fields(queries, name), starts, docs, scores, tag)
+    if is_empty:
+        raise RunError(f"{name}: no query has a document, and an empty run cannot be read back")
 
 
 def _numbers(values: Sequence[float], name: str) -> _Scores:

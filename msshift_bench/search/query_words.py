@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
+from collections.abc import Collection
+
+_logger = logging.getLogger(__name__)
 
 _STOP_WORDS_TEXT = """
     about after all also am an and any are as at be because been before being between both but by
@@ -56,6 +60,21 @@ def normalise(text: str) -> str:
 def sorted_words(text: str) -> str:
     """Return the words of `normalise` in alphabetical order; of a text without any, the text."""
     return " ".join(sorted(_words(text))) or text
+
+
+def warn_of_single_words(texts: Collection[str]) -> None:
+    """Log a warning if most texts are one word beyond ASCII: what counts words finds little in them.
+
+    Chinese, Japanese and Thai have no spaces between words.
+    """
+    single = sum(not text.isascii() and len(text.split()) == 1 for text in texts)
+    if 2 * single > len(texts):
+        _logger.warning(
+            "%d of %d queries are one word, as without spaces between words in Chinese, Japanese "
+            "or Thai: BM25, rules and similarity of words find little in them; put a space between "
+            "words first (queries and passages), or use a model",
+            *(single, len(texts)),
+        )
 
 
 def _words(text: str) -> list[str]:

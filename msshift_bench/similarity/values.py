@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from msshift_bench.arrays import Floats, Ints
 from msshift_bench.data import DataInfo, Dataset, open_dataset
-from msshift_bench.encoders import OWN, EncoderSpec, choose_encoder
+from msshift_bench.encoders import OWN, TERMS, EncoderSpec, choose_encoder
 from msshift_bench.errors import Finding, MissingError, RunError, UnknownNameError, UsageError
 from msshift_bench.evaluation import Note, Result, Section
 from msshift_bench.output import COUNT, QUERIES, Head, heads_of, number, pivot
 from msshift_bench.runs import Sidecar, find_run_sets, model_path
+from msshift_bench.search import warn_of_single_words
 from msshift_bench.shifts import DATASET_NAME, SHIFTS, Shift, get_shift
 from msshift_bench.similarity.indicators import (
     INDICATORS,
@@ -254,7 +255,7 @@ def _check_options(indicator: Indicator, options: IndicatorOptions) -> None:
 
 def _needed(
     indicator: Indicator,
-    texts: Iterable[str],
+    texts: Collection[str],
     options: IndicatorOptions,
     *,
     dataset: Dataset | None = None,
@@ -274,6 +275,7 @@ def _needed(
         rows = dataset.rows(shift, "queries")
         return {row.query_id: row.relevant_doc_ids for row in rows}
     if not indicator.needs:
+        warn_of_single_words(texts)
         return options.get("tokenizer")
     if indicator.needs == "model":
         spec = EncoderSpec(str(options.get("models")), pooling=OWN)
@@ -281,6 +283,8 @@ def _needed(
         layout = "" if dataset is None else str(dataset.manifest.collection.get("layout", ""))
         name = choose_encoder(options.get("encoder"), layout)
         spec = EncoderSpec(name, pooling=options.get("pooling", "cls"))
+        if name == TERMS:
+            warn_of_single_words(texts)
     return embed_texts(texts, spec)
 
 

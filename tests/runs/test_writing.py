@@ -37,7 +37,8 @@ scores = st.one_of(
     st.floats(0, 40),
     st.floats(-1e5, 1e5, width=32),
 )
-runs = st.dictionaries(ids, st.dictionaries(ids, scores, max_size=12), max_size=12)
+rankings = st.dictionaries(ids, scores, max_size=12)
+runs = st.dictionaries(ids, rankings, max_size=12).filter(lambda run: any(run.values()))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
