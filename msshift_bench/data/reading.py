@@ -16,6 +16,11 @@ _MARK = "#"
 _ID = re.compile(r"[^\0\t-\r ]+")
 """What a field of a run file may be; only ASCII white space separates them."""
 
+_COLUMNS = frozenset(
+    f"{kind}{end}" for kind in ("query", "doc", "corpus") for end in ("_id", "-id", "id")
+).union(("qid", "pid", "docno"))
+"""Names of a column of ids, which a header holds in place of an id."""
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -74,12 +79,14 @@ def read_texts(
 
 
 def problem_of_id(name: str, value: str) -> tuple[str, ...]:
-    """Return a finding's code, message and fix, if an id fits no run file; else nothing.
+    """Return a finding's code, message and fix, if a value is no id for run files; else nothing.
 
     Args:
         name: the name of its column, ``query_id`` or ``doc_id``.
         value: the id.
     """
+    if value.strip("'\"").lower() in _COLUMNS:
+        return "header-line", f"{name} {value!r} is the name of a column", "remove the header"
     if _ID.fullmatch(value):
         return ()
     message = f"{name} {value!r} is empty or holds white space"

@@ -18,12 +18,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UnknownNameError, UsageError, raise_any, require
-from msshift_bench.evaluation.measures import (
-    VALID_NAMES,
-    Measure,
-    as_spelled_here,
-    native_measure,
-)
+from msshift_bench.evaluation.measures import VALID_NAMES, Measure, as_spelled_here, native_measure
 from msshift_bench.runs import JudgedRun, check_tie_policy
 from msshift_bench.shifts import several
 from msshift_bench.stats import Inference

@@ -25,6 +25,7 @@ from msshift_bench.plumbing import (
     check_contents,
     check_folder,
     counted,
+    judged_once,
     qrels_rows,
     replace_folder,
     tsv_rows,
@@ -207,7 +208,8 @@ def _copy(
 
 
 def _qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[str, str]]:
-    for _, (query_id, doc_id, relevance) in qrels_rows(path, findings):
+    rows = ((str(path), line, qrel) for line, qrel in qrels_rows(path, findings))
+    for query_id, doc_id, relevance in judged_once(rows, findings):
         yield query_id, f"{query_id}\t0\t{doc_id}\t{relevance}\n"
 
 

@@ -56,9 +56,9 @@ def write_run(
     Raises:
         UsageError: if the name ends in another format's or compression's suffix, or a ranking is
             no mapping.
-        RunError: if the file would not read back: no query has a document, an id or the tag is no string, is empty, holds
-            white space or is no Unicode text, a score is not finite or no number, or a query stands
-            twice.
+        RunError: if the file would not read back: no query has a document, an id or the tag is no
+            string, is empty, holds white space or is no Unicode text, a score is not finite or no
+            number, or a query is there twice.
 
     Examples:
         >>> write_run("best.run.gz", {"q1": {"d3": 9.5, "d1": 8.75}}, tag="mine")
@@ -69,8 +69,8 @@ def write_run(
     tag = "_".join(system_of(path).split()) or "msshift-bench" if tag is None else tag
     if (end := Path(path.name.removesuffix(".gz")).suffix) in _OTHERS:
         raise UsageError(
-            f"{path}: runs are written in TREC's six columns, plain or as .gz, not as {end}; choose "
-            "a name that ends in .run or .run.gz"
+            f"{path}: runs are written in TREC's six columns, plain or as .gz, not as {end}; "
+            "choose a name that ends in .run or .run.gz"
         )
     pairs = rankings.items() if isinstance(rankings, Mapping) else rankings
     blocks = _blocks(pairs, tag, str(path))

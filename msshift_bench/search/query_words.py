@@ -63,7 +63,7 @@ def sorted_words(text: str) -> str:
 
 
 def warn_of_single_words(texts: Collection[str]) -> None:
-    """Log a warning if most texts are one word beyond ASCII: what counts words finds little in them.
+    """Log a warning if most texts are one word beyond ASCII: BM25 and others find little in them.
 
     Chinese, Japanese and Thai have no spaces between words.
     """

@@ -53,9 +53,13 @@ def columns(rankings: Rankings) -> dict[str, list[Any]]:
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-def parquet(rankings: Rankings) -> bytes:
+def parquet(rankings: Rankings, **types: pa.DataType) -> bytes:
     out = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns(rankings)), out)
+    table = pa.table(columns(rankings))
+    for name, of_column in types.items():
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, table[name].cast(of_column))
+    pq.write_table(table, out)
     return out.getvalue().to_pybytes()
 
 
@@ -76,6 +80,11 @@ KINDS: Mapping[str, tuple[str, Callable[[Rankings], bytes]]] = {
     **{f"{name}{end}": (end, FORMATS[name]) for name in ("trec", "msmarco") for end in (".run",)},
     **{f"trec as {end}": (end, trec) for end in (".trec", ".res", ".txt")},
     "parquet": (".parquet", parquet),
+    "parquet of decimals": (".parquet", lambda r: parquet(r, score=pa.decimal128(20, 9))),
+    "parquet of bytes": (
+        ".parquet",
+        lambda r: parquet(r, query_id=pa.binary(), doc_id=pa.large_binary()),
+    ),
     **{
         f"{name} in {compression}": (f".run{end}", lambda r, f=FORMATS[name], c=pack: c(f(r)))
         for name in ("trec", "msmarco")

@@ -23,7 +23,9 @@ RUN = {"#1": {"d1": 2.0, "d2": 1.0}, "2": {"d1": 2.0, "d2": 1.0}}
 
 def mean_rr(qrels: Path) -> float:
     """Return the mean RR of `RUN` by our reader."""
-    return float(ms.score_runs([RUN], qrels, Settings("RR")).figures.first(figure="score").value or 0)
+    return float(
+        ms.score_runs([RUN], qrels, Settings("RR")).figures.first(figure="score").value or 0
+    )
 
 
 def by_ir_measures(qrels: Mapping[str, Mapping[str, int]]) -> float:
@@ -31,7 +33,7 @@ def by_ir_measures(qrels: Mapping[str, Mapping[str, int]]) -> float:
 
 
 def test_a_query_id_may_begin_with_a_number_sign(write: Write) -> None:
-    """trec_eval withdrew its rule of comments (its issue 46): 0.5 over two queries, not 1 of one."""
+    """trec_eval withdrew its rule of comments (its issue 46): 0.5 over two queries, not 1."""
     qrels = write("#1 0 d9 1\n2 0 d1 1\n", "q.qrels")
     assert ms.read_qrels(qrels) == [Qrel("#1", "d9", 1), Qrel("2", "d1", 1)]
     assert mean_rr(qrels) == by_ir_measures({"#1": {"d9": 1}, "2": {"d1": 1}}) == 0.5
@@ -118,7 +120,9 @@ def test_a_run_is_written_under_the_ending_of_a_run(tmp_path: Path, name: str) -
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("table", ["dense/length.csv", "dense/length.json", "dense/length/long.csv"])
+@pytest.mark.parametrize(
+    "table", ["dense/length.csv", "dense/length.json", "dense/length/long.csv"]
+)
 @pytest.mark.parametrize("other", ["bm25/length.run", "dense/wh-words.run"])
 def test_a_table_in_the_place_of_a_run_is_an_error(tmp_path: Path, table: str, other: str) -> None:
     """Beside another system, and in a system's own folder."""
