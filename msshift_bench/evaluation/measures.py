@@ -288,11 +288,13 @@ VALID_NAMES = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_meas
 """What a measure may be called, for messages."""
 
 
-def as_spelled_here(name: str) -> str:
-    """Return the name here of a measure that other tools spell ``ndcg_cut_10``; "" if unknown."""
+def name_here(name: str) -> str:
+    """Return a hint for a measure that other tools spell ``ndcg_cut_10``; "" if unknown."""
     match = re.fullmatch(r"(.+?)(?:(?:_cut|_at)?[_.@]([0-9]{1,9}))?", name.lower())
     family = _ELSEWHERE.get(match[1]) if match else None
-    return "" if match is None or family is None else "@".join(filter(None, (family, match[2])))
+    if match is None or family is None:
+        return ""
+    return f"it is called {'@'.join(filter(None, (family, match[2])))} here"
 
 
 def native_measure(name: str) -> Measure | None:

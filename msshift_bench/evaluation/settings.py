@@ -18,7 +18,7 @@ import numpy as np
 
 from msshift_bench.arrays import Floats
 from msshift_bench.errors import UnknownNameError, UsageError, raise_any, require
-from msshift_bench.evaluation.measures import VALID_NAMES, Measure, as_spelled_here, native_measure
+from msshift_bench.evaluation.measures import VALID_NAMES, Measure, name_here, native_measure
 from msshift_bench.runs import JudgedRun, check_tie_policy
 from msshift_bench.shifts import several
 from msshift_bench.stats import Inference
@@ -211,9 +211,7 @@ def parse_measure(name: str) -> Measure:
     if not re.search(r"[0-9]_[0-9]", name) and (delegated := delegate(name)):
         # "RR(rel=1)@10" is "RR@10", which is computed here.
         return native_measure(delegated.name) or delegated
-    known = as_spelled_here(name)
-    hint = f"it is called {known} here" if known else ""
-    raise UnknownNameError("measure", name, VALID_NAMES, hint)
+    raise UnknownNameError("measure", name, VALID_NAMES, name_here(name))
 
 
 MeasureNames = Any

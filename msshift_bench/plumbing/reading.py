@@ -326,8 +326,7 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
             fix = "write all lines alike; if the last line was cut off, copy the file again"
             findings.add("field-count", message, str(path), number, fix + uncomment)
             continue
-        grade = _WHOLE.sub(rb"\1", fields[-1])
-        relevance = whole_number(grade, -MAX_RELEVANCE, MAX_RELEVANCE)
+        relevance = whole_number(_WHOLE.sub(rb"\1", fields[-1]), -MAX_RELEVANCE, MAX_RELEVANCE)
         if relevance is None:
             message = f"relevance {quoted(fields[-1])} is not a whole number of at most "
             message += f"{MAX_RELEVANCE}"

@@ -421,8 +421,9 @@ def _runs_below(entry: Path, *, texts: bool) -> Iterator[Path]:
         is_hidden = any(name.startswith(".") for name in path.relative_to(entry).parts)
         suffixes = set(path.suffixes)
         is_known = _stem(path) in _KNOWN_STEMS and (texts or ".txt" not in suffixes)
-        seems_run = (is_known or suffixes & _OF_RUNS) and path.suffix not in _NO_RUNS
-        seems_run = seems_run or _is_table_of_run(path.relative_to(entry))
+        seems_run = (
+            (is_known or suffixes & _OF_RUNS) and path.suffix not in _NO_RUNS
+        ) or _is_table_of_run(path.relative_to(entry))
         if path.is_file() and not is_hidden and seems_run:
             yield path
 

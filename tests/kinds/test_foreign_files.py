@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import ir_measures
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import msshift_bench as ms
@@ -418,3 +420,39 @@ def test_functions_refuse_other_files_as_queries(
             QUERIES_FUNCTIONS[door](world, tmp_path / "file")
         assert isinstance(caught.value, DataError)
         assert caught.value.findings[0].fix
+
+
+COLON_COMMANDS = {
+    "verify": "verify {data}",
+    "similarity": "similarity --data {data} --shift length --format csv",
+    "score": "score {run} --data {data} --test length-short --format csv",
+    "evaluate": "evaluate {runs} --data {data} --format csv",
+    "triples": "triples {data} --collection collection --negatives 1 --depth 20",
+    "leakage find": "leakage find --data {data}",
+    "irds": "irds --data {data} export msshift/length/short/test queries",
+}
+
+
+@pytest.mark.parametrize("door", COLON_COMMANDS)
+def test_a_colon_in_a_relative_path_makes_no_address_of_it(
+    world: Path, tmp_path: Path, door: str
+) -> None:
+    """Arrow takes ``ms:v1`` for a URI of the scheme ``ms``."""
+    printed = []
+    for data, system, of in (("msshift", "bm25", "plain"), ("ms:v1", "bm25:k1=0.9", "colon")):
+        folder = tmp_path / of
+        shutil.copytree(world / "msshift", folder / data)
+        (folder / "collection").symlink_to(world / "collection")
+        (folder / system / "length").mkdir(parents=True)
+        for group in ("short", "long"):
+            run = ms.read_run(world / f"runs/dense/length/{group}.run.gz")
+            rows = [(q, d, score) for q, docs in run.items() for d, score in docs.items()]
+            names = ("query_id", "doc_id", "score")
+            columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+            pq.write_table(pa.table(columns), folder / system / f"length/{group}.parquet")
+        shutil.copy(folder / system / "length/long.parquet", folder / f"{system}.parquet")
+        words = COLON_COMMANDS[door].format(data=data, run=f"{system}.parquet", runs=system)
+        done = run_msshift(words.split(), folder)
+        assert done.returncode == 0, done.stderr
+        printed.append(done.stdout.replace(data, "DATA").replace(system, "SYSTEM"))
+    assert printed[0] == printed[1]
