@@ -203,7 +203,8 @@ class _Folder(Collection):
         hashes = array("q")
         for line, passage in self._read_passages(findings):
             if problem := problem_of_id("doc_id", passage.doc_id):
-                findings.add(*problem[:2], str(self.collection_file), line, *problem[2:])
+                code, message, fix = problem
+                findings.add(code, message, str(self.collection_file), line, fix)
             hashes.append(hash(passage.doc_id))
             yield passage
         # Eight bytes a passage instead of a set of strings: 8.8 million ids cost 70 MB. Equal

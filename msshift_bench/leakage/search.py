@@ -401,7 +401,8 @@ def read_topics(source: QuerySource) -> tuple[TopicText, ...]:
         if not topic.test_id:
             findings.add("empty-id", "the query_id is empty", str(path), line)
         elif problem := problem_of_id("query_id", topic.test_id):
-            findings.add(*problem[:2], str(path), line, *problem[2:])
+            code, message, fix = problem
+            findings.add(code, message, str(path), line, fix)
         elif not topic.text.strip():
             findings.add("empty-text", f"query {topic.test_id!r} has no text", str(path), line)
         elif topic in line_of:

@@ -103,7 +103,7 @@ def open_stream(path: str | PathLike[str]) -> Iterator[BinaryIO]:
 
 _HEADER_WORDS = (
     {"query", "queryid", "qid", "topic", "topicid", "topicno"},
-    {"grade", "judgement", "judgment", "label", "qrel", "rel", "relevance", "score"},
+    {"grade", "judgement", "judgment", "label", "qrel", "rel", "relevance", "relevancy", "score"},
 )
 """The words that the first line of qrels begins and ends with, if it is a header: in lower case,
 without ``-``, ``_``, ``#`` and quotation marks. BEIR's is ``query-id corpus-id score``."""

@@ -135,7 +135,7 @@ class Judgements:
             elif (
                 isinstance(grade, bool)
                 or not isinstance(grade, int | float | np.integer | np.floating)
-                or not abs(grade) <= MAX_RELEVANCE
+                or not -MAX_RELEVANCE <= grade <= MAX_RELEVANCE
                 or grade != int(grade)
             ):
                 code = "relevance-not-integer"

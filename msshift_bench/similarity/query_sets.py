@@ -160,7 +160,8 @@ def _check_values(rows: Iterable[tuple[object, object]]) -> None:
         if not (isinstance(query_id, str) and query_id):
             findings.add("id-invalid", f"query {query_id!r}: ids must be strings", "queries")
         elif problem := problem_of_id("query_id", query_id):
-            findings.add(*problem[:2], "queries", 0, *problem[2:])
+            code, message, fix = problem
+            findings.add(code, message, "queries", fix=fix)
         elif not (isinstance(text, str) and text.strip()):
             fix = "give it a text; 'msshift import' puts those of a data set of ids only back"
             findings.add("empty-text", f"query {query_id!r} has no text", "queries", fix=fix)
