@@ -359,6 +359,11 @@ _LABEL = re.compile(r"^(Number|Topic|Description)\s*:\s*", re.IGNORECASE)
 _TAG = re.compile(
     r"<([a-z][\w-]*)(\s[^<>]*)?>(.*?)(?=</?[a-z!][^<>]*>|\Z)", re.DOTALL | re.IGNORECASE
 )
+_NO_END = re.compile(
+    r"<!--.*?-->|<!\[CDATA\[|\]\]>|</?(?:b|i|u|em|strong|sub|sup)>", re.DOTALL | re.IGNORECASE
+)
+"""Markup that is left out before tags are read: within a text it is no end."""
+
 _ID_IN_TAG = re.compile(r"\b(?:number|id)\s*=\s*[\"']([^\"']*)[\"']", re.IGNORECASE)
 _MOST_TOPIC_BYTES = 1 << 26
 _PEEK = 4096
@@ -461,7 +466,7 @@ def _trec_texts(path: Path, findings: FindingLog) -> Iterator[tuple[int, TopicTe
             message = f"topics are at most {_MOST_TOPIC_BYTES:,} bytes; give queries in columns"
             findings.add("too-large", message, str(path))
             return
-        text = stored.decode("utf-8")
+        text = _NO_END.sub(lambda match: "\n" * match[0].count("\n"), stored.decode("utf-8"))
     except (UnicodeDecodeError, DamagedInputError) as error:
         findings.add("not-utf8", f"the topics cannot be read: {error}", str(path))
         return

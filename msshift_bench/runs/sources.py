@@ -46,8 +46,8 @@ from msshift_bench.runs.lines import (
 
 MOST_THREADS = 4
 
-_COLUMNS = (("query_id", "qid"), ("doc_id", "docno"), ("score",), ("rank",))
-"""The names of each column, here and in PyTerrier; ranks may be lacking."""
+_COLUMNS = (("query_id", "qid", "q_id"), ("doc_id", "docno"), ("score",), ("rank",))
+"""The names of each column, here, in PyTerrier and in ranx; ranks may be lacking."""
 
 _BATCH_ROWS = 100_000
 
@@ -196,8 +196,8 @@ class TextRun:
 class ParquetRun:
     """A Parquet file with columns query_id, doc_id, score and, optionally, rank.
 
-    PyTerrier's names ``qid`` and ``docno`` are understood. Ids are strings, UTF-8 in bytes, or
-    integers that stand for their decimal digits.
+    PyTerrier's names ``qid`` and ``docno``, and ranx's ``q_id``, are understood. Ids are strings,
+    UTF-8 in bytes, or integers that stand for their decimal digits.
 
     Args:
         file: the file.

@@ -67,7 +67,7 @@ def write_run(
     """
     path = Path(path)
     tag = "_".join(system_of(path).split()) or "msshift-bench" if tag is None else tag
-    if (end := Path(path.name.removesuffix(".gz")).suffix) in _OTHERS:
+    if (end := Path(path.name.removesuffix(".gz")).suffix.lower()) in _OTHERS:
         raise UsageError(
             f"{path}: runs are written in TREC's six columns, plain or as .gz, not as {end}; "
             "choose a name that ends in .run or .run.gz"

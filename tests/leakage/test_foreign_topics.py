@@ -116,6 +116,11 @@ TOPICS: dict[str, tuple[str, set[tuple[str, str, str]]]] = {
         "man\n</topic>\n</topics>",
         {("1", "Patient is a 45-year-old man", "query")},
     ),
+    "comments, CDATA and markup in a text": (
+        '<topics><!-- <topic number="9"><title>old</title></topic> --><topic number="1">'
+        "<title><![CDATA[H<sub>2</sub>O <b>purity</b>]]></title></topic></topics>",
+        {("1", "H2O purity", "title")},
+    ),
     "queries with ids of their own": (
         '<queries><query id="q1">who is pope</query><query id="q2">ashes</query></queries>',
         {("q1", "who is pope", "query"), ("q2", "ashes", "query")},

@@ -104,6 +104,17 @@ def test_a_run_of_decimals_and_of_bytes_is_read(tmp_path: Path) -> None:
     assert [finding.code for finding in report.errors] == ["score-not-number"]
 
 
+def test_tables_of_ranx_are_read(tmp_path: Path) -> None:
+    """ranx 0.3.21 names the columns of `Run.to_dataframe` and of ``.parquet`` so."""
+    table = pa.table({"q_id": ["2", "2"], "doc_id": ["d1", "d2"], "score": [2.0, 1.0]})
+    pq.write_table(table, tmp_path / "ranx.parquet")
+    for run in (table, table.to_pandas(), tmp_path / "ranx.parquet"):
+        assert ms.read_run(run) == {"2": {"d1": 2.0, "d2": 1.0}}
+    # A run is no table of judgements, whatever its scores.
+    with pytest.raises(UsageError, match="relevance or label"):
+        Judgements.from_qrels(table.rename_columns(["query_id", "doc_id", "score"]))
+
+
 def test_a_relative_path_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = pa.table({"query_id": ["q1"], "doc_id": ["d1"], "score": [1.0]})
@@ -113,7 +124,9 @@ def test_a_relative_path_is_no_address(tmp_path: Path, monkeypatch: pytest.Monke
     assert ms.validate_run("bm25:k1=0.9.parquet").ok
 
 
-@pytest.mark.parametrize("name", ["x.json", "x.json.gz", "x.parquet", "x.csv", "x.xz", "x.run.zst"])
+@pytest.mark.parametrize(
+    "name", ["x.json", "x.JSON", "x.json.gz", "x.parquet", "x.csv", "x.xz", "x.run.zst"]
+)
 def test_a_run_is_written_under_the_ending_of_a_run(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=r"\.run"):
         ms.write_run(tmp_path / name, RUN)
