@@ -456,3 +456,25 @@ def test_a_colon_in_a_relative_path_makes_no_address_of_it(
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout.replace(data, "DATA").replace(system, "SYSTEM"))
     assert printed[0] == printed[1]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate runs",
+        "compare runs",
+        "analyse runs --indicator unseen-words",
+        "report runs --out page",
+    ],
+)
+def test_commands_refuse_a_table_in_the_place_of_a_run(
+    world: Path, tmp_path: Path, command: str, ending: str
+) -> None:
+    (tmp_path / "msshift").symlink_to(world / "msshift")
+    shutil.copytree(world / "runs", tmp_path / "runs")
+    (tmp_path / "runs/sparse").mkdir()
+    (tmp_path / f"runs/sparse/length{ending}").write_text("qid,docno,score\n#1,1,2.5\n")
+    done = run_msshift(command.split(), tmp_path)
+    assert is_refused(done, f"runs/sparse/length{ending}")
+    assert not (tmp_path / "page").exists()
