@@ -58,6 +58,12 @@ from msshift_bench.stats import Figures
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_SMALL = 7
+"""The size of the names of marks, in points."""
+
+_SIDE = 200
+"""The least side of a square panel, in points."""
+
 _DARKEST = 0.25
 """The loss, as a share of Avg In, that has the darkest shade, unless a system loses more."""
 
@@ -136,6 +142,28 @@ def _worst_losses(shift: Shift, losses: Figures) -> Iterator[str]:
             )
 
 
+def _joined(
+    names: Sequence[tuple[float, float, str]], point: float
+) -> list[tuple[float, float, str]]:
+    """Return names of marks at their places, one text for those that would cover each other.
+
+    Args:
+        names: the place and the name of each mark.
+        point: the length of a typographic point.
+    """
+    joined: list[tuple[float, float, str]] = []
+    for x, y, name in sorted(names):
+        for place, (left, up, text) in enumerate(joined):
+            width = 0.65 * _SMALL * len(text)
+            if abs(y - up) < 1.4 * _SMALL * point and x - left < width * point:
+                known = text.split(", ")
+                joined[place] = (left, up, text if name in known else f"{text}, {name}")
+                break
+        else:
+            joined.append((x, y, name))
+    return joined
+
+
 def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture | NotDrawn:
     """Draw Out of every system and group over its Avg In."""
     title, measure = f"{shift.title}: Avg In against Out", inputs.measure
@@ -147,7 +175,7 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
     scale = 100 if measure.percent else 1
     systems = list(rows.each("system"))
     drawing, ax = blank_axes(3.9 + 0.17 * len(systems))
-    worse = 0
+    worse, names = 0, list[tuple[float, float, str]]()
     for (system,), of_system in systems:
         look, is_hollow = inputs.looks[system], of_system[0].seeds == 1
         x, across = spread(of_system.where(figure="avg_in"), scale)
@@ -155,8 +183,7 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         lines = {"xerr": across, "yerr": up, "elinewidth": 0.8, "ecolor": (look.colour, 0.55)}
         draw_points(ax, look, x, y, is_hollow=is_hollow, ms=5, **lines)
         draw_points(ax, look, [], [], is_hollow=is_hollow, label=say_system(of_system))
-        for group, across_at, up_at in zip(of_system.names("group"), x, y, strict=True):
-            ax.annotate(group, (across_at, up_at), (4, 3), textcoords="offset points", fontsize=7)
+        names += zip(x, y, of_system.names("group"), strict=True)
         worse += int((measure.sign * (x - y) > 0).sum())
     values, reach = spread(rows, scale)
     ends = np.concatenate([values, values - reach[0], values + reach[1]])
@@ -167,6 +194,8 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         left = 1 - measure.sign * share
         ax.plot([low, high], [low * left, high * left], color=LINE, lw=0.8, zorder=0)
     ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+    for x_of, y_of, text in _joined(names, (high - low) / _SIDE):
+        ax.annotate(text, (x_of, y_of), (4, 3), textcoords="offset points", fontsize=_SMALL)
     unit = f"{measure.mean_name}{' x 100' if measure.percent else ''}"
     ax.set(xlabel=f"Avg In ({unit})", ylabel=f"Out ({unit})")
     ax.legend(loc="upper left", frameon=False, fontsize=8)
@@ -175,9 +204,9 @@ def _in_out(inputs: Inputs, shift: Shift, scores: Sequence[Scores]) -> Picture |
         f"in-out-{shift.name}",
         title,
         "Each mark is a system on a group, with the intervals of both figures and the group's name "
-        f"at its upper right. On the dark line nothing is lost; the pale lines {side} it are a "
-        "Rel Loss of 10% and 20%. White marks rest on one seed. Test queries: "
-        f"{say_sizes(rows.where(figure='out'))}.",
+        "at its upper right; close marks share one text. On the dark line nothing is lost; the "
+        f"pale lines {side} it are a Rel Loss of 10% and 20%. White marks rest on one seed. "
+        f"Test queries: {say_sizes(rows.where(figure='out'))}.",
         f"A scatter of Out over Avg In, with the line where both are equal: {worse} of "
         f"{len(rows) // 2} marks lie {side} it, where the model that never saw the group is worse.",
         rows,

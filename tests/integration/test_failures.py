@@ -74,7 +74,8 @@ def shell(data: Path, work: Path) -> Shell:
             ["bash", "-c", line.replace("MSSHIFT ", f"{SCRIPT} ")],
             cwd=work,
             env={
-                **os.environ,
+                # Under a limit of the size of files, what measures coverage would fail, too.
+                **{name: of for name, of in os.environ.items() if not name.startswith("COVERAGE")},
                 "DATA": str(data / "msshift"),
                 "RUNS": str(data / "runs"),
                 "PYTHONUNBUFFERED": "",
