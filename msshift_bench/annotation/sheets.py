@@ -1,8 +1,9 @@
 """Sheets: pairs of queries that people judge, as a table (CSV) or as tasks of Label Studio (JSON).
 
-A table has the columns of a `Pair`, ``annotator`` and one per question. A task holds all of a pair
-in its ``data``, and what annotators chose in its ``annotations``; the
-``from_name`` of a choice is the question.
+A table has the columns of a `Pair` that some pair fills, ``annotator`` and one per question. A task
+holds all of a pair in its ``data``, and what annotators chose in its ``annotations``; the
+``from_name`` of a choice is the question. In the export JSON-MIN, an object is one annotation, and
+has the pair's fields, the questions and ``annotator`` side by side.
 
 The 827 annotated pairs of Fröbe et al. (SPIRE 2022) are read as they were published: a JSON object
 a line (``.jsonl``), whose ``label`` is a list of ``Title-<type>``, ``Variant-<type>`` and
@@ -21,7 +22,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -55,8 +56,8 @@ from msshift_bench.shifts import several
 from msshift_bench.similarity import NearestQueries, QuerySource, check_same_texts, read_query_set
 
 _ENDINGS = (".csv", ".json")
-_NEEDED = Pair._fields[:4]
-"""The columns that a table must have."""
+_NEEDED, _OPTIONAL = Pair._fields[:4], Pair._fields[4:]
+"""The columns that a table must have, and the columns that it has if a pair fills them."""
 
 _MOST_COSINE = 1 + 1e-4
 """Cosines of 32-bit vectors go beyond 1 by some rounding."""
@@ -108,9 +109,11 @@ def write_sheet(
         tasks = [{"data": {**pair._asdict(), "annotator": annotator}} for pair in rows]
         text = json.dumps(tasks, ensure_ascii=False, indent=1)
     else:
+        filled = [n for n in _OPTIONAL if any(getattr(pair, n) not in ("", None) for pair in rows)]
+        names = (*_NEEDED, *filled)
         end = (annotator, *[""] * len(questions))
-        header = (*Pair._fields, "annotator", *_names(questions))
-        text = csv_text(header, [(*pair, *end) for pair in rows])
+        cells = [(*(getattr(pair, name) for name in names), *end) for pair in rows]
+        text = csv_text((*names, "annotator", *_names(questions)), cells)
     with write_atomically(path) as file:
         file.write(text.encode())
 
@@ -339,6 +342,11 @@ def _table_rows(path: Path, questions: Sequence[Question], findings: FindingLog)
 def _task_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
     try:
         for number, task in enumerate(json.loads(path.read_bytes()), 1):
+            if _NEEDED[0] in task:
+                cells = _minimal_cells(task)
+                annotator = cells.get("annotator") or path.stem
+                yield f"{path}, task {number}", 0, cells | {"annotator": annotator}
+                continue
             data = {name: str(cell) for name, cell in task["data"].items() if cell is not None}
             judged = [
                 entry for entry in task.get("annotations", ()) if not entry.get("was_cancelled")
@@ -356,7 +364,21 @@ def _task_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:
                 yield f"{path}, task {number}", 0, data | chosen | {"annotator": annotator}
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
         message = f"not tasks of Label Studio: {type(error).__name__}: {error}"
-        findings.add("not-json", message, str(path), fix="export the project as JSON")
+        findings.add("not-json", message, str(path), fix="export the project as JSON or JSON-MIN")
+
+
+def _minimal_cells(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return column -> cell of an object of JSON-MIN, which has no ``data``.
+
+    A single choice is a text there, several are ``{"choices": [...]}``.
+    """
+    return {
+        name: "+".join(cell["choices"])
+        if isinstance(cell, dict) and "choices" in cell
+        else str(cell)
+        for name, cell in record.items()
+        if cell is not None
+    }
 
 
 def _spire_rows(path: Path, findings: FindingLog) -> Iterator[_Row]:

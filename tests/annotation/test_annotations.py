@@ -242,7 +242,7 @@ def test_tables_are_read_as_spreadsheets_write_them(tmp_path: Path) -> None:
     path = fill(tmp_path / "ann.csv", {})
     header, *_ = path.read_text().splitlines()
     for rows in (2, 20_000):  # A mark that is not closed swallows no rows.
-        lines = [f"t{n},a,q,b,t,0.9,,ann,identical" for n in range(rows)]
+        lines = [f"t{n},a,q,b,t,0.9,ann,identical" for n in range(rows)]
         path.write_text("\n".join([header, lines[0].replace(",a,", ',"a,'), *lines[1:], ""]))
         with pytest.raises(CollectionError, match=r"ann\.csv:\d+: .*\[not-csv\]"):
             read_annotations([path])
