@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msshift_bench.leaderboard import build_site
 from msshift_bench.plumbing import replace_folder
-from scripts.site.pages import write_pages
+from scripts.site.pages import relative_links, write_pages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -33,6 +33,8 @@ def make_site(out: Path, work: Path) -> None:
     shutil.copyfile(REPOSITORY / CONFIGURATION, work / CONFIGURATION)
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     subprocess.run(command, cwd=work, check=True)
+    page = work / "site" / "404.html"
+    page.write_text(relative_links(page.read_text("utf-8")), "utf-8")
     build_site(work / "site" / "leaderboard", docs="../index.html")
     with replace_folder(out) as partial:
         shutil.copytree(work / "site", partial, dirs_exist_ok=True)

@@ -30,6 +30,9 @@ makes it from the accepted entries; [Submit](leaderboard.md) says how to become 
 """
 
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)#\s:]+)(#[^)\s]*)?\)")
+HIDDEN = re.compile(r"(?:(?<=/)|^)\.")
+"""The dot at the beginning of a hidden file's or folder's name in a path."""
+
 NOTEBOOKS = "docs/notebooks"
 """The folder of the notebooks, each of which becomes a page."""
 
@@ -73,6 +76,15 @@ def write_pages(repository: Path, folder: Path) -> None:
         target.write_text(text, encoding="utf-8")
 
 
+def relative_links(page: str) -> str:
+    """Return a page at the top of the site with relative links instead of links to a host's root.
+
+    The builder writes the page 404 with the latter, which lead nowhere from a disk, nor on a host
+    where the site is in a folder.
+    """
+    return re.sub(r'((?:href=|src=|"base":)")/', r"\1./", page)
+
+
 def notebook_page(notebook: Path) -> str:
     """Return the name of a notebook's page."""
     return f"notebook-{notebook.stem}.md"
@@ -108,7 +120,8 @@ def _led(text: str, source: Path, repository: Path, folder: Path) -> str:
         elif found.parent == repository / NOTEBOOKS:
             place = notebook_page(found)
         else:
-            place = f"source/{name}.txt"
+            # The builder omits files and folders whose names begin with a dot.
+            place = f"source/{HIDDEN.sub('', name)}.txt"
             copy = folder / place
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(found, copy)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 import yaml
 
 from scripts.site import pages
-from scripts.site.pages import NOTEBOOKS, OTHER_PAGES, notebook_page, write_pages
+from scripts.site.pages import NOTEBOOKS, OTHER_PAGES, notebook_page, relative_links, write_pages
 from tests.conftest import REPOSITORY
 
 
@@ -47,11 +49,37 @@ def headings(page: str) -> set[str]:
 
 def test_every_link_and_every_anchor_has_a_target(tmp_path: Path) -> None:
     write_pages(REPOSITORY, tmp_path / "pages")
+    copies = [path.relative_to(tmp_path) for path in (tmp_path / "pages/source").rglob("*.txt")]
+    assert any(path.match("github/workflows/leaderboard-gate.yml.txt") for path in copies)
+    # The site's builder omits what is hidden.
+    assert not [path for path in copies if any(part[0] == "." for part in path.parts)]
     for page in (*OTHER_PAGES, *(f"docs/{path.name}" for path in REPOSITORY.glob("docs/*.md"))):
         text = re.sub(r"(?ms)^```.*?^```$", "", (REPOSITORY / page).read_text("utf-8"))
         for place, anchor in re.findall(r"\]\(([^():]*)#([^)]+)\)", text):
             target = os.path.normpath(Path(page).parent / place) if place else page
             assert anchor in headings(target), f"{page}: {place}#{anchor}"
+
+
+def test_the_page_404_has_its_styles_and_links_in_its_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "build/site").mkdir(parents=True)
+    for name in ("index.md", "b.md"):
+        (tmp_path / "build/site" / name).write_text("# Words\n")
+    configuration = (REPOSITORY / "mkdocs.yml").read_text("utf-8")
+    # Without the reference from docstrings, the builder takes half a second.
+    without = configuration.partition("  - mkdocstrings:")[0]
+    (tmp_path / "mkdocs.yml").write_text(f"{without}nav: [index.md, b.md]\n")
+    command = [sys.executable, "-m", "zensical", "build"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    page = (tmp_path / "site/404.html").read_text("utf-8")
+    assert 'href="/b.html"' in page, "the builder's own page has links to the host's root"
+    links = re.findall(r'(?:href|src)="(?!#|https:)([^"]*)"', relative_links(page))
+    assert {"./b.html", "./index.html"} < set(links)
+    assert [link for link in links if link.endswith(".css")]
+    # The two files of scripts/site/static and vendor are not in this small site.
+    missing = {link for link in links if not (tmp_path / "site" / link).is_file()}
+    assert missing == {
+        "./assets/readable.css", "./assets/reachable.js", "./assets/iframe-worker.js"
+    }  # fmt: skip
 
 
 def test_links_become_pages_copies_or_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
