@@ -142,7 +142,7 @@ def _found(folder: Path) -> None:
 
 _VERIFY: Command = ("verify", "msshift")
 _CHECK: Command = ("leaderboard", "check", "--entries", "submission/entries")
-_BADGE: Command = (*_CHECK, "--data", "msshift", "--runs", "submission/runs")
+_BADGE: Command = (*_CHECK, "--data", "msshift", "--runs", "submission/runs", "--write-badges")
 _TRIPLES = ("triples", "msshift", "--negatives", "10", "--depth", "50")
 _SUBMIT = ("submit", "runs/made-up", "--system", "system.toml", "--data", "msshift")
 _BASELINE = ("--shift", "length", "--data", "msshift")

@@ -95,12 +95,20 @@ def check(
         Path | None,
         typer.Option(help="The folder of run sets (`<system>/<shift>/...`): score them again."),
     ] = None,
+    badges: Annotated[
+        bool,
+        typer.Option(
+            "--write-badges",
+            help="For maintainers: record the entries whose run files give their scores in "
+            "rescored.csv of --entries. They get the badge 'rescored'.",
+        ),
+    ] = False,
 ) -> None:
     """Check entries as the leaderboard's gate does, or repeat a row.
 
     The gate computes every figure from the per-query scores. With --data and --runs it scores the
-    run files again; where these give an entry's scores, and --entries names the folder, it writes
-    the badge "rescored" to rescored.csv there. It exits with 1 if it refuses anything.
+    run files again, and compares the scores. It writes nothing, except with --write-badges. It
+    exits with 1 if it refuses anything.
 
     Example: `msshift leaderboard check --entries mine --data msshift --runs runs`
 
@@ -111,6 +119,8 @@ def check(
 
     if runs is not None and data is None:
         raise UsageError("to score runs again, give --data, the data set that they answer")
+    if badges and (entries is None or runs is None or entry is not None):
+        raise UsageError("to write badges, give --entries, --data and --runs, and name no row")
     dataset = None if data is None else open_dataset(data)
     root = entries_folder() if entries is None else entries
     if entry is not None:
@@ -121,7 +131,7 @@ def check(
     for verdict in verdicts:
         _print(verdict, "/".join(verdict.folder.parts[-3:]))
     _print_findings(findings)
-    for name in write_rescored(root, verdicts) if entries is not None else ():
+    for name in write_rescored(root, verdicts) if badges else ():
         note(f"{name} is rescored now: {root / 'rescored.csv'}")
     again = sum(verdict.rescored for verdict in verdicts)
     how = "" if runs is not None else "; give --data and --runs for that"

@@ -15,7 +15,7 @@ from msshift_bench.errors import Finding
 from msshift_bench.leaderboard import check_entries
 from msshift_bench.leaderboard.submit import submit_system
 from tests.conftest import Build
-from tests.support.fabricated import write_runs, write_system
+from tests.support.fabricated import write_run, write_runs, write_system
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +63,30 @@ def test_entries_without_digests_are_compared_by_their_scores(tmp_path: Path, da
     (found,) = findings(tmp_path, data, lambda number: number > 30, old=True)
     assert (found.code, found.severity) == ("near-scores", "warning")
     assert "mini/first" in found.message
+
+
+@pytest.mark.parametrize(("every", "moved", "warned"), [(33, 2, True), (1, 100, False)])
+def test_a_copy_with_the_first_two_passages_swapped_is_a_warning(
+    tmp_path: Path, data: Path, every: int, moved: int, warned: bool
+) -> None:
+    """Of every 33rd query, the first two passages are swapped; of other systems, all passages."""
+    runs = write_runs(tmp_path / "runs/first", data)
+    shutil.copytree(runs, tmp_path / "runs/second")
+    for run in (tmp_path / "runs/second").rglob("*.run.gz"):
+        rankings: dict[str, list[str]] = {}
+        for line in gzip.decompress(run.read_bytes()).decode().splitlines():
+            query_id, _, doc_id, *_ = line.split()
+            rankings.setdefault(query_id, []).append(doc_id)
+        swapped = (
+            (query_id, [*found[:moved][::-1], *found[moved:]] if number % every == 0 else found)
+            for number, (query_id, found) in enumerate(rankings.items())
+        )
+        write_run(run, swapped)
+    for name in ("first", "second"):
+        system = write_system(tmp_path / f"{name}.toml", name, length="msshift")
+        submit_system(tmp_path / "runs" / name, system, tmp_path / name, data)
+        shutil.copytree(tmp_path / name / "entries", tmp_path / "board", dirs_exist_ok=True)
+    verdicts, found = check_entries(tmp_path / "board")
+    assert all(verdict.accepted for verdict in verdicts)
+    assert [(one.code, one.severity) for one in found] == [("near-scores", "warning")] * warned
+    assert all("of a run of mini/first" in one.message for one in found)

@@ -80,7 +80,8 @@ def test_a_full_disk_leaves_the_files_as_they_were_and_the_next_check_gives_badg
     submit = ("submit", runs, "--system", system, "--data", "msshift")
     assert msshift(*submit).returncode == 0
     before = file_bytes(tmp_path)
-    options = ("--entries", "submission/entries", "--data", "msshift", "--runs", "submission/runs")
+    options = ("--entries", "submission/entries", "--data", "msshift", "--runs", "submission/runs",
+               "--write-badges")  # fmt: skip
     for command in (("leaderboard", "check", *options), EVALUATE, submit):
         with largest_file(0):
             done = msshift(*command)

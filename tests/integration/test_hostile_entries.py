@@ -183,7 +183,7 @@ CASES: dict[str, tuple[Spoil, str, str]] = {
     "no table": (put(f"{PLACE}/scores.parquet", "PAR1"), "not-parquet", "no whole Parquet file"),
     "a record of no run": (recorded(lambda head: {**head, "runs": []}), "no-head", "no run that"),
     "no record": (recorded(lambda _: None), "no-head", "what was scored"),
-    "the same scores under another name": (doubled, "same-scores", "it has under mini/a"),
+    "the same scores under another name": (doubled, "same-scores", "of a run of mini/a"),
     # Training queries.
     "none, with a model for every group": (
         text('length = "msshift"', 'length = "none"'), "not-untrained", "a model for every group",

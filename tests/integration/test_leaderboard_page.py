@@ -40,7 +40,7 @@ def test_the_blocks_of_the_page_run(build_once: Build, tmp_path: Path) -> None:
     ]
     (entry,) = load_entries(tmp_path / "submission" / "entries")
     assert entry.folder.is_relative_to(tmp_path / "submission/entries/mini/demo-bi-encoder/v1")
-    assert (entry.badge, entry.training_class) == ("rescored", "held-out")
+    assert (entry.badge, entry.training_class) == ("by its authors", "held-out")
     assert list(entry.scores) == list(SHIFTS)
     assert "Tiny bi-encoder" in (tmp_path / "site/mini/topics-rr-10.html").read_text("utf-8")
 
@@ -65,7 +65,7 @@ def test_the_commands_of_the_submission_page_run(
         done = msshift(*shlex.split(command)[1:])
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     (entry,) = load_entries(tmp_path / "submission" / "entries")
-    assert (entry.description.name, entry.badge) == ("mini/my-system", "rescored")
+    assert (entry.description.name, entry.badge) == ("mini/my-system", "by its authors")
     workflow = REPOSITORY / ".github" / "workflows" / "leaderboard-gate.yml"
     assert "leaderboard check --entries" in workflow.read_text("utf-8")
     assert workflow.name in page

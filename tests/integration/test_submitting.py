@@ -26,6 +26,7 @@ from msshift_bench.shifts import SHIFTS
 from tests.conftest import Build, Command
 from tests.support.board_digests import data_digest
 from tests.support.fabricated import write_run, write_runs, write_system
+from tests.support.file_bytes import file_bytes
 
 PLACE = "mini/made-up/v1"
 
@@ -61,9 +62,17 @@ def test_from_run_files_to_the_pull_request(here: Path, msshift: Command) -> Non
     check = "leaderboard check --entries submission/entries"
     assert "by its authors, held-out\n" in done(check)
     command = printed[printed.index("'msshift ") + 9 : printed.rindex("'")]
-    assert f"{PLACE} is rescored now" in done(command)
+    before = file_bytes(here)
+    assert "its run files give these scores" in done(command)
+    # What is handed in stays as it was: badges are the maintainers'.
+    assert file_bytes(here) == before
+    assert "by its authors, held-out\n" in done(check)
+    badges = f"{command} --write-badges"
+    assert f"{PLACE} is rescored now" in done(badges)
     assert "rescored, held-out\n" in done(check)
-    assert "is rescored now" not in done(command)
+    assert "is rescored now" not in done(badges)
+    for words in (f"{check} --write-badges", f"{badges} {PLACE.removesuffix('/v1')}"):
+        assert "to write badges, give --entries, --data and --runs" in done(words, 2)
 
     # The pull request has the entry's folder and nothing else.
     shutil.copytree(here / "submission/entries/mini", here / "change/mini")
