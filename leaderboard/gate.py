@@ -362,8 +362,9 @@ def rescore(entry: Entry, dataset: Dataset, runs: Path) -> Iterator[tuple[str, S
 
 
 def _check_rescored(entry: Entry, rescored: dict[str, Scores]) -> Iterator[Finding]:
-    """Compare every score of an entry with that of its run files."""
+    """Compare every score of an entry, and its rankings' digests, with those of its run files."""
     for shift, scores in entry.scores.items():
+        same, count = _same_rankings(entry, [rescored[shift]] if shift in rescored else [])
         stored, again = scores_table(scores), scores_table(rescored.get(shift, scores))
         values = stored["score"].to_numpy(), again["score"].to_numpy()
         is_same = stored.drop_columns("score").equals(again.drop_columns("score"))
@@ -376,12 +377,22 @@ def _check_rescored(entry: Entry, rescored: dict[str, Scores]) -> Iterator[Findi
                 "give --runs the runs of all its shifts",
             ),
             (
-                not is_same or not np.allclose(*values, rtol=0, atol=_TOLERANCE),
+                not is_same or not np.allclose(*values, rtol=0, atol=_TOLERANCE) or same < count,
                 "rescored-differs",
-                f"the run files of {shift} give other scores",
+                f"the run files of {shift} give other scores or rankings",
                 f"give the run files that were scored, and {_AGAIN}",
             ),
         )
+
+
+def _same_rankings(entry: Entry, rescored: Iterable[Scores]) -> tuple[int, int]:
+    """Return how many of the run files have a ranking's digest of an entry, and how many there are.
+
+    Both are 0 for an entry without digests.
+    """
+    known = {*entry.head["rankings"].values()} - {""}
+    found = [run.report.ranking for scores in rescored for run in scores.runs.values()]
+    return sum(digest in known for digest in found), len(found) if known else 0
 
 
 def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Account:
@@ -425,6 +436,8 @@ def repeat_entry(entry: Entry, dataset: Dataset, runs: Path) -> Account:
         off = sum(gap > tolerance + _TOLERANCE for _, _, gap in pairs)
         how = f"within {tolerance:g}" if tolerance else "to the last digit"
         notes.append(f"{len(pairs) - off} of {len(pairs)} means repeat {how}")
+    same, count = _same_rankings(entry, shifts.values())
+    notes += [f"{same} of {count} rankings have the entry's digests"] if count else []
     table = Table.plain("What the runs give", header, rows, names=3)
     return Account({"means": len(pairs), "off": off}, [table], notes)
 

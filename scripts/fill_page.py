@@ -8,6 +8,8 @@ the next end is what the command prints in Markdown:
     <!-- $ msshift evaluate WORK/runs --data WORK/msshift -->
     <!-- end -->
 
+The digests of run files are left out: those of trained models repeat on no other machine.
+
 A picture of the page that is followed by the name of a file in WORK becomes a copy of that file:
 
     ![alternative text](picture.svg) <!-- WORK/results/topics/report/figures/rel-loss.svg -->
@@ -30,6 +32,8 @@ from msshift_bench.plumbing.files import write_atomically
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "experiments.md"
 BLOCK = re.compile(r"(<!-- \$ ([^\n]+) -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
 PLACE = re.compile(r"(?<![^=])WORK/(\S+)")
+DIGESTS = re.compile(r" sha256(?: [0-9a-f]{8})+;")
+"""The digests of run files in a note; they differ from one processor to another."""
 PICTURE = re.compile(r"\]\(([^)\s]+)\) <!-- WORK/(\S+) -->")
 
 
@@ -48,7 +52,7 @@ def printed(command: str, work: Path) -> str | None:
     done = subprocess.run([*there, *in_markdown], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(done.returncode)
-    return done.stdout.replace(f"{work}/", "WORK/").strip()
+    return DIGESTS.sub("", done.stdout.replace(f"{work}/", "WORK/")).strip()
 
 
 def filled(page: str, work: Path) -> tuple[str, int]:

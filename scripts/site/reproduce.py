@@ -60,7 +60,7 @@ class Section:
         commands: blocks of sh that make its tables again.
         tests: modules of tests that do.
         expected: the tables to expect, as Markdown.
-        log: what stands beside the tables: data, runs and their digests.
+        log: the lines below the tables: data and runs.
         losses: system -> its mean Rel Loss, of the first table of losses.
     """
 
@@ -95,7 +95,7 @@ def sections(page: str) -> Iterator[Section]:
             line
             for block in BLOCK.finditer(text)
             for line in block[3].splitlines()
-            if line.startswith("- ") and ("sha256" in line or line.startswith("- data:"))
+            if line.startswith("- ") and (" run file" in line or line.startswith("- data:"))
         )
         commands = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
         yield Section(title, commands, _PATHS.findall(text), expected, [*made, *log], losses)
@@ -151,7 +151,7 @@ def _written(section: Section) -> str:
     repeat += [
         f"```sh\nscripts/test {path}    # needs the real files\n```\n" for path in section.tests
     ]
-    log = "\n".join(section.log) or "- the digests of the runs stand in the tables"
+    log = "\n".join(section.log) or "- the section has no log"
     return (
         f"## {section.title}\n\n**Command**\n\n{''.join(repeat)}\n**Expected**\n\n"
         + "\n".join(section.expected)

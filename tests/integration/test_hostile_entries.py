@@ -261,6 +261,20 @@ def test_a_changed_score_differs_from_the_runs(broken: Path, good: Path, mini_le
     assert entry.badge == "by its authors"
 
 
+def test_invented_digests_of_rankings_are_found_with_the_runs(
+    broken: Path, good: Path, mini_length: Path
+) -> None:
+    """Digests find one system under two names, so that an author may want others."""
+
+    def invented(head: dict[str, Any]) -> dict[str, Any]:
+        return {**head, "runs": [{**run, "ranking": "0" * 16} for run in head["runs"]]}
+
+    recorded(invented)(broken)
+    assert errors(broken) == {}
+    given = {"dataset": open_dataset(mini_length), "runs": good / "runs"}
+    assert errors(broken, **given).keys() == {"rescored-differs"}
+
+
 def test_the_data_of_another_board_are_not_used(broken: Path, first: Path, good: Path) -> None:
     (verdict,), findings = check_entries(broken, dataset=open_dataset(first), runs=good / "runs")
     assert (verdict.findings, findings, verdict.rescored) == ([], [], False)

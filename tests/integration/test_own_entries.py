@@ -35,19 +35,21 @@ def own_entries(
 @pytest.mark.extended
 def test_entries_are_made_in_place_of_those_that_are_there(tmp_path: Path) -> None:
     work, entries = tmp_path / "work", tmp_path / "entries"
-    released = REPOSITORY / "leaderboard/entries/mini/bm25/v1"
-    for version in ("v1", "v2"):
-        shutil.copytree(released, entries / "mini/bm25" / version)
+    released = REPOSITORY / "leaderboard/entries/mini/bm25"
+    shutil.copytree(released, entries / "mini/bm25")
+    scores = (entries / "mini/bm25/v2/scores.parquet").read_bytes()
     done = own_entries("mini", work, SYSTEMS="bm25", ENTRIES=entries)
     assert done.returncode == 0, done.stderr
     (entry,) = load_entries(entries)
-    assert entry.description.place == "mini/bm25/v1", "its own entries are replaced, not added to"
+    assert entry.description.place == "mini/bm25/v2", "its own entries are replaced, not added to"
+    assert (entry.folder / "scores.parquet").read_bytes() == scores
     assert entry.badge == "rescored"
     assert list(entry.scores) == ["topics", "wh-words", "length"]
 
 
 def test_a_page_is_filled_with_what_commands_print(tmp_path: Path) -> None:
-    (tmp_path / "table.md").write_text("| splade | Avg In |\n")
+    note = "- splade: 2 run files, 1 seed; sha256 0a2b3c4d 1a2b3c4d; 0 missing queries"
+    (tmp_path / "table.md").write_text(f"| splade | Avg In |\n\n{note}\n")
     there, elsewhere = (
         f"<!-- $ cat WORK/{name}.md -->\nstale\n<!-- end -->\n" for name in ("table", "no-prior")
     )
@@ -60,7 +62,8 @@ def test_a_page_is_filled_with_what_commands_print(tmp_path: Path) -> None:
     main(tmp_path, page)
     first = page.read_text()
     main(tmp_path, page, check=True)
-    filled = there.replace("stale\n", "\n| splade | Avg In |\n\n")
+    shown = "- splade: 2 run files, 1 seed; 0 missing queries"
+    filled = there.replace("stale\n", f"\n| splade | Avg In |\n\n{shown}\n\n")
     assert first == f"One.\n{filled}{drawn}Two.\n{elsewhere}"
     assert (tmp_path / "a.svg").read_text() == "<svg/>"
     main(tmp_path, page)

@@ -99,7 +99,7 @@ def test_from_run_files_to_the_pull_request(here: Path, msshift: Command) -> Non
 def test_the_packaged_entries_pass_and_stay_as_they_are(here: Path, msshift: Command) -> None:
     before = {path: path.stat().st_mtime_ns for path in entries_folder().rglob("*")}
     done = msshift("leaderboard", "check", "--data", "msshift", "--runs", "runs")
-    assert (done.returncode, done.stdout.count("ok      ")) == (0, 20)
+    assert (done.returncode, done.stdout.count("ok      ")) == (0, 22)
     assert not re.search("error|warning", done.stdout + done.stderr)
     assert {path: path.stat().st_mtime_ns for path in entries_folder().rglob("*")} == before
     assert msshift("leaderboard", "check", "--runs", "runs").returncode == 2
@@ -299,10 +299,12 @@ def test_a_row_is_repeated_within_its_tolerance(here: Path, first: Path, msshift
     same = msshift(*row, "--data", "msshift", "--runs", "runs")
     assert same.returncode == 0, same.stderr
     assert "18 of 18 means repeat within 0.02" in same.stdout
+    assert "2 of 2 rankings have the entry's digests" in same.stdout
     write_runs(here / "others" / "made-up-again", here / "msshift")
     off = msshift(*row, "--data", "msshift", "--runs", "others/made-up-again")
     assert off.returncode == 1
     assert "of 18 means repeat within 0.02" in off.stdout
+    assert "0 of 2 rankings have the entry's digests" in off.stdout
     write_runs(here / "seeds" / "made-up", here / "msshift", seeds=(1, 2))
     seeds = msshift(*row, "--data", "msshift", "--runs", "seeds")
     assert seeds.returncode == 2
