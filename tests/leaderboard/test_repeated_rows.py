@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from msshift_bench.data import open_dataset
 from msshift_bench.leaderboard import submit_system
 from msshift_bench.leaderboard.entries import entries_folder, load_entries
 from msshift_bench.leaderboard.gate import check_entries
@@ -79,3 +80,34 @@ def test_bm25_on_the_slice_has_the_digests_of_the_page(
     again = msshift(*check)
     assert "39 of 39 means repeat to the last digit" in again.stdout
     assert "3 of 3 rankings have the entry's digests" in again.stdout
+
+
+@pytest.mark.extended
+@pytest.mark.realdata
+def test_the_data_sets_have_the_digests_of_the_page(
+    real_data: Path, build_once: Build, msshift: Command, tmp_path: Path
+) -> None:
+    queries = real_data / "ms-marco-shift/EVAL/queries"
+    official = "".join((queries / f"queries_{g}.tsv").read_text("utf-8") for g in ("short", "long"))
+    (tmp_path / "official.tsv").write_text(official, "utf-8")
+    terms, tested = ("--encoder", "terms"), ("--test-queries", "official.tsv")
+    builds: list[tuple[str, ...]] = [
+        ("length", "wh-words"),
+        ("topics", "wh-words", "length", *terms),
+        ("topics", *terms),
+        ("wh-words",),
+        ("length", *tested),
+        ("resttest", *terms, *tested),
+        ("length", *tested, "--train-size", "1922"),
+    ]
+    digests = {open_dataset(build_once("mini", *SHIFTS)).manifest.content_digest}
+    for number, words in enumerate(builds):
+        given = ("--collection", real_data / "msmarco-pool", "--out", f"data-{number}")
+        assert msshift("build", *words, *given).returncode == 0
+        digests.add(open_dataset(tmp_path / f"data-{number}").manifest.content_digest)
+    page = (REPOSITORY / "docs/experiments.md").read_text("utf-8")
+    shown = set(re.findall(r"[Cc]ontent `?([0-9a-f]{12})", page))
+    of_tables = set(re.findall(r"\| `([0-9a-f]{8})` \| (?:`|random)", page))
+    assert shown <= {digest[:12] for digest in digests}
+    assert of_tables <= {digest[:8] for digest in digests}
+    assert (len(shown), len(of_tables)) == (8, 5)

@@ -186,7 +186,7 @@ def test_a_cutoff_of_ten_counts_ten(tmp_path: Path, first: int, kept: int) -> No
 
 
 def test_errors_of_the_hub_are_those_of_httpx2() -> None:
-    """Ours are HubError: tests/data/test_hub.py and tests/integration/test_hub.py raise it."""
+    """Ours are HubError; tests/integration/test_hub_over_http.py has them."""
     from huggingface_hub.errors import HfHubHTTPError
 
     bases = {f"{one.__module__}.{one.__name__}" for one in HfHubHTTPError.__mro__}
