@@ -1,0 +1,31 @@
+"""What builders refuse before they read a collection or write a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.cut import Samples
+from msshift_bench.dataset_builders.triples import add_triples
+from msshift_bench.errors import UnknownNameError, UsageError
+
+
+@pytest.mark.parametrize("seed", [2**64, -(2**63) - 1])
+def test_a_seed_beyond_64_bits_is_refused(tmp_path: Path, seed: int) -> None:
+    with pytest.raises(UsageError, match=f"{seed} .*64 bits.*; give"):
+        Samples(seed=seed)
+    with pytest.raises(UsageError, match=f"{seed} .*64 bits.*; give"):
+        add_triples(tmp_path, "mini:300", seed=seed)
+    assert Samples(seed=2**64 - 1).seed == 2**64 - 1
+    assert Samples(seed=-(2**63)).seed == -(2**63)
+
+
+def test_an_unknown_rule_is_refused_before_the_collection_is_opened(tmp_path: Path) -> None:
+    options = {"length": {"rule": "split-comma"}}
+    with pytest.raises(UnknownNameError, match=r"'split-comma'.*split-space"):
+        build_dataset(
+            str(tmp_path / "absent"), ["topics", "length"], tmp_path / "out", options=options
+        )
+    assert not list(tmp_path.iterdir())
