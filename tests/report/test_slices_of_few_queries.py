@@ -19,9 +19,9 @@ def test_slices_of_fewer_than_20_queries_are_not_drawn(
     build_once: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("msshift_bench.report.writing.PICTURE_FORMATS", ())
-    data = build_once("mini:300", "length", samples=Samples(test_size=25))
+    data = build_once("mini:300", "length", "wh-words", samples=Samples(test_size=25))
     runs = write_runs(tmp_path / "steady", data)
-    written = write_report(runs, tmp_path / "report", data, links=False)
+    written = write_report(runs, tmp_path / "report", data, ["length"], links=False)
     with (written.page.parent / "figures" / "slices-length.csv").open() as file:
         sizes = {row["slice"]: int(row["queries"]) for row in csv.DictReader(file)}
     length = dict.fromkeys(("short", "long"), 25)
