@@ -1,4 +1,4 @@
-"""What a trained system refuses before it trains."""
+"""Models that were kept beside their runs."""
 
 from __future__ import annotations
 
@@ -6,33 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.baselines.systems.shift_data import ShiftData
-from msshift_bench.data import open_dataset, sha256_of
-from msshift_bench.errors import DataError, UsageError
+from msshift_bench.data import sha256_of
+from msshift_bench.errors import UsageError
 from msshift_bench.plumbing import with_checksum, write_json
 from msshift_bench.runs import model_path, sidecar_path
-from msshift_bench.shifts import get_shift
 from tests.baselines.conftest import MINI, Make
 from tests.support.bare_runs import bare_run
 
 pytestmark = pytest.mark.neural
-
-
-def test_queries_that_cannot_fill_a_batch_are_refused(
-    tmp_path: Path, data: Path, load: Make
-) -> None:
-    rows = list(
-        ShiftData.read(get_shift("length"), open_dataset(data), MINI).split("short", "train")
-    )
-    system = load(batch_size=8, steps=2)
-    system.check(bare_run(MINI, tmp_path, train=rows))
-    alike = [row._replace(relevant_doc_ids=rows[0].relevant_doc_ids) for row in rows]
-    for train, message in (
-        (rows[:7], "7 training examples are fewer than a batch of 8"),
-        (alike[:20], "no batch of 8 can be made of 20 training examples"),
-    ):
-        with pytest.raises(DataError, match=message):
-            system.check(bare_run(MINI, tmp_path, train=train))
 
 
 @pytest.mark.parametrize("kept", ["other", "same"])
