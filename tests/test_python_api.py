@@ -18,7 +18,7 @@ import msshift_bench as ms
 from msshift_bench import SHIFTS, Figure, MsShiftError, Settings, open_test_set, score_runs
 from msshift_bench.errors import CollectionError, UnknownNameError, UsageError
 from tests.conftest import Build
-from tests.docs.test_docstring_examples import write_examples_folder
+from tests.support.examples_folder import write_examples_folder
 
 ir_measures = pytest.importorskip("ir_measures", reason="needs ir_measures")
 
@@ -348,3 +348,20 @@ def test_a_notebook_shows_a_result_s_tables_and_notes_escaped() -> None:
     assert "<caption>&lt;qrels&gt;, means x 100</caption>" in shown
     assert shown.count("<li>") == len(result.notes)
     assert "test queries that the run does not hold: 1 of 2 of &lt;qrels&gt;" in shown
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("given", ["found", Path("found/candidates.parquet"), {"q1"}])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda given: ms.evaluate_run_sets("runs", without=given),
+        lambda given: score_runs({"q1": {"d1": 1.0}}, {"q1": {"d1": 1}}, without=given),
+    ],
+)
+def test_leaked_queries_are_read_before_they_are_left_out(
+    call: Callable[[object], object], given: object
+) -> None:
+    with pytest.raises(UsageError, match=r"without is .*read_left_out\(") as caught:
+        call(given)
+    assert repr(given) in str(caught.value)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msshift_bench.arrays import Floats, Ints
-from msshift_bench.errors import DataError, first_few
+from msshift_bench.errors import DataError, UsageError, first_few, quoted
 from msshift_bench.evaluation.measures import Measure
 from msshift_bench.evaluation.scores import ScoredRun, Scores
 from msshift_bench.runs import FOR_ALL
@@ -53,6 +53,18 @@ class LeftOut(NamedTuple):
     query_ids: frozenset[str]
     source: str
     searched: frozenset[str] | None = None
+
+
+def check_left_out(given: object) -> None:
+    """Check that a public function was given what `msshift_bench.read_left_out` returns, or `None`.
+
+    Raises:
+        UsageError: if it was given something else, such as the path of the candidates.
+    """
+    if not isinstance(given, LeftOut | None):
+        raise UsageError(
+            f"without is {quoted(given)}; read it first: without=read_left_out({quoted(given)})"
+        )
 
 
 def whole_of(averaged: str) -> str:

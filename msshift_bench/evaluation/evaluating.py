@@ -26,6 +26,7 @@ from msshift_bench.evaluation.claims import (
     LEAKED_SLICES,
     WHOLE,
     LeftOut,
+    check_left_out,
     left_out_claims,
     loss_claims,
     matrix_claims,
@@ -173,6 +174,7 @@ def evaluate_run_sets(
         dense 0.62, 95%: 0.42 to 0.82
         sparse 0.53, 95%: 0.23 to 0.83
     """
+    check_left_out(without)
     settings, checks = Settings.of(settings), Checks(allow=allow)
     scores = read_scores(runs, data, shifts, settings, checks)
     checks.doubt_runs(scores)

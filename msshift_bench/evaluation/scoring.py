@@ -12,7 +12,7 @@ from pathlib import Path
 from msshift_bench.data import Dataset, TestSet, open_dataset
 from msshift_bench.errors import DataError, NotFoundError, UsageError
 from msshift_bench.evaluation.checks import COMPARED_RUNS, Checks
-from msshift_bench.evaluation.claims import LeftOut, left_out_claims, run_claims
+from msshift_bench.evaluation.claims import LeftOut, check_left_out, left_out_claims, run_claims
 from msshift_bench.evaluation.notes import left_out_notes, run_notes, trained_notes
 from msshift_bench.evaluation.results import Result, Section, notes_of
 from msshift_bench.evaluation.scores import (
@@ -208,6 +208,7 @@ def score_runs(
     sources = several(runs)
     if not sources:
         raise UsageError("name at least one run to score")
+    check_left_out(without)
     settings, judged = Settings.of(settings), open_test_set(test_set, data)
     checks = Checks(judged.data, allow)
     for earlier, run in itertools.combinations(sources, 2):
