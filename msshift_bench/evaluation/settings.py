@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from msshift_bench.arrays import Floats
-from msshift_bench.errors import UnknownNameError, UsageError, raise_any, require
+from msshift_bench.errors import UnknownNameError, UsageError, quoted, raise_any, require
 from msshift_bench.evaluation.measures import VALID_NAMES, Measure, name_here, native_measure
 from msshift_bench.runs import JudgedRun, check_tie_policy
 from msshift_bench.shifts import several
@@ -35,6 +35,17 @@ _SHALLOW = frozenset({"AP", "Accuracy", "ERR", "Judged", "P", "R", "RR", "Succes
 
 _OF_JUDGEMENTS = frozenset({"NumRel"})
 """Measures that count judgements: a query that the run lacks has a value, as in trec_eval -c."""
+
+_OF_SUBTOPICS = frozenset(
+    {
+        "AP_IA", "ERR_IA", "NRBP", "P_IA", "StRecall", "alpha_DCG", "alpha_nDCG", "nERR_IA",
+        "nNRBP",
+    }
+)  # fmt: skip
+"""Measures of the subtopics of queries, which `Judgements` do not have."""
+
+_HIGHEST_GRADE = 4
+"""The highest grade that gdeval reads, which computes ERR@k and nDCG(dcg='exp-log2')@k."""
 
 _NOT_RETRIEVED = "\x01"
 """An id that no document has, without white space: a library reads judgements as lines of text."""
@@ -58,6 +69,8 @@ def _compute(name: str, partial: bool, runs: Sequence[JudgedRun]) -> list[Floats
     depth = measure.params.get("cutoff") if shallow else None
     judgements = runs[0].judgements
     relevance = [_readable(judgements.judged[query]) for query in judgements.query_ids]
+    if measure.NAME == "ERR" or (measure.params.get("dcg") == "exp-log2" and depth):
+        _check_grades(name, judgements.judged)
     qrels = {str(number): levels for number, levels in enumerate(relevance)}
     ranked: dict[str, dict[str, float]] = {}
     rankings: dict[str, list[str]] = {}
@@ -67,6 +80,9 @@ def _compute(name: str, partial: bool, runs: Sequence[JudgedRun]) -> list[Floats
                 number = judgements.index[query]
                 key = str(version * len(judgements) + number)
                 qrels[key] = relevance[number]
+                # Accuracy counts pairs of a relevant and another document, and divides by 0 pairs.
+                if partial and all(qrels[key].get(doc, 0) >= measure["rel"] for doc in docs):
+                    continue
                 ranked[key] = {doc: float(len(docs) - place) for place, doc in enumerate(docs)}
     if measure.NAME in _OF_JUDGEMENTS:
         for number in np.flatnonzero(runs[0].missing).tolist():
@@ -95,12 +111,25 @@ def _readable(levels: Mapping[str, int]) -> Mapping[str, int]:
     return levels if any(level >= 0 for level in levels.values()) else {**levels, _NOT_RETRIEVED: 0}
 
 
+def _check_grades(name: str, judged: Mapping[str, Mapping[str, int]]) -> None:
+    """Raise `UsageError` if a grade is above `_HIGHEST_GRADE`."""
+    for query, levels in judged.items():
+        for doc, grade in levels.items():
+            if grade > _HIGHEST_GRADE:
+                raise UsageError(
+                    f"{name} needs grades of at most {_HIGHEST_GRADE}, and document {quoted(doc)} "
+                    f"of query {quoted(query)} has {grade}; map the grades of the qrels to 0 to "
+                    f"{_HIGHEST_GRADE}, or choose nDCG@k, which takes all grades"
+                )
+
+
 def delegate(name: str) -> Measure | None:
     """Return the measure that ir_measures calls `name`; `None` if it knows none, or is absent.
 
     Raises:
-        UsageError: if ir_measures knows the measure, but not with these parameters, or lacks the
-            library that computes it; the message names the valid parameters.
+        UsageError: if ir_measures knows the measure, but not with these parameters, if it needs
+            subtopics, or if the library that computes it is missing; the message names the valid
+            parameters.
     """
     try:
         import ir_measures
@@ -110,6 +139,11 @@ def delegate(name: str) -> Measure | None:
         measure = ir_measures.parse_measure(name)
     except (NameError, ValueError, SyntaxError, TypeError):
         return None
+    if measure.NAME in _OF_SUBTOPICS:
+        raise UsageError(
+            f"{name} needs subtopics, and judgements here have none: column 2 of qrels is not "
+            "read; compute it with ndeval, or with ir_measures itself"
+        )
     if problem := next(_problems(measure), None):
         spelled = [_spelled(measure, parameter) for parameter in measure.SUPPORTED_PARAMS]
         takes = f"{measure.NAME} takes {', '.join(spelled) or 'no parameters'}"
