@@ -335,7 +335,7 @@ def _slope(figure: Figure) -> str:
     return f"{100 * figure.number:z.1f} {show_percent_interval(figure.interval)}"
 
 
-SLOPE = Format(_slope)
+SLOPE = Format(_slope, is_marked=True)
 
 
 def link_section(link: Link, figures: Figures) -> Section:
@@ -365,9 +365,9 @@ def link_section(link: Link, figures: Figures) -> Section:
             Head(("R2",), {"figure": "r_squared"}, number(2)),
             Head(("p",), {"figure": "slope"}, P_VALUE),
             *(heights if several else []),
-            Head(("Spearman",), {"figure": "spearman"}, number(2)),
+            Head(("Spearman",), {"figure": "spearman"}, number(2, is_marked=True)),
             Head(("p",), {"figure": "spearman"}, P_VALUE),
-            Head(("Kendall",), {"figure": "kendall"}, number(2)),
+            Head(("Kendall",), {"figure": "kendall"}, number(2, is_marked=True)),
             Head(("p",), {"figure": "kendall"}, P_VALUE),
         ],
         label=f"{title} line",

@@ -334,8 +334,8 @@ class Scoring:
     correction: Annotated[
         str,
         typer.Option(
-            help="How p-values are corrected: holm, bonferroni, benjamini-hochberg.",
-            autocompletion=completing(("holm", "bonferroni", "benjamini-hochberg")),
+            help="How p-values are corrected: holm, bonferroni, benjamini-hochberg; or none.",
+            autocompletion=completing(("holm", "bonferroni", "benjamini-hochberg", "none")),
         ),
     ] = "holm"
     average: Annotated[

@@ -54,7 +54,7 @@ from msshift_bench.evaluation.tables import (
 from msshift_bench.plumbing import tsv_rows
 from msshift_bench.runs import FOR_ALL, RunSet, find_run_sets
 from msshift_bench.shifts import DATASET_NAME, ShiftNames, get_shift, several, shift_names
-from msshift_bench.stats import STAR, Claim, Figure, Figures, infer, rank_ranges
+from msshift_bench.stats import STAR, UNCORRECTED, Claim, Figure, Figures, infer, rank_ranges
 
 
 def read_scores(
@@ -481,7 +481,8 @@ def differences_of(
             for measure in settings.measures:
                 claims = pair_claims(complete, measure, counted, averages[name], reference, starts)
                 of_measure = infer(claims, settings)
-                rows += [*of_measure, *(_ranks(of_measure) if reference is None else ())]
+                is_ranked = reference is None and settings.correction != UNCORRECTED
+                rows += [*of_measure, *(_ranks(of_measure) if is_ranked else ())]
     if not averages:
         raise UsageError(
             "nothing to compare: it takes two systems with complete run sets for the same shift; "

@@ -96,6 +96,19 @@ def tabulated(tables: Iterable[TableSpec], figures: Figures) -> list[Section]:
     return [Section([table for table in filled if table.rows])]
 
 
+def _notes_by_table(tables: Sequence[Table]) -> list[str]:
+    """Return the notes of tables, with the tables' names where there are several notes."""
+    titles = [table.title.partition("; ")[0] for table in tables]
+    names = [title.rpartition(": ")[2] for title in titles]
+    notes: dict[str, list[str]] = {}
+    for name, table in zip(names if len({*names}) == len(names) else titles, tables, strict=True):
+        if table.note:
+            notes.setdefault(table.note, []).append(name)
+    if len(notes) < 2:
+        return list(notes)
+    return [f"{', '.join(of_tables)}: {note}" for note, of_tables in notes.items()]
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Result:
     """What an evaluation, a comparison or an analysis gives.
@@ -149,7 +162,7 @@ class Result:
         """
         sections = list(self.layout(self.figures, **view))
         for place, section in enumerate(sections, 1):
-            lines = [table.note for table in section.tables if table.note]
+            lines = _notes_by_table(section.tables)
             lines += [note.text for note in self.notes if section.is_about(note)]
             if place == len(sections):
                 lines += [note.text for note in self.notes if not note.about]

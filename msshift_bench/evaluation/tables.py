@@ -260,7 +260,7 @@ def delta_table(
         for title, figure, shown in (
             (f"{measure.mean_name} Inter.", "avg_in", VALUE),
             ("Extra.", "out", VALUE),
-            ("Delta", "rel_loss", Format(_delta_text)),
+            ("Delta", "rel_loss", Format(_delta_text, is_marked=True)),
         )
     ]
     family = SIZED[shift.family].title if shift.size else shift.title
@@ -467,7 +467,7 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
             Head(("queries",), lost, QUERIES),
             Head(("as is",), {"figure": "as_is"}, VALUE),
             Head(("changed",), {"figure": "changed"}, VALUE),
-            Head(("loss",), lost, PLAIN),
+            Head(("loss",), lost, VALUE),
             Head((level,), lost, ENDS),
             Head(("p",), lost, P_VALUE),
         ]
@@ -494,7 +494,7 @@ def change_tables(figures: Figures, settings: Settings) -> Iterator[Section]:
                 Head(("queries",), added, QUERIES),
                 Head(("In",), {"figure": "loss_by_change_in"}, PLAIN),
                 Head(("Out",), {"figure": "loss_by_change_out"}, PLAIN),
-                Head(("Out - In",), added, PLAIN),
+                Head(("Out - In",), added, VALUE),
                 Head((level,), added, ENDS),
                 Head(("p",), added, P_VALUE),
                 Head(("Rel Loss as is",), {"figure": "rel_loss"}, PLAIN),

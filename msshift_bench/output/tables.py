@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import starmap
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -256,7 +257,7 @@ def pivot(
                 is_best = shown.is_marked and figure in best
                 mark = figure.mark if shown.is_marked else ""
                 cells.append(TableCell(shown.text(figure), is_best, mark))
-                printed.append(figure)
+                printed.append(figure._replace(mark=mark))
         lines.append(tuple(cells))
     header = (*corner, *(column.names[0] for column in columns))
     return Table(
@@ -282,8 +283,22 @@ def tabulate(
     return pivot(shown, title, tuple(rows.values()), named, heads)
 
 
+_NOT_CORRECTED = (
+    "intervals are not corrected for the number of tests: one may exclude 0 where p is above"
+)
+_ONE_POINT = (
+    "interval of one point: all queries have the same value, so that there is no variance to "
+    "compute an interval or p from"
+)
+
+
 def note_of(figures: Iterable[Figure]) -> str:
-    """Return what the p-values of figures are corrected over, and what their marks mean."""
+    """Return what p-values are corrected over, what marks mean, and which intervals mislead.
+
+    Args:
+        figures: the figures, with only those marks that are printed.
+    """
+    figures = list(figures)
     families = dict.fromkeys(figure.family for figure in figures if figure.family)
     marks = {figure.mark for figure in figures}
     meaning = f"p at most {SIGNIFICANT}"
@@ -294,6 +309,11 @@ def note_of(figures: Iterable[Figure]) -> str:
             f"{DAGGER}: {meaning}, {QUERIES_ONLY}, of these very models: it says nothing of others "
             "trained alike"
         )
+    wide = [(row, *row.interval) for row in figures if row.counts and row.interval]
+    if any((row.p or 0.0) > SIGNIFICANT and not low <= 0 <= high for row, low, high in wide):
+        parts.append(f"{_NOT_CORRECTED} {SIGNIFICANT}")
+    if any(row.value and low == high for row, low, high in wide):
+        parts.append(_ONE_POINT)
     return "; ".join(parts)
 
 
@@ -366,20 +386,30 @@ def _marked(cell: TableCell) -> str:
     return cell.text + cell.mark
 
 
+_MARKDOWN_MARKUP = re.compile(r"[|*]|(?<![^\W_])_|_(?![^\W_])|<(?=[a-zA-Z/!?])")
+"""What Markdown reads as a column, an emphasis or a tag. An underscore in a word is none."""
+
+
+def _markdown_text(text: str) -> str:
+    return _MARKDOWN_MARKUP.sub(r"\\\g<0>", text)
+
+
 def to_markdown(table: Table) -> str:
     """Return the table as GitHub's Markdown, its title as a bold line above."""
 
     def show(cell: TableCell) -> str:
-        text = _marked(cell).replace("|", r"\|").replace("*", r"\*")
+        text = _markdown_text(_marked(cell))
         return f"**{text}**" if text and cell.best else text
 
     rule = ["---" if number < table.names else "---:" for number in range(len(table.header))]
-    lines = [f"**{table.title}**", "", _pipe(table.header), _pipe(rule)]
+    header = [_markdown_text(name) for name in table.header]
+    title = _markdown_text(table.title)
+    lines = [f"**{title}**", "", _pipe(header), _pipe(rule)]
     lines += [_pipe([show(cell) for cell in row]) for row in table.rows]
     return "\n".join(lines) + "\n"
 
 
-def _pipe(cells: tuple[str, ...] | list[str]) -> str:
+def _pipe(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -396,15 +426,30 @@ def to_html(table: Table) -> str:
     return f"<table><caption>{html.escape(table.title)}</caption>\n{body}\n</table>"
 
 
+def _short_names(names: Iterable[str]) -> dict[str, str]:
+    """Return name -> the parts of this path by which it differs from the others."""
+    parts = {name: name.split("/") for name in names if name}
+    for end in (0, -1):
+        while (
+            all(len(part) > 1 for part in parts.values())
+            and len({part[end] for part in parts.values()}) == 1
+        ):
+            for part in parts.values():
+                del part[end]
+    return {name: "/".join(part) for name, part in parts.items()}
+
+
 def to_latex(table: Table) -> str:
     r"""Return the table in the layout of the paper's Tables 2 and 3, for booktabs.
 
     The best figure of a column is ``\textbf``, a significant loss carries ``$^{*}$``; the caption
-    ends with what p-values are corrected over.
+    ends with what p-values are corrected over. Names that are paths are shortened, and a table that
+    is wider than the line is scaled down.
     """
+    short = _short_names(row[0].text for row in table.rows)
 
-    def show(cell: TableCell) -> str:
-        text = cell.text.translate(_LATEX_ESCAPES)
+    def show(place: int, cell: TableCell) -> str:
+        text = (cell.text if place else short.get(cell.text, "")).translate(_LATEX_ESCAPES)
         if text and cell.best:
             text = rf"\textbf{{{text}}}"
         return text + _LATEX_MARKS[cell.mark]
@@ -413,11 +458,12 @@ def to_latex(table: Table) -> str:
     caption = f"{table.title}. {table.note}" if table.note else table.title
     label = re.sub(r"[^a-z0-9]+", "-", (table.label or table.title).lower()).strip("-")
     lines = [
-        r"% needs \usepackage{booktabs}",
+        r"% needs \usepackage{booktabs,adjustbox}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{caption.translate(_LATEX_ESCAPES)}}}",
         rf"\label{{tab:{label}}}",
+        r"\begin{adjustbox}{max width=\linewidth}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         " & ".join(name.translate(_LATEX_ESCAPES) for name in table.header) + r" \\",
@@ -425,8 +471,8 @@ def to_latex(table: Table) -> str:
     for number, row in enumerate(table.rows):
         if number in table.sections or number == 0:
             lines.append(r"\midrule")
-        lines.append(" & ".join(show(cell) for cell in row) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+        lines.append(" & ".join(starmap(show, enumerate(row))) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{adjustbox}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
@@ -441,8 +487,9 @@ def render_notes(lines: Sequence[str], table_format: str) -> str:
 
     They are a list in Markdown, and comments in LaTeX.
     """
-    mark = {"markdown": "- ", "latex": "% "}[table_format]
-    return "".join(f"{mark}{line}\n" for line in lines)
+    if table_format == "latex":
+        return "".join(f"% {line}\n" for line in lines)
+    return "".join(f"- {_markdown_text(line)}\n" for line in lines)
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | float | None]]) -> str:

@@ -318,8 +318,8 @@ def _facts(inputs: Inputs) -> Mapping[str, str]:
         "Policies": "\n".join(policy_notes(settings)),
         "Ties": "\n".join(ties) or "no order of equal scores changes a printed digit",
         "Inference": (
-            f"{say_level(settings.confidence)} intervals; p-values {settings.correction}-corrected "
-            "over the groups of a shift"
+            f"{say_level(settings.confidence)} intervals; p-values over the groups of a shift, "
+            f"correction: {settings.correction}"
         ),
         "Made with": f"{package}, Python {python_version()}, {libraries}",
     }

@@ -195,8 +195,12 @@ class Uncertainty:
 
     @property
     def seed_share(self) -> float | None:
-        """The share of the variance that comes from seeds, 0 to 1; `None` if it is not known."""
-        total = self.queries.scale**2 + self.trained.scale**2
+        """The share of the variance that comes from seeds, 0 to 1; `None` if it is not known.
+
+        The variance is at least that of fixed models: seeds that agree by luck contribute little,
+        also where their noise leaves nothing to the queries.
+        """
+        total = max(self.queries.scale**2 + self.trained.scale**2, self.fixed.scale**2)
         return self.trained.scale**2 / total if self.seeds > 1 and total else None
 
     def half_width(self, confidence: float) -> float:

@@ -233,8 +233,21 @@ def _bonferroni(p: Floats) -> Floats:
     return p * len(p)
 
 
+def _none(p: Floats) -> Floats:
+    """Leave p-values as they are: nothing is marked by these."""
+    return p
+
+
+UNCORRECTED = "none"
+"""The name of no correction, under which nothing is marked."""
+
 CORRECTIONS: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
-    {"holm": _holm, "benjamini-hochberg": _benjamini_hochberg, "bonferroni": _bonferroni}
+    {
+        "holm": _holm,
+        "benjamini-hochberg": _benjamini_hochberg,
+        "bonferroni": _bonferroni,
+        UNCORRECTED: _none,
+    }
 )
 """The corrections for many tests, of ascending p-values, by the name that outputs show; the first
 is the default."""
@@ -320,15 +333,17 @@ def infer(claims: Iterable[Claim], inference: Inference) -> Figures:
         if family and p is not None:
             families.setdefault(family, {})[number] = p
         rows.append(row)
+    is_corrected = inference.correction != UNCORRECTED
     for family, tests in families.items():
-        name = f"{inference.correction} over {len(tests)} test{'s' * (len(tests) > 1)}"
+        how = inference.correction if is_corrected else "uncorrected"
+        name = f"{how} over {len(tests)} test{'s' * (len(tests) > 1)}"
         for counts in {rows[number].counts for number in tests}:
             of_kind = {n: p if rows[n].counts == counts else 1.0 for n, p in tests.items()}
             for number, p in adjust(of_kind, inference.correction).items():
                 row = rows[number]
                 if row.counts == counts:
                     low, high = row.interval or (0.0, 0.0)
-                    is_apart = p <= SIGNIFICANT and not low <= 0 <= high
+                    is_apart = is_corrected and p <= SIGNIFICANT and not low <= 0 <= high
                     rows[number] = row._replace(
                         p=p,
                         p_uncorrected=tests[number],
