@@ -328,8 +328,8 @@ def _group(
         if not (shift.takes_encoder and others):
             raise
         raise MissingError(
-            f"{error}. Nothing was built; {', '.join(others)} need no encoder: "
-            f"'msshift build {' '.join(others)}'"
+            f"{error}. Nothing was built; the shifts {', '.join(others)} need no encoder: name "
+            "only these"
         ) from error
 
 

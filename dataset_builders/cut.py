@@ -331,7 +331,7 @@ def _sample_tests(
             raise DataError(
                 f"{shift.name}: group {group!r} ({shift.groups[group]}) has {len(query_ids)} "
                 f"queries with a relevant passage; at least {_TEST_SHARE} are needed. "
-                f"Leave {shift.name} out: 'msshift build {' '.join(others)}'"
+                f"Leave {shift.name} out: name the shifts {' '.join(others)}"
             )
         chosen[group] = sample(query_ids, count, seed=seed, purpose=f"test/{shift.name}/{group}")
     return chosen

@@ -42,7 +42,7 @@ from msshift_bench.plumbing import (
     with_checksum,
     write_json,
 )
-from msshift_bench.runs import extra_runs_path, run_path, write_run
+from msshift_bench.runs import check_layout, extra_runs_path, run_path, write_run
 from msshift_bench.shifts import (
     DATASET_NAME,
     ShiftNames,
@@ -164,6 +164,8 @@ class Plan:
                 f"{self.elsewhere.partition(' ')[0]}"
             )
         for run in runs:
+            for each in (run, *run.also):
+                check_layout(each.path)
             run.planned_state = run.state()
             if run.planned_state != "complete" and run.held_out and run.rows is not no_rows:
                 train = run.train

@@ -114,7 +114,7 @@ def clean_training(
     if not isinstance(of_train, Mapping) or of_train.get("sha256") != digest:
         raise DataError(
             f"{found} was made for other training queries than {train}: 'msshift leakage find "
-            f"--train {train}' says which of these leak"
+            f"--train {train} --test TEST' finds which of these leak"
         )
     with replace_folder(out) as new:
         texts: dict[str, str] = {}

@@ -62,7 +62,10 @@ def _topic_map(dataset: Dataset) -> Picture | NotDrawn:
     """
     title = "Map of the topics"
     if "topics" not in dataset.manifest.shifts:
-        remedy = "build it with the topics: `msshift build topics`"
+        remedy = (
+            f"build the topics, too: `msshift build topics --collection {dataset.info.collection} "
+            "--out msshift-topics`"
+        )
         return NotDrawn(title, "the data set has no topics", remedy)
     if not dataset.manifest.texts:
         return NotDrawn(title, "the data set holds no texts", "`msshift import` puts them back")

@@ -110,6 +110,10 @@ def read_inputs(
     )
 
 
+KEEP_MODELS = "msshift run bi-encoder --keep-model --name bi-encoder-kept"
+"""A command that keeps models also where complete runs of the bi-encoder have kept none."""
+
+
 def why_no_loss(scores: Iterable[Scores]) -> tuple[str, str]:
     """Return why systems have no Rel Loss, and what would bring one."""
     lacking = [
@@ -133,9 +137,7 @@ def _unlinked(dataset: Dataset, *, links: bool) -> Result | NotDrawn:
     if not dataset.manifest.texts:
         return NotDrawn(_LINKS, "the data set holds no texts", "`msshift import` puts them back")
     return NotDrawn(
-        _LINKS,
-        "no system was trained without each group in turn",
-        "run one, e.g. `msshift run bi-encoder --keep-model`",
+        _LINKS, "no system was trained without each group in turn", f"run one, e.g. `{KEEP_MODELS}`"
     )
 
 

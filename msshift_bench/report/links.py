@@ -24,7 +24,7 @@ from msshift_bench.report.drawing import (
     name_systems,
     spread,
 )
-from msshift_bench.report.inputs import MODEL_BASED, Inputs
+from msshift_bench.report.inputs import KEEP_MODELS, MODEL_BASED, Inputs
 from msshift_bench.shifts import get_shift
 from msshift_bench.similarity import find_indicator
 from msshift_bench.stats import Figures
@@ -63,7 +63,7 @@ def link_pictures(inputs: Inputs) -> Iterator[Picture | NotDrawn]:
         yield NotDrawn(
             "Losses by the model-based similarity R",
             "no system kept the models of its bi-encoders, or their libraries are not installed",
-            "`msshift run bi-encoder --keep-model`, and the extra `neural` for the report",
+            f"`{KEEP_MODELS}`, and the extra `neural` for the report",
         )
 
 

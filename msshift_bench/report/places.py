@@ -319,7 +319,8 @@ def _errors(inputs: Inputs, shift: Shift) -> Picture | NotDrawn:
         return NotDrawn(
             title,
             "no Rel Loss rests on two seeds or more, so nothing is known of other trainings",
-            "train each model more than once, e.g. `msshift run bi-encoder --seeds 3`",
+            "train each model more than once, e.g. `msshift run bi-encoder --seeds 1,2,3 --name "
+            "bi-encoder-seeds`",
         )
     names, from_seeds = group_rows(shift, rows), rows.where(figure="sd_from_seeds")
     drawing, ax = blank_axes(0.75 + len(names) * (0.15 * len(rows.names("system")) + 0.1))

@@ -250,6 +250,27 @@ def find_run_sets(paths: str | Path | Iterable[str | Path]) -> list[RunSet]:
     )
 
 
+def check_layout(run: Path) -> None:
+    """Check that a run to be written has the layout of the run set that it belongs to.
+
+    Raises:
+        UsageError: if the folder has a run of another layout, which `find_run_sets` would refuse.
+    """
+    for depth in range(1, _DEEPEST + 1):
+        new, folder = _place_of(Path(*run.parts[-depth:])), Path(*run.parts[:-depth])
+        if new is None or new.what != "run" or not folder.is_dir():
+            continue
+        for path, place in _entries(folder, folder):
+            if place is None or place.shift != new.shift or place.what != "run":
+                continue
+            if place.form != new.form:
+                raise UsageError(
+                    f"{path} has another layout than {run}, and a run set has one: with several "
+                    "seeds all are in folders seed-<n>; choose another --name or --out, or remove "
+                    f"{path} and the runs next to it"
+                )
+
+
 def names_apart(folders: Sequence[Path]) -> list[str]:
     """Return a name for each of several systems' folders, all different.
 
@@ -290,6 +311,11 @@ class _Place(NamedTuple):
     seed: int | None
     group: str | None
     what: _Kind
+
+    @property
+    def form(self) -> tuple[bool, bool]:
+        """Its layout: whether it is of no seed, and whether it is one run for all groups."""
+        return self.seed is None, self.what == "run" and self.group is None
 
     def is_at(self, path: Path) -> bool:
         """Whether there is a folder, if it is one of runs or a model, or else a file."""
@@ -375,10 +401,7 @@ def _run_set(
             if model in runs:
                 raise UsageError(f"{runs[model]} and {path} are both there; keep one")
             runs[model] = path
-    forms = {
-        (place.seed is None, place.what == "run" and place.group is None): path
-        for place, path in placed
-    }
+    forms = {place.form: path for place, path in placed}
     if len(forms) > 1:
         first, second, *_ = forms.values()
         raise UsageError(f"{first} and {second} are both there; keep one or the other")

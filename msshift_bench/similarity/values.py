@@ -361,8 +361,8 @@ def _models_of_shift(
     for group, run in runs.items():
         if not folders[group].is_dir():
             raise MissingError(
-                f"no model was kept of {run} ({folders[group].name} beside it): run "
-                "'msshift run' with --keep-model"
+                f"no model was kept of {run} ({folders[group].name}): make the runs again "
+                "with --keep-model, under another --name of 'msshift run'"
             )
         sidecar = Sidecar.of(run)
         if not sidecar.is_sound:
