@@ -257,7 +257,7 @@ def pivot(
                 is_best = shown.is_marked and figure in best
                 mark = figure.mark if shown.is_marked else ""
                 cells.append(TableCell(shown.text(figure), is_best, mark))
-                printed.append(figure._replace(mark=mark))
+                printed.append(figure if shown.is_marked else figure._replace(mark=""))
         lines.append(tuple(cells))
     header = (*corner, *(column.names[0] for column in columns))
     return Table(
