@@ -113,14 +113,14 @@ def _readable(levels: Mapping[str, int]) -> Mapping[str, int]:
 
 def _check_grades(name: str, judged: Mapping[str, Mapping[str, int]]) -> None:
     """Raise `UsageError` if a grade is above `_HIGHEST_GRADE`."""
-    for query, levels in judged.items():
-        for doc, grade in levels.items():
-            if grade > _HIGHEST_GRADE:
-                raise UsageError(
-                    f"{name} needs grades of at most {_HIGHEST_GRADE}, and document {quoted(doc)} "
-                    f"of query {quoted(query)} has {grade}; map the grades of the qrels to 0 to "
-                    f"{_HIGHEST_GRADE}, or choose nDCG@k, which takes all grades"
-                )
+    grades = ((query, *pair) for query, levels in judged.items() for pair in levels.items())
+    for query, doc, grade in grades:
+        if grade > _HIGHEST_GRADE:
+            raise UsageError(
+                f"{name} needs grades of at most {_HIGHEST_GRADE}, and document {quoted(doc)} "
+                f"of query {quoted(query)} has {grade}; map the grades of the qrels to 0 to "
+                f"{_HIGHEST_GRADE}, or choose nDCG@k, which takes all grades"
+            )
 
 
 def delegate(name: str) -> Measure | None:

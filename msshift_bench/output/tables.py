@@ -402,9 +402,8 @@ def to_markdown(table: Table) -> str:
         return f"**{text}**" if text and cell.best else text
 
     rule = ["---" if number < table.names else "---:" for number in range(len(table.header))]
-    header = [_markdown_text(name) for name in table.header]
-    title = _markdown_text(table.title)
-    lines = [f"**{title}**", "", _pipe(header), _pipe(rule)]
+    header = list(map(_markdown_text, table.header))
+    lines = [f"**{_markdown_text(table.title)}**", "", _pipe(header), _pipe(rule)]
     lines += [_pipe([show(cell) for cell in row]) for row in table.rows]
     return "\n".join(lines) + "\n"
 

@@ -261,7 +261,7 @@ def check_layout(run: Path) -> None:
         if new is None or new.what != "run" or not folder.is_dir():
             continue
         for path, place in _entries(folder, folder):
-            if place is None or place.shift != new.shift or place.what != "run":
+            if place is None or (place.shift, place.what) != (new.shift, new.what):
                 continue
             if place.form != new.form:
                 raise UsageError(

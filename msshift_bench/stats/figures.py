@@ -233,11 +233,6 @@ def _bonferroni(p: Floats) -> Floats:
     return p * len(p)
 
 
-def _none(p: Floats) -> Floats:
-    """Leave p-values as they are: nothing is marked by these."""
-    return p
-
-
 UNCORRECTED = "none"
 """The name of no correction, under which nothing is marked."""
 
@@ -246,7 +241,7 @@ CORRECTIONS: Mapping[str, Callable[[Floats], Floats]] = MappingProxyType(
         "holm": _holm,
         "benjamini-hochberg": _benjamini_hochberg,
         "bonferroni": _bonferroni,
-        UNCORRECTED: _none,
+        UNCORRECTED: lambda p: p,
     }
 )
 """The corrections for many tests, of ascending p-values, by the name that outputs show; the first

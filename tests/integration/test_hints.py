@@ -170,6 +170,7 @@ TYPED: Mapping[str, Row] = {
     "msshift evaluate {} --data {}{}": Row(_bm25),
     "msshift evaluate {} {}": Row(_bm25),
     "msshift import DIR --collection C": Row(_only_ids, {"DIR": "msshift", "C": "mini:300"}),
+    "msshift import FOLDER": Row(_only_ids, {"FOLDER": "msshift"}),
     "msshift import FOLDER --collection C": Row(_only_ids, {"FOLDER": "msshift", "C": "mini:300"}),
     "msshift import {}": Row(_no_texts),
     "msshift leaderboard check --entries {}/entries --data {} --runs {}/runs": Row(_handed_in),
