@@ -57,7 +57,7 @@ def test_measures_with_commas_in_brackets(msshift: Command, work: Path, command:
 
 def test_runs_and_qrels_may_come_from_pipes(msshift_script: Path, tmp_path: Path) -> None:
     (tmp_path / "my.run").write_text("1 Q0 b 1 9 me\n1 Q0 a 2 8 me\n")
-    (tmp_path / "qrels.txt").write_bytes(gzip.compress(b"# ours\n1 0 a 1\n"))
+    (tmp_path / "qrels.txt").write_bytes(gzip.compress(b"1 0 a 1\n"))
     runs = "- <(cat my.run) --allow identical <my.run"
     command = f"{msshift_script} score --format json --qrels <(cat qrels.txt) {runs}"
     done = subprocess.run(

@@ -163,7 +163,14 @@ def test_every_kind_and_every_command_has_a_row() -> None:
     assert reading == {*STEPS, *TRAINING, *ELSEWHERE}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "generated"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[] if kind in LAYOUTS else [pytest.mark.extended])
+        for kind in KINDS
+        if kind != "generated"
+    ],
+)
 def test_every_command_reads_every_kind(
     kind: str, generated: dict[str, bytes | str], tmp_path: Path
 ) -> None:
