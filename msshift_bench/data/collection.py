@@ -182,21 +182,24 @@ class _Folder(Collection):
     def __init__(self, folder: Path, qrels: Path | None) -> None:
         self.name = name_of(folder)
         self.address = str(folder.absolute())
-        is_beir = any((folder / f"corpus.jsonl{end}").exists() for end in ("", ".gz"))
+        self.collection_file = find_text_file(folder, "corpus.jsonl", "collection.tsv")
+        is_beir = self.collection_file.name.startswith("corpus.jsonl")
         self.layout = "beir" if is_beir else "tsv"
-        passages = "corpus.jsonl" if is_beir else "collection.tsv"
-        self.collection_file = find_text_file(folder, passages)
         self.queries_file = find_text_file(folder, f"queries.{'jsonl' if is_beir else 'tsv'}")
         if qrels is not None:
             self.qrels_files = [qrels]
         elif is_beir:
-            self.qrels_files = sorted((folder / "qrels").glob("*.tsv"))
+            self.qrels_files = [
+                *(folder / "qrels").glob("*.tsv"),
+                *(folder / "qrels").glob("*.tsv.gz"),
+            ]
+            self.qrels_files.sort()
         else:
             # A slice of a larger collection keeps all known judgements in qrels.tsv; those whose
             # passage is in the slice stand in qrels_in_pool.tsv, and only they can be retrieved.
             self.qrels_files = [find_text_file(folder, "qrels_in_pool.tsv", "qrels.tsv")]
         if not self.qrels_files:
-            raise NotFoundError(f"{folder / 'qrels'} holds no .tsv file")
+            raise NotFoundError(f"{folder / 'qrels'} holds no .tsv file (nor .tsv.gz)")
 
     def passages(self) -> Iterator[Passage]:
         findings = FindingLog()
@@ -260,10 +263,16 @@ class _IrDataset(Collection):
         for row in self._rows("queries"):
             yield self.name, 0, str(row.query_id), row.default_text()
 
-    def _qrel_rows(self, _: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
+    def _qrel_rows(self, findings: FindingLog) -> Iterator[tuple[str, int, Qrel]]:
         for row in self._rows("qrels"):
-            judgement = Qrel(str(row.query_id), str(row.doc_id), int(row.relevance))
-            yield self.name, 0, judgement
+            if float(row.relevance).is_integer():
+                judgement = Qrel(str(row.query_id), str(row.doc_id), int(row.relevance))
+                yield self.name, 0, judgement
+            else:
+                message = f"relevance {row.relevance} of document {row.doc_id!r} for query "
+                message += f"{row.query_id!r} is not a whole number"
+                fix = "give a file of whole numbers as --qrels"
+                findings.add("relevance-not-integer", message, self.name, 0, fix)
 
     def _rows(self, kind: str) -> Iterator[Any]:
         """Yield rows of ir_datasets, which may download them first.
@@ -321,7 +330,8 @@ def find_text_file(folder: Path, *names: str) -> Path:
         for candidate in (folder / name, folder / f"{name}.gz"):
             if candidate.is_file():
                 return candidate
-    raise NotFoundError(f"{folder} holds no {names[-1]} (nor {names[-1]}.gz)")
+    *others, last = names
+    raise NotFoundError(f"{folder} holds no {last} (nor {', '.join((f'{last}.gz', *others))})")
 
 
 def open_collection(

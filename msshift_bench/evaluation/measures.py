@@ -281,7 +281,22 @@ ranking), and returns one value per query of the test set, shape ``[queries]``."
 _SPELLINGS = {name.lower(): name for name in _COMPUTE}
 _SPELLINGS |= {"mrr": "RR", "map": "AP", "recall": "R", "precision": "P"}
 
-_ELSEWHERE = _SPELLINGS | {"recip_rank": "RR", "hit_rate": "Success", "hits": "Success"}
+_ELSEWHERE = _SPELLINGS | {
+    "recip_rank": "RR",
+    **dict.fromkeys(("hit_rate", "hits", "acc", "top_k_accuracy"), "Success"),
+    **dict.fromkeys(("r-precision", "r_precision"), "Rprec"),
+    "ndcg_burges": "nDCG(dcg='exp-log2')",
+    "bpref": "Bpref",
+    "err": "ERR",
+    "alpha-ndcg": "alpha_nDCG",
+    "set_p": "SetP",
+    "set_recall": "SetR",
+    "set_f": "SetF",
+    "num_q": "NumQ",
+    "num_ret": "NumRet",
+    "num_rel": "NumRel",
+    "num_rel_ret": "NumRet(rel=1)",
+}
 """What other tools call a measure, in lower case, before its cutoff."""
 
 VALID_NAMES = (*NATIVE_MEASURES, "and, with the 'measures' extra, all of ir_measures")

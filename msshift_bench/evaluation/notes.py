@@ -320,6 +320,8 @@ def run_notes(
             if (figure.queries or 0) < len(queries)
         )
     yield from tie_notes(figures, settings)
+    if any(measure.name.startswith("Accuracy") for measure in settings.measures):
+        yield "Accuracy: as ir_measures defines it; Accuracy@k of BEIR and DPR is Success@k"
     yield (
         f"{say_level(settings.confidence)} intervals: {QUERIES_ONLY}, of this one run (Student's t)"
     )

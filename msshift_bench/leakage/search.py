@@ -416,7 +416,8 @@ def read_topics(source: QuerySource) -> tuple[TopicText, ...]:
         else:
             line_of[topic] = line
     if not line_of and not len(findings):
-        findings.add("no-queries", "the file holds no query", str(path))
+        fix = "give topics with a title, query, question or desc, or lines of query_id, tab, text"
+        findings.add("no-queries", "the file holds no query", str(path), 0, fix)
     findings.stop_if_any(CollectionError, f"the test queries in {path} cannot be used:")
     return tuple(sorted(line_of))
 

@@ -108,6 +108,8 @@ _HEADER_WORDS = (
 """The words that the first line of qrels begins and ends with, if it is a header: in lower case,
 without ``-``, ``_``, ``#`` and quotation marks. BEIR's is ``query-id corpus-id score``."""
 
+_GRADE = re.compile(rb"-?[0-9]")
+_ITERATION = re.compile(rb"[0-9]{1,3}|q0|[a-z]+", re.IGNORECASE)
 _WHOLE = re.compile(rb"([0-9])\.0+$")
 _HALF = re.compile(r"[\ud800-\udfff]")
 _JSON = re.compile(rb'\s*(\{\s*("|\}|$)|\[\s*([\[{"]|$))')
@@ -301,10 +303,12 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
 
     It accepts TREC's four columns (query, iteration, document, relevance) and three (query,
     document, relevance), separated by spaces or tabs, with or without a header line. All lines
-    have as many columns: of TREC's four, a line that was cut off would be three. A relevance of
-    ``1.0`` is 1. There are no comments: a query id may begin with ``#``.
+    have as many columns: of TREC's four, a line that was cut off would be three. Four columns with
+    the document in the second are a finding. A relevance of ``1.0`` is 1. There are no comments: a
+    query id may begin with ``#``.
     """
     width = 0
+    moved, named = True, False
     for number, line in numbered_lines(path, findings, problem_of=_why_no_qrels):
         # Only ASCII white space separates: an id may hold any other character.
         fields = line.encode().split()
@@ -326,6 +330,8 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
             fix = "write all lines alike; if the last line was cut off, copy the file again"
             findings.add("field-count", message, str(path), number, fix + uncomment)
             continue
+        moved = moved and width == 4 and _GRADE.fullmatch(fields[2]) is not None
+        named = named or (moved and _ITERATION.fullmatch(fields[1]) is None)
         relevance = whole_number(_WHOLE.sub(rb"\1", fields[-1]), -MAX_RELEVANCE, MAX_RELEVANCE)
         if relevance is None:
             message = f"relevance {quoted(fields[-1])} is not a whole number of at most "
@@ -334,6 +340,11 @@ def qrels_rows(path: Path, findings: FindingLog) -> Iterator[tuple[int, Qrel]]:
             findings.add("relevance-not-integer", message, str(path), number, fix + uncomment)
         else:
             yield number, Qrel(fields[0].decode(), fields[-2].decode(), relevance)
+    if moved and named:
+        message = "the second column has the documents, and the third their relevance, as "
+        message += "ir_datasets exports qrels with --format tsv"
+        fix = "write 'query_id 0 doc_id relevance', as ir_datasets does with --format trec"
+        findings.add("wrong-columns", message, str(path), 1, fix)
 
 
 def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> Iterator[Qrel]:
@@ -370,6 +381,11 @@ def judged_once(rows: Iterable[tuple[str, int, Qrel]], findings: FindingLog) -> 
         _logger.warning("%s: %d lines repeat a judgement; each counts once", source, count)
 
 
+def is_json(line: bytes) -> bool:
+    """Return whether the first line of a file is JSON's."""
+    return _JSON.match(line) is not None
+
+
 def _is_header(fields: Sequence[str]) -> bool:
     """Whether the fields of the first line of qrels are names of columns."""
     names = [re.sub(r"[-_#'\"]", "", field.lower()) for field in fields]
@@ -380,6 +396,6 @@ def _why_no_qrels(number: int, line: bytes) -> str:
     """Say why a file that holds such a line cannot be qrels; ``""`` if it can."""
     if number == 1 and line.startswith(b"PAR1"):
         return "this is a Parquet file, not qrels in lines of text"
-    if number == 1 and _JSON.match(line):
+    if number == 1 and is_json(line):
         return "this is JSON, not qrels in lines of text"
     return "the input is not text: a NUL byte" if b"\0" in line else ""

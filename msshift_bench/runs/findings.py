@@ -22,7 +22,8 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
         "rank-zero-based": "write ranks from 1",
         "rank-repeated": "give every document of a query a rank of its own",
         "rank-gap": "number a query's documents 1, 2, 3, ...",
-        "rank-order": "write a query's lines in the order of their ranks",
+        "rank-order": "write a query's lines in the order of their ranks; if the third of three "
+        "columns is a score, write TREC's six",
         "rank-score-disagree": "make sure that a higher score means a better rank, or use --ties "
         "rank",
         "unknown-query": "check that the run and the test set belong together",
@@ -37,7 +38,8 @@ CODES: Mapping[str, str] = MappingProxyType(
     {
         "empty-file": "check that the retrieval run finished and wrote its output",
         "binary-input": "give a text run in UTF-8, compressed with gzip, bzip2, xz or zstd if at "
-        "all",
+        "all; load JSON, lz4 or a pickle with the tool that wrote it, and save it with "
+        "msshift_bench.write_run",
         "truncated-input": "copy or compress the file again: it is cut off or damaged",
         "changed-while-read": "wait until the file is written, and try again",
         "unreadable-parquet": "write columns query_id, doc_id and score (optionally rank) to the "
@@ -45,12 +47,14 @@ CODES: Mapping[str, str] = MappingProxyType(
         "parquet-too-large": "write short ids, and less than a gigabyte at once",
         "not-utf8": "convert the file to UTF-8",
         "field-count": "write 'query_id Q0 doc_id rank score tag' (TREC) or 'query_id doc_id rank' "
-        "(MS MARCO) on every line, with no white space inside a field",
+        "(MS MARCO) on every line, with no white space inside a field; load other columns, such as "
+        "ColBERT's four, and save them with msshift_bench.write_run",
         "id-invalid": "give ids as strings of 1 to 1,048,576 bytes, or as integers",
         "score-not-number": "write scores as decimal numbers such as 12.75 or 1e-3",
         "score-nan": "find out why the model gave NaN, and retrieve again",
         "score-infinite": "write scores that fit 32-bit floats",
-        "rank-not-integer": "write ranks as whole numbers from 1",
+        "rank-not-integer": "write ranks as whole numbers from 1, and no header; a run with scores "
+        "needs TREC's six columns",
         "duplicate-document": "keep one line per document in a query's ranking",
         **WARNINGS,
     }

@@ -126,7 +126,7 @@ class Judgements:
         else:
             raise UsageError(
                 "qrels are a file, a mapping, a table or records (query id, doc id, relevance), "
-                f"not {quoted(qrels)}"
+                f"not {quoted(qrels)}; of Qrels of ranx pass to_dict()"
             )
         findings = FindingLog()
         for query, doc, grade, *_ in records:
@@ -145,7 +145,8 @@ class Judgements:
                 code, problem = "duplicate-judgement", "judged twice, differently"
             else:
                 continue
-            findings.add(code, f"query {query!r}, document {doc!r}: {problem}", "qrels")
+            fix = "make ids strings, e.g. with dtype=str of pandas" if code == "id-invalid" else ""
+            findings.add(code, f"query {query!r}, document {doc!r}: {problem}", "qrels", 0, fix)
         findings.stop_if_any(CollectionError, "these qrels cannot be used")
         return cls(relevance)
 

@@ -426,7 +426,11 @@ def _has_fields(
         findings.add("not-utf8", place, f"byte {error.start + 1} of the line is not UTF-8")
         return False
     if len(fields) != width:
-        as_qrels = ", as qrels have," if len(fields) == 4 and width == len(FORMATS["trec"]) else ""
+        as_qrels = (
+            ", as qrels and ColBERT's rankings have,"
+            if len(fields) == 4 and width == len(FORMATS["trec"])
+            else ""
+        )
         message = f"found {len(fields)} fields{as_qrels} where {width} were expected"
         findings.add("field-count", place, message)
     return len(fields) == width

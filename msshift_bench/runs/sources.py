@@ -28,6 +28,7 @@ from msshift_bench.plumbing import (
     DamagedInputError,
     TooLargeError,
     file_state,
+    is_json,
     map_in_threads,
     open_stream,
     unpacked_batches,
@@ -159,7 +160,8 @@ class TextRun:
         place = place_of(file, 1)
         try:
             with open_stream(self._path) as stream:
-                for parsed in map_in_threads(self._parse, self._blocks(stream), MOST_THREADS):
+                blocks = self._blocks(stream, place, findings)
+                for parsed in map_in_threads(self._parse, blocks, MOST_THREADS):
                     if isinstance(parsed, bytes):
                         yield parse_each(parsed, place, self._format, findings)
                         place += parsed.count(b"\n")
@@ -178,11 +180,19 @@ class TextRun:
         """Return a text's lines, numbered from 0, or the text, to be read line by line."""
         return parse_fast(text, self._format) or text
 
-    def _blocks(self, stream: Any) -> Iterator[bytes]:
-        """Yield the text in blocks; the first gives the format and the run tag."""
+    def _blocks(self, stream: Any, place: int, findings: RunFindings) -> Iterator[bytes]:
+        """Yield the text in blocks; the first gives the format and the run tag.
+
+        Raises:
+            NotTextError: if the file is JSON.
+        """
         blocks = text_blocks(stream)
         for text in islice(blocks, 1):
-            fields = text.lstrip().partition(b"\n")[0].split()
+            first = text.lstrip().partition(b"\n")[0]
+            if is_json(first):
+                findings.add("binary-input", place, "this is JSON, not a run in lines of text")
+                raise NotTextError
+            fields = first.split()
             if self._format == "auto" and self._first is not None:
                 self._format = self._first._format
             if self._format == "auto":
@@ -317,7 +327,8 @@ class MemoryRun:
             self._source = list(source)
         else:
             raise UsageError(
-                f"a run is a path, a mapping, a table or records, not {quoted(source)}"
+                f"a run is a path, a mapping, a table or records, not {quoted(source)}; "
+                "of a Run of ranx pass to_dict()"
             )
 
     def lines(self, file: int, findings: RunFindings) -> Iterator[Lines]:
@@ -380,7 +391,8 @@ def table_rows(table: Any, wanted: Iterable[tuple[str, ...]]) -> Iterator[Record
     for names in wanted:
         name = next((name for name in names if name in present), None)
         if name is None:
-            raise UsageError(f"the table has no column {' or '.join(names)}")
+            there = ", ".join(map(str, present))
+            raise UsageError(f"the table has no column {' or '.join(names)}; rename one of {there}")
         columns.append(table[name].to_numpy().tolist())
     return zip(*columns, strict=True)
 
