@@ -349,10 +349,12 @@ class Checks:
         self._refuse(summary, findings, "leaked", doubts)
 
     def check_grades(self, test_set: TestSet, measures: Iterable[Measure]) -> None:
-        """Doubt measures that count every grade, where judgements have several."""
+        """Doubt measures that count every grade, where judgements have several or none."""
         highest = max(
             (grade for of in test_set.judged.values() for grade in of.values()), default=0
         )
+        if highest < 1:
+            self.doubts.append(f"{test_set.name}: no passage has a relevance of 1 or more")
         names = [measure.name for measure in measures if _COUNTS_ALL.fullmatch(measure.name)]
         if highest > 1 and names:
             stricter = " and ".join(_COUNTS_ALL.sub(r"\1(rel=2)\2", name) for name in names)

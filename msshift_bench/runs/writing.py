@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from msshift_bench.errors import RunError, UsageError, quoted
 from msshift_bench.plumbing import write_atomically
 from msshift_bench.runs.runsets import system_of
+from msshift_bench.runs.sources import is_table
 
 BLOCK = 50_000
 """Least lines to format together; a block holds whole queries."""
@@ -54,8 +55,8 @@ def write_run(
             run set.
 
     Raises:
-        UsageError: if the name ends in another format's or compression's suffix, or a ranking is
-            no mapping.
+        UsageError: if the name ends in another format's or compression's suffix, or the rankings
+            are a table, or a ranking is no mapping.
         RunError: if the file would not read back: no query has a document, an id or the tag is no
             string, is empty, holds white space or is no Unicode text, a score is not finite or no
             number, or a query is there twice.
@@ -71,6 +72,11 @@ def write_run(
         raise UsageError(
             f"{path}: runs are written in TREC's six columns, plain or as .gz, not as {end}; "
             "choose a name that ends in .run or .run.gz"
+        )
+    if is_table(rankings) or not isinstance(rankings, Iterable):
+        raise UsageError(
+            f"rankings are query id -> doc id -> score, not {quoted(rankings)}; of a table pass "
+            "read_run(table), of a Run of ranx to_dict()"
         )
     pairs = rankings.items() if isinstance(rankings, Mapping) else rankings
     blocks = _blocks(pairs, tag, str(path))

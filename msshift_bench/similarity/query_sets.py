@@ -143,7 +143,7 @@ def read_query_set(source: QuerySource) -> QueryColumns:
             except (AttributeError, TypeError) as error:
                 raise UsageError(
                     "queries are a file, a mapping query_id -> text, or what has a query_id and a "
-                    f"text each: {error}"
+                    f"text each: {error}; of a data frame pass dict(zip(frame.qid, frame['query']))"
                 ) from error
         _check_values(rows)
         queries = QueryColumns(tuple(row[0] for row in rows), tuple(row[1] for row in rows))
@@ -158,7 +158,8 @@ def _check_values(rows: Iterable[tuple[object, object]]) -> None:
     texts: dict[object, str] = {}
     for query_id, text in rows:
         if not (isinstance(query_id, str) and query_id):
-            findings.add("id-invalid", f"query {query_id!r}: ids must be strings", "queries")
+            message = f"query {query_id!r}: ids must be strings"
+            findings.add("id-invalid", message, "queries", 0, "make ids strings, as with str()")
         elif problem := problem_of_id("query_id", query_id):
             code, message, fix = problem
             findings.add(code, message, "queries", fix=fix)

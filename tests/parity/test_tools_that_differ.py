@@ -104,7 +104,7 @@ def test_ir_measures_halves_err_where_ids_contain_a_hyphen() -> None:
 
 
 def test_ids_that_look_like_numbers_are_texts(tmp_path: Path) -> None:
-    """trectools reads 007 and 7 as one topic, and 0012 and 12 as one document."""
+    """trectools and tira read 007 and 7 as one topic, and 0012 and 12 as one document."""
     qrels, run = "007 0 0012 1\n7 0 12 1\n", (("007", "0012", 2.0), ("7", "0012", 2.0))
     assert score(tmp_path, qrels, trec(*run), "RR") == 0.5
     assert read_run(tmp_path / "a.run") == {"007": {"0012": 2.0}, "7": {"0012": 2.0}}
@@ -275,6 +275,6 @@ def test_the_pages_name_the_versions_of_the_tests() -> None:
     text = (REPOSITORY / "docs/same-run-four-tools.md").read_text("utf-8")
     rows = re.findall(r"(?m)^\| (\w+) (\d[\d.]+) \|", text.partition("\n## Other tools\n")[2])
     names = {"PyTerrier": "pyterrier", "pytrec_eval": "pytrec_eval-terrier"}
-    used = {tool: found for tool, found in rows if tool not in ("BEIR", "trectools")}
+    used = {tool: found for tool, found in rows if tool not in ("BEIR", "tira", "trectools")}
     assert used == {tool: version(names.get(tool, tool)) for tool in used}
-    assert len(rows) == 10
+    assert len(rows) == 11
