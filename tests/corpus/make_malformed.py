@@ -130,7 +130,7 @@ def ranks() -> Iterator[Malformed]:
     yield Malformed("rank-and-score-swapped", swapped, "rank-not-integer", 1)
     yield Malformed("score-for-rank", b"1\td1\t9.5\n", "rank-not-integer", 1)
     json_lines = b'{"query_id": "1", "doc_id": "d1", "score": 1.0}\n'
-    yield Malformed("json-lines", json_lines, "rank-not-integer", 1)
+    yield Malformed("json-lines", json_lines, "binary-input", 1)
     header = inserted(1, "query_id Q0 doc_id rank score tag")
     yield Malformed("header-line", header, "rank-not-integer", 1)
 

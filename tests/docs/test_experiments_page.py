@@ -129,7 +129,7 @@ def test_trainings_are_counted_with_their_hours_and_digests(
     sidecar_path(run).write_text(json.dumps(without))
     assert main(["costs", str(runs)]) == 0
     printed = capsys.readouterr().out
-    assert "| length | a | 2 | 2 | 1.6 | 4.4 | `abcdef01` | `01234567` |" in printed
+    assert "| length | a | 2 | 2 | 1.6 | 4.4 | `abcdef01` | pre-trained |" in printed
     assert "| length | b | 1 | 1 | 0.8 | 2.2 | `abcdef01` | random |" in printed
 
 
