@@ -54,6 +54,9 @@ MOST_MISSING = 0.1
 _COUNTS_ALL = re.compile(r"^(AP|P|R|RR|Rprec|Success)(@\d+)?$")
 """Measures for which a passage is relevant or not; ir_measures has them with ``rel``, too."""
 
+_RANK_LIKE = 10
+"""Least relevance that is more likely the rank of a run in three columns."""
+
 
 class TrainedQueries(NamedTuple):
     """How many queries of a test set are, or are like, training queries of a model.
@@ -353,6 +356,10 @@ class Checks:
         highest = max(
             (grade for of in test_set.judged.values() for grade in of.values()), default=0
         )
+        if highest >= _RANK_LIKE:
+            self.doubts.append(
+                f"{test_set.name}: judgements go up to {highest}, as the ranks of a run do"
+            )
         if highest < 1:
             self.doubts.append(f"{test_set.name}: no passage has a relevance of 1 or more")
         names = [measure.name for measure in measures if _COUNTS_ALL.fullmatch(measure.name)]

@@ -457,7 +457,9 @@ def sound_lines(
     sound = np.isfinite(narrow)
     for row in np.flatnonzero(~sound).tolist():
         code, problem = _score_problem(scores[0][row], scores[1][row])
-        findings.add(code, places[row], f"score {quoted(scores[1][row])} is {problem}")
+        pair = [quoted(column[row].as_py()) for column in ids]
+        of = "" if places[row] else f" of query {pair[0]}, document {pair[1]}"
+        findings.add(code, places[row], f"score {quoted(scores[1][row])}{of} is {problem}")
     rank_column = None
     if ranks is not None:
         rank_column = np.array(ranks[0], np.int64)

@@ -348,7 +348,9 @@ class MemoryRun:
         if self._with_ranks:
             raise UsageError("a mapping has no ranks: choose a tie policy that goes by score")
         for query, docs in self._source.items():
-            if not hasattr(docs, "items"):
+            if not hasattr(docs, "items") or any(
+                isinstance(score, Mapping) for _, score in islice(docs.items(), 1)
+            ):
                 raise UsageError(
                     "a run as a mapping is query id -> doc id -> score, and query "
                     f"{quoted(query)} has {quoted(docs)}"

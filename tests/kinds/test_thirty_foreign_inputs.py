@@ -122,6 +122,18 @@ def test_whole_scores_in_three_columns_are_warned_of(folder: Path) -> None:
     assert "score" in warning.fix
 
 
+def test_scores_in_memory_name_the_query_and_the_document() -> None:
+    with pytest.raises(RunError) as caught:
+        ms.read_run({"301": {"d1": 1.0, "d2": float("nan")}})
+    (finding,) = caught.value.findings
+    assert finding.code == "score-nan"
+    for part in ("301", "d2", "nan"):
+        assert part in finding.message
+    # MTEB nests its predictions in the subset and the split.
+    with pytest.raises(UsageError, match="query 'default' has"):
+        ms.read_run({"default": {"test": RUN}})
+
+
 def test_objects_and_tables_name_what_to_pass(tmp_path: Path) -> None:
     """Run and Qrels of ranx are neither mappings nor iterable; making one compiles for seconds."""
     assert all(callable(kind.to_dict) for kind in (ranx.Run, ranx.Qrels))
@@ -166,6 +178,13 @@ def test_qrels_without_a_relevant_passage_are_warned_of(folder: Path) -> None:
     done = score(folder, "plain.run", "none.qrels")
     assert figure("RR@10", folder / "none.qrels") == 0
     assert "none.qrels: no passage has a relevance of 1 or more" in done.stderr
+
+
+def test_a_run_of_ms_marco_as_qrels_is_warned_of(folder: Path) -> None:
+    """Three columns with a rank are three columns with a relevance: nDCG of the run by itself."""
+    (folder / "run.tsv").write_text("".join(f"301\td{rank}\t{rank}\n" for rank in range(1, 11)))
+    done = score(folder, "plain.run", "run.tsv", "--measures", "nDCG@10")
+    assert "run.tsv: judgements go up to 10, as the ranks of a run do" in done.stderr
 
 
 def test_ids_that_are_numbers_name_the_cure() -> None:
