@@ -76,7 +76,9 @@ def open_test_set(source: TestSetSource, data: Dataset | str | Path = DATASET_NA
     elif Path(source).exists():
         name, judgements = str(source), Judgements.from_qrels(read_qrels(source))
     else:
-        raise NotFoundError(f"no qrels file {source}")
+        raise NotFoundError(
+            f"no qrels file {source}; give a file, such as ir_datasets export ID qrels prints"
+        )
     return TestSet(name, judgements.judged, {name: judgements.query_ids})
 
 

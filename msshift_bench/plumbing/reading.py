@@ -109,7 +109,7 @@ _HEADER_WORDS = (
 without ``-``, ``_``, ``#`` and quotation marks. BEIR's is ``query-id corpus-id score``."""
 
 _GRADE = re.compile(rb"-?[0-9]")
-_ITERATION = re.compile(rb"[0-9]{1,3}|q0|[a-z]+", re.IGNORECASE)
+_ITERATION = re.compile(rb"[0-9]{1,2}|q0|[a-z]+", re.IGNORECASE)
 _WHOLE = re.compile(rb"([0-9])\.0+$")
 _HALF = re.compile(r"[\ud800-\udfff]")
 _JSON = re.compile(rb'\s*(\{\s*("|\}|$)|\[\s*([\[{"]|$))')

@@ -156,7 +156,7 @@ def test_objects_and_tables_name_what_to_pass(tmp_path: Path) -> None:
 # Qrels.
 
 
-@pytest.mark.parametrize("document", ["{}", "clueweb09-{}", "71871{}"])
+@pytest.mark.parametrize("document", ["{}", "clueweb09-{}", "71871{}", "30{}"])
 def test_qrels_of_ir_datasets_as_tsv_are_refused(folder: Path, document: str) -> None:
     """`ir_datasets export ID qrels --format tsv`: RR was 0 for each run, without a warning."""
     text = lines("{0}\t" + document.format("{1}") + "\t{2}\t0", ROWS)
