@@ -288,7 +288,6 @@ _ELSEWHERE = _SPELLINGS | {
     "ndcg_burges": "nDCG(dcg='exp-log2')",
     "bpref": "Bpref",
     "err": "ERR",
-    "alpha-ndcg": "alpha_nDCG",
     "set_p": "SetP",
     "set_recall": "SetR",
     "set_f": "SetF",
