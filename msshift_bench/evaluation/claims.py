@@ -227,13 +227,14 @@ def _bounds(row: Figure, runs: Sequence[ScoredRun], queries: Ints) -> Iterator[C
     """Yield a mean's bounds over the orders of ties, where these make a difference."""
     if not any(run.tied[queries].any() for run in runs):
         return
-    best, worst = (
-        float(np.mean([scores[~np.isnan(scores)].mean() for scores in of_runs]))
-        for of_runs in (
-            [run.best[row.measure][queries] for run in runs],
-            [run.worst[row.measure][queries] for run in runs],
-        )
+    sides = (
+        [run.best[row.measure][queries] for run in runs],
+        [run.worst[row.measure][queries] for run in runs],
     )
+    known = [[scores[~np.isnan(scores)] for scores in of_runs] for of_runs in sides]
+    if not all(scores.size for of_runs in known for scores in of_runs):
+        return  # A run in which no query has a value has no mean, and no bounds.
+    best, worst = (float(np.mean([scores.mean() for scores in of_runs])) for of_runs in known)
     if best != worst:
         yield Claim(row._replace(figure="tie_best", value=best))
         yield Claim(row._replace(figure="tie_worst", value=worst))

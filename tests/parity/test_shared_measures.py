@@ -19,7 +19,7 @@ import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 
 from msshift_bench.evaluation import Result, Settings, parse_measure, score_runs
 from msshift_bench.stats import Figures
@@ -241,6 +241,7 @@ def test_every_measure_of_ir_measures(names: list[str], ties: Any, qrels: Any, r
 
 
 @given(qrels_strategy, run_strategy(scores), st.integers(1, 3))
+@example({"q0": {"d0": 1}}, {"q0": {"d0": 0.5, "d1": 0.5}}, 2)
 def test_accuracy_of_ir_measures(qrels: Any, run: Any, level: int) -> None:
     # It leaves equal scores as they stand. It divides by the number of non-relevant documents, and
     # fails where there is none.

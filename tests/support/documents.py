@@ -10,7 +10,7 @@ import sys
 from collections.abc import Container, Mapping
 from pathlib import Path
 
-from tests.support.command_line import run_msshift, run_source
+from tests.support.command_line import run_msshift, run_script, run_source
 
 __all__ = ["run_blocks"]
 
@@ -56,6 +56,9 @@ def run_blocks(
             command, target = _redirected(command)
             if kind == "python":
                 done = run_source(block, folder, values)
+            elif command[:2] == ["msshift", "irds"]:
+                # ir_datasets forks processes, which must not be copies of the tests' process.
+                done = run_script(command[1:], folder, values)
             elif command[0] == "msshift":
                 done = run_msshift(command[1:], folder, values)
             else:
