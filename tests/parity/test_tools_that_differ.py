@@ -16,8 +16,8 @@ import pytest
 import pytrec_eval
 from ir_measures import Qrel, ScoredDoc
 
-from msshift_bench import read_qrels, read_run
-from msshift_bench.errors import RunError, UsageError
+from msshift_bench import open_collection, read_qrels, read_run
+from msshift_bench.errors import NotFoundError, RunError, UsageError
 from msshift_bench.evaluation import Settings, score_runs
 from tests.conftest import REPOSITORY, Build
 
@@ -278,3 +278,10 @@ def test_the_pages_name_the_versions_of_the_tests() -> None:
     used = {tool: found for tool, found in rows if tool not in ("BEIR", "tira", "trectools")}
     assert used == {tool: version(names.get(tool, tool)) for tool in used}
     assert len(rows) == 11
+
+
+def test_an_id_of_a_package_for_another_ir_datasets_is_refused_with_what_to_give() -> None:
+    name = "longeval-web/2022-06"
+    with pytest.raises(NotFoundError, match="give a folder, an ir_datasets id") as caught:
+        open_collection(name)
+    assert repr(name) in str(caught.value)
