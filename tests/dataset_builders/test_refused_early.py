@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from msshift_bench.dataset_builders.build import build_dataset
+from msshift_bench.dataset_builders.build import build_dataset, import_official
 from msshift_bench.dataset_builders.cut import Samples
 from msshift_bench.dataset_builders.triples import add_triples
-from msshift_bench.errors import UnknownNameError, UsageError
+from msshift_bench.errors import NotFoundError, UnknownNameError, UsageError
 
 
 @pytest.mark.parametrize("seed", [2**64, -(2**63) - 1])
@@ -28,4 +28,10 @@ def test_an_unknown_rule_is_refused_before_the_collection_is_opened(tmp_path: Pa
         build_dataset(
             str(tmp_path / "absent"), ["topics", "length"], tmp_path / "out", options=options
         )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_release_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"no folder .*nowhere; give that of a checkout"):
+        import_official(tmp_path / "nowhere", tmp_path / "out")
     assert not list(tmp_path.iterdir())

@@ -241,3 +241,11 @@ def test_neither_blocks_nor_store_change_a_run(
     assert (ended.returncode, ended.stdout) == (0, "there/bm25/length.run.gz\n")
     assert (tmp_path / "there/bm25/length.run.gz").read_bytes() == expected
     assert len(list((tmp_path / "kept").glob("00000-*.npy"))) == 1
+
+
+def test_to_wait_for_a_cluster_needs_one(msshift: Command, build_copy: Build) -> None:
+    build_copy("mini:300", "length")
+    done = msshift("run", "bm25", "--wait")
+    assert done.returncode == 2
+    assert "--wait" in done.stderr
+    assert "give --ray" in done.stderr

@@ -75,7 +75,11 @@ def shell(data: Path, work: Path) -> Shell:
             cwd=work,
             env={
                 # Under a limit of the size of files, what measures coverage would fail, too.
-                **{name: of for name, of in os.environ.items() if not name.startswith("COVERAGE")},
+                **{
+                    name: value
+                    for name, value in os.environ.items()
+                    if not ("ulimit" in line and name.startswith("COVERAGE"))
+                },
                 "DATA": str(data / "msshift"),
                 "RUNS": str(data / "runs"),
                 "PYTHONUNBUFFERED": "",

@@ -90,6 +90,10 @@ def test_verdicts_are_counted(tmp_path: Path, golden: Golden) -> None:
     answers = {A: "reformulation", C: "different", D: "different"}
     three = fill(tmp_path / "x.csv", answers, name="three")
     result = review_leakage(read_annotations([one, two, three]), subsets={"first": ["0"]})
+    (tmp_path / "first.txt").write_text("0\n")
+    of_file = {"first": tmp_path / "first.txt"}
+    same = review_leakage(read_annotations([one, two, three]), subsets=of_file)
+    assert same.figures == result.figures
     split = review_leakage(read_annotations([one, three]))
     golden.check_results("verdicts.csv", {"three annotators": result, "two that differ": split})
     golden.check_layout("verdicts.md", split)
