@@ -192,7 +192,7 @@ def test_markdown_shows_names_as_they_are(name: str) -> None:
 @pytest.mark.parametrize(
     ("names", "shown"),
     [
-        (["/work/runs/bm25/length.run", "/work/runs/dense/length.run"], ["bm25", "dense"]),
+        (["/data/runs/bm25/length.run", "/data/runs/dense/length.run"], ["bm25", "dense"]),
         (["runs/a.run", "b.run"], ["runs/a.run", "b.run"]),
         (["x/y/my.run.gz"], ["my.run.gz"]),
         (["bm25", "", "dense"], ["bm25", "", "dense"]),
